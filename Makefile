@@ -1,0 +1,55 @@
+# Two commands: `make demo` runs the main job, `make test` passes the tests. Both make their own .venv.
+#
+#   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
+#   make test     every test                          make quick   the tests that take under two minutes
+#   make lib      the native library only             make bench   measured speeds and cycles, as ratios
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PY ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test quick check lib bench clean system
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# A missing system tool is one line with the Debian package that brings it.
+system:
+	@command -v $(PY) >/dev/null || { echo "$(PY) is missing: apt-get install python3 python3-venv"; exit 1; }
+	@$(PY) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is older than 3.11: apt-get install python3.11 python3.11-venv, then make PY=python3.11" if v < (3, 11) else 0)'
+	@$(PY) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install gcc"; exit 1; }
+	@command -v c++ >/dev/null || { echo "a C++ compiler is missing: apt-get install g++"; exit 1; }
+
+.venv/stamp: pyproject.toml | system
+	@test -x $(BIN)/python || $(PY) -m venv .venv
+	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2"
+	$(BIN)/pip install -q -e '.[compiler,dev]' --no-build-isolation
+	@touch $@
+
+lib: .venv/stamp
+	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >/dev/null
+	@$(BIN)/cmake --build build/native
+
+demo: lib
+	$(BIN)/loadstone demo
+
+test: lib
+	$(BIN)/python -m pytest --durations=10
+
+quick: lib
+	$(BIN)/python -m pytest -m "not full" --durations=10
+
+check: lib
+	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests
+	$(BIN)/mypy
+	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/loadstone isa --check
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: lib
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf build .venv python/loadstone/libloadstone.so python/loadstone/_api.h

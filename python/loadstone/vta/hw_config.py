@@ -1,0 +1,360 @@
+"""HwConfig: one device, read from JSON and checked against what the instruction set can encode.
+
+In:   a device's name, a JSON file (VTA's own vta_config.json, or one of devices/*.json), or a dict.
+Out:  a frozen HwConfig: widths, geometry, depths, capabilities, bus, clock, timing constants.
+Next: everything that handles instructions takes one; nothing is written for 16x16.
+
+A device file *is* a vta_config.json with more keys, so that somebody with a VTA bitstream hands over the
+file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
+
+    LOG_INP_WIDTH LOG_WGT_WIDTH LOG_ACC_WIDTH      3 3 5      int8, int8, int32
+    LOG_BATCH LOG_BLOCK                            0 4        a tile is 1x16
+    LOG_UOP_BUFF_SIZE LOG_INP_BUFF_SIZE LOG_WGT_BUFF_SIZE LOG_ACC_BUFF_SIZE   15 15 18 17   bytes
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import ConfigError
+from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
+
+__all__ = ["HwConfig", "TimingConstant", "device_names", "load_config"]
+
+#: Keys of VTA's vta_config.json that every device file must have, with the widths this project supports.
+_LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
+_LOG_SIZES = ("LOG_BATCH", "LOG_BLOCK", "LOG_UOP_BUFF_SIZE", "LOG_INP_BUFF_SIZE", "LOG_WGT_BUFF_SIZE", "LOG_ACC_BUFF_SIZE")
+#: Keys of VTA's files that say nothing Loadstone uses.
+_IGNORED = {
+    "HW_VER",
+    "LOG_OUT_WIDTH",
+    "LOG_OUT_BUFF_SIZE",
+    "LOG_BUS_WIDTH",
+    "GEMM_II",
+    "TALU_II",
+    "HW_FREQ",
+    "HW_CLK_TARGET",
+    "ALU_EN",
+    "ACC_EN",
+    "BITSTREAM",
+}
+#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for it.
+_VTA_TARGETS = {
+    "pynq": "vta-pynq",
+    "de10nano": "vta-de10nano",
+    "ultra96": "vta-ultra96",
+    "zcu104": "vta-zcu104",
+    "sim": "vta-pynq",
+    "fsim": "vta-pynq",
+    "tsim": "vta-de10nano",
+}
+_OURS = {
+    "name",
+    "description",
+    "profile",
+    "capabilities",
+    "clock_mhz",
+    "bus_bits",
+    "uop_depth",
+    "registers",
+    "register_base",
+    "bus_offset",
+    "timing",
+}
+_REGISTER_BLOCKS = ("native", "vta-chisel", "vta-hls")
+
+
+@dataclass(frozen=True)
+class TimingConstant:
+    """One constraint of the timing model: a number and where it comes from."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True)
+class HwConfig:
+    """One device. Sizes are log2 as in VTA's files; properties give tiles and bytes."""
+
+    name: str
+    log_batch: int
+    log_block: int
+    log_uop_buff: int
+    log_inp_buff: int
+    log_wgt_buff: int
+    log_acc_buff: int
+    profile: str = "vta"
+    description: str = ""
+    capabilities: Capability = Capability(0)
+    clock_mhz: int = 100
+    bus_bits: int = 64
+    uop_depth: int = 0  # micro-ops that the device really has; 0: all that can be encoded
+    registers: str = "native"
+    register_base: int = 0
+    bus_offset: int = 0  # bus address = the CPU's physical address + this
+    timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.uop_depth:
+            object.__setattr__(self, "uop_depth", 1 << self.lu)
+        _check(self)
+
+    # --- geometry ---------------------------------------------------------------------------------
+    @property
+    def batch(self) -> int:
+        """Rows of a tile."""
+        return 1 << self.log_batch
+
+    @property
+    def block(self) -> int:
+        """Columns of a tile, and both sides of a weight tile."""
+        return 1 << self.log_block
+
+    @property
+    def lu(self) -> int:
+        """log2 of the micro-ops that can be encoded."""
+        return self.log_uop_buff - 2
+
+    @property
+    def li(self) -> int:
+        """log2 of the tiles of INP."""
+        return self.log_inp_buff - self.log_batch - self.log_block
+
+    @property
+    def lw(self) -> int:
+        """log2 of the tiles of WGT."""
+        return self.log_wgt_buff - 2 * self.log_block
+
+    @property
+    def la(self) -> int:
+        """log2 of the tiles of ACC (and OUT)."""
+        return self.log_acc_buff - self.log_batch - self.log_block - 2
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The names that spec.py's field widths are written in."""
+        return {"lu": self.lu, "li": self.li, "lw": self.lw, "la": self.la}
+
+    def depth(self, memory: Memory) -> int:
+        """Tiles (or micro-ops) that a scratchpad holds."""
+        acc = 1 << self.la
+        return {
+            Memory.UOP: self.uop_depth,
+            Memory.WGT: 1 << self.lw,
+            Memory.INP: 1 << self.li,
+            Memory.ACC: acc,
+            Memory.OUT: acc,
+            Memory.ACC_8BIT: acc,
+        }[memory]
+
+    def tile_bytes(self, memory: Memory) -> int:
+        """Bytes of one tile of `memory` in DRAM (ACC_8BIT: the int8 tile that is loaded)."""
+        lanes = self.batch * self.block
+        return {
+            Memory.UOP: UOP_BYTES,
+            Memory.WGT: self.block * self.block,
+            Memory.INP: lanes,
+            Memory.ACC: 4 * lanes,
+            Memory.OUT: lanes,
+            Memory.ACC_8BIT: lanes,
+        }[memory]
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of one GEMM step."""
+        return self.batch * self.block * self.block
+
+    @property
+    def peak_gops(self) -> float:
+        """10^9 operations a second, a multiply-accumulate counted as two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz / 1000
+
+    def has(self, capability: Capability) -> bool:
+        """Whether the device has `capability`."""
+        return capability in self.capabilities
+
+    # --- identity ---------------------------------------------------------------------------------
+    def fingerprint(self) -> bytes:
+        """The 20 bytes that decide what a program means; `lds_hw_config` in lds_isa.h, little-endian.
+
+        isa version, three log widths, log_batch, log_block, four log sizes (bytes), two zero bytes, uop_depth (u32), capabilities (u32)
+        """
+        logs = (self.log_batch, self.log_block, self.log_uop_buff, self.log_inp_buff, self.log_wgt_buff, self.log_acc_buff)
+        return struct.pack("<12BII", 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities))
+
+    @property
+    def config_hash(self) -> int:
+        """CRC-32 of the fingerprint: register CONFIG_HASH, and what an artifact is bound to."""
+        return zlib.crc32(self.fingerprint())
+
+    def to_json(self) -> dict[str, Any]:
+        """The device as a dict that `load_config` reads back to an equal HwConfig."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "profile": self.profile,
+            **_LOG_WIDTHS,
+            "LOG_BATCH": self.log_batch,
+            "LOG_BLOCK": self.log_block,
+            "LOG_UOP_BUFF_SIZE": self.log_uop_buff,
+            "LOG_INP_BUFF_SIZE": self.log_inp_buff,
+            "LOG_WGT_BUFF_SIZE": self.log_wgt_buff,
+            "LOG_ACC_BUFF_SIZE": self.log_acc_buff,
+            "uop_depth": self.uop_depth,
+            "capabilities": [c.name.lower() for c in Capability if c in self.capabilities and c.name],
+            "clock_mhz": self.clock_mhz,
+            "bus_bits": self.bus_bits,
+            "registers": self.registers,
+            "register_base": self.register_base,
+            "bus_offset": self.bus_offset,
+            "timing": {name: {"value": c.value, "source": c.source} for name, c in self.timing.items()},
+        }
+
+
+def _check(c: HwConfig) -> None:
+    """Refuses what cannot be encoded or built, by name and limit."""
+
+    def limit(name: str, value: int, low: int, high: int, why: str) -> None:
+        if not low <= value <= high:
+            raise ConfigError(f"device {c.name}: {name}={value} is outside [{low}, {high}]: {why}")
+
+    limit("LOG_BATCH", c.log_batch, 0, 6, "a tile has 1 to 64 rows")
+    limit("LOG_BLOCK", c.log_block, 1, 7, "a block has 2 to 128 lanes")
+    limit("lu=LOG_UOP_BUFF_SIZE-2", c.lu, 1, 13, "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU")
+    limit("li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK", c.li, 1, 15, "LOAD.sram_base has 16 bits")
+    limit("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", c.lw, 1, 15, "LOAD.sram_base has 16 bits")
+    limit("la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2", c.la, 1, 11, "ALU's factors, operation and immediate share one 64-bit word")
+    limit("la+li+lw", c.la + c.li + c.lw, 3, 32, "GEMM's factors share one 64-bit word; make a scratchpad smaller")
+    limit("la+max(la,li)+lw", c.la + max(c.la, c.li) + c.lw, 3, 32, "a micro-op has 32 bits; make a scratchpad smaller")
+    limit("uop_depth", c.uop_depth, 1, 1 << c.lu, "micro-op indices have lu bits")
+    limit("clock_mhz", c.clock_mhz, 1, 10_000, "a clock in MHz")
+    if c.bus_bits not in (32, 64, 128, 256, 512):
+        raise ConfigError(f"device {c.name}: bus_bits={c.bus_bits} is not one of 32, 64, 128, 256, 512")
+    if c.profile not in ("vta", "vtaq"):
+        raise ConfigError(f"device {c.name}: profile={c.profile!r} is not one of vta, vtaq")
+    if c.registers not in _REGISTER_BLOCKS:
+        raise ConfigError(f"device {c.name}: registers={c.registers!r} is not one of {', '.join(_REGISTER_BLOCKS)}")
+    if c.has(Capability.REQUANTIZE) and not c.has(Capability.CONFIG):
+        raise ConfigError(f"device {c.name}: capability requantize needs capability config, whose registers it reads")
+
+
+def device_names() -> list[str]:
+    """Names of the built-in devices."""
+    return sorted(p.name[:-5] for p in resources.files("loadstone.vta.devices").iterdir() if p.name.endswith(".json"))
+
+
+def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
+    """A device by built-in name, by path to a JSON file, or from a dict. Raises ConfigError."""
+    if isinstance(source, Mapping):
+        return _from_dict(dict(source), "device")
+    text = str(source)
+    if text in device_names():
+        return _from_dict(_read_builtin(text), text)
+    path = Path(text)
+    if not path.is_file():
+        raise ConfigError(f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"device file {text}: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"device file {text}: holds a {type(data).__name__}, not an object of keys as in vta_config.json")
+    return _from_dict(data, path.stem)
+
+
+def _read_builtin(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(resources.files("loadstone.vta.devices").joinpath(name + ".json").read_text(encoding="utf-8"))
+    return data
+
+
+def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
+    name = str(data.get("name", name))
+    if "TARGET" in data:
+        data = _with_board_defaults(data, name)
+    unknown = sorted(k for k in data if k not in {*_LOG_WIDTHS, *_LOG_SIZES, *_OURS, *_IGNORED, "TARGET"})
+    if unknown:
+        raise ConfigError(f"device {name}: unknown key {unknown[0]!r}; known are {', '.join([*_LOG_WIDTHS, *_LOG_SIZES, *sorted(_OURS)])}")
+    for key, supported in _LOG_WIDTHS.items():
+        if _integer(data, key, name) != supported:
+            raise ConfigError(
+                f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and weights with int32 accumulators are supported"
+            )
+    return HwConfig(
+        name,
+        *(_integer(data, key, name) for key in _LOG_SIZES),
+        profile=str(data.get("profile", "vta")),
+        description=str(data.get("description", "")),
+        capabilities=_capabilities(data.get("capabilities", []), name),
+        clock_mhz=_integer(data, "clock_mhz", name, 100),
+        bus_bits=_integer(data, "bus_bits", name, 64),
+        uop_depth=_integer(data, "uop_depth", name, 0),
+        registers=str(data.get("registers", "native")),
+        register_base=_integer(data, "register_base", name, 0),
+        bus_offset=_integer(data, "bus_offset", name, 0),
+        timing=_timing(data.get("timing", "vta-rtl"), name),
+    )
+
+
+def _with_board_defaults(data: dict[str, Any], name: str) -> dict[str, Any]:
+    """A bare vta_config.json: clock, bus, registers, timing come from our device file for its TARGET."""
+    target = str(data["TARGET"])
+    if target not in _VTA_TARGETS:
+        raise ConfigError(f"device {name}: TARGET={target!r} is not one of {', '.join(_VTA_TARGETS)}")
+    board = _read_builtin(_VTA_TARGETS[target])
+    defaults = {k: v for k, v in board.items() if k in _OURS and k not in ("name", "description", "uop_depth")}
+    if board["LOG_UOP_BUFF_SIZE"] == data.get("LOG_UOP_BUFF_SIZE"):
+        defaults["uop_depth"] = board["uop_depth"]
+    return {**defaults, **data}
+
+
+def _integer(data: Mapping[str, Any], key: str, name: str, default: int | None = None) -> int:
+    value = data.get(key, default)
+    if value is None:
+        raise ConfigError(f"device {name}: key {key} is missing")
+    if isinstance(value, str):
+        try:
+            return int(value, 0)
+        except ValueError:
+            pass
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ConfigError(f"device {name}: {key}={value!r} is not an integer")
+
+
+def _capabilities(names: Any, device: str) -> Capability:
+    known = {c.name.lower(): c for c in Capability if c.name}
+    result = Capability(0)
+    for item in names if isinstance(names, list) else [names]:
+        if item not in known:
+            raise ConfigError(f"device {device}: capability {item!r} is not one of {', '.join(known)}")
+        result |= known[item]
+    return result
+
+
+def _timing(table: Any, device: str) -> dict[str, TimingConstant]:
+    """A table by name (devices/timing/NAME.json), or a dict; a dict's key `base` names a table to start from."""
+    if isinstance(table, str):
+        try:
+            text = resources.files("loadstone.vta.devices").joinpath("timing", table + ".json").read_text(encoding="utf-8")
+        except OSError:
+            raise ConfigError(f"device {device}: timing table {table!r} is not one of ours (vta-rtl, vtaq-assumed)") from None
+        table = json.loads(text)
+    if not isinstance(table, dict):
+        raise ConfigError(f"device {device}: timing is a {type(table).__name__}, not a table's name or an object of constants")
+    result = _timing(table["base"], device) if "base" in table else {}
+    for key, entry in table.items():
+        if key == "base":
+            continue
+        if not isinstance(entry, dict) or not isinstance(entry.get("value"), int) or not isinstance(entry.get("source"), str):
+            raise ConfigError(f'device {device}: timing.{key} must be {{"value": integer, "source": "where it comes from"}}')
+        if not 0 <= entry["value"] < 1 << 31:
+            raise ConfigError(f"device {device}: timing.{key}={entry['value']} is outside [0, {(1 << 31) - 1}]")
+        result[key] = TimingConstant(entry["value"], entry["source"])
+    return result

@@ -1,0 +1,274 @@
+"""Bytes <-> fields, for whole streams (NumPy columns) and for single instructions (objects).
+
+In:   a HwConfig, and bytes or fields.
+Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kind;
+      `decode` / `encode`: single objects such as `Load(memory_id=Memory.INP, x_size=4)`, whose repr evaluates back;
+      the same for micro-ops.
+Next: asm.py prints them, reference.py executes them, hw_sim reads the bytes.
+
+All places of bits come from spec.layout(); nothing here knows a bit number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, make_dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from loadstone.errors import EncodingError
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import INSN_BYTES, INSTRUCTIONS, MICRO_OPS, UOP_BYTES, BitField, Instruction, Opcode, layout
+
+__all__ = [
+    "Alu",
+    "Config",
+    "Finish",
+    "Gemm",
+    "Insn",
+    "Load",
+    "MicroOp",
+    "Store",
+    "Stream",
+    "decode",
+    "decode_stream",
+    "decode_uops",
+    "encode",
+    "encode_stream",
+    "encode_uops",
+]
+
+Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
+
+_KINDS: Mapping[Opcode, Instruction] = {i.opcode: i for i in INSTRUCTIONS}
+
+
+class Insn:
+    """Base of the six instruction classes: keyword fields in the order of the spec, 0 by default."""
+
+    SPEC: Instruction
+
+    def values(self) -> dict[str, int]:
+        """Field name -> value, opcode included."""
+        return {"opcode": int(self.SPEC.opcode), **{f.name: int(getattr(self, f.name)) for f in fields(self)}}  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        """Evaluates back to an equal object; fields that are 0 are left out, enumerations keep their names."""
+        shown = []
+        for field in self.SPEC.fields[1:]:
+            value = getattr(self, field.name)
+            if value or field.name in ("memory_id", "alu_op"):
+                named = field.enum is not None and value in set(field.enum)
+                shown.append(
+                    f"{field.name}={field.enum.__name__}.{field.enum(value).name}" if named and field.enum else f"{field.name}={int(value)}"
+                )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _insn_class(opcode: Opcode) -> Any:
+    spec = _KINDS[opcode]
+    members: list[tuple[str, Any, Any]] = [(f.name, int, 0) for f in spec.fields[1:]]
+    return make_dataclass(
+        opcode.name.capitalize(),
+        members,
+        bases=(Insn,),
+        frozen=True,
+        repr=False,
+        kw_only=True,
+        namespace={"SPEC": spec, "__doc__": spec.doc, "__module__": __name__},
+    )
+
+
+Load: Any = _insn_class(Opcode.LOAD)
+Store: Any = _insn_class(Opcode.STORE)
+Gemm: Any = _insn_class(Opcode.GEMM)
+Finish: Any = _insn_class(Opcode.FINISH)
+Alu: Any = _insn_class(Opcode.ALU)
+Config: Any = _insn_class(Opcode.CONFIG)
+_CLASSES = {Opcode.LOAD: Load, Opcode.STORE: Store, Opcode.GEMM: Gemm, Opcode.FINISH: Finish, Opcode.ALU: Alu, Opcode.CONFIG: Config}
+
+
+@dataclass(frozen=True)
+class MicroOp:
+    """One micro-op: tile indices that the loop factors are added to."""
+
+    dst: int = 0
+    src: int = 0
+    wgt: int = 0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A whole program as columns: `opcode[n]`, and per kind the positions and the fields of its instructions.
+
+    `columns[Opcode.GEMM]["iter_out"][k]` belongs to instruction `index[Opcode.GEMM][k]`.
+    """
+
+    opcode: npt.NDArray[np.uint8]
+    index: Mapping[Opcode, npt.NDArray[np.int64]]
+    columns: Mapping[Opcode, Columns]
+
+    def __len__(self) -> int:
+        return len(self.opcode)
+
+    def __iter__(self) -> Iterator[Insn]:
+        """The instructions as objects, in order."""
+        cursor = dict.fromkeys(self.index, 0)
+        rows = {op: {k: v.tolist() for k, v in cols.items()} for op, cols in self.columns.items()}
+        for raw in self.opcode.tolist():
+            op = Opcode(raw)
+            k = cursor[op]
+            cursor[op] = k + 1
+            yield _object(op, {name: col[k] for name, col in rows[op].items()})
+
+
+@lru_cache(maxsize=64)
+def _layouts(lu: int, li: int, lw: int, la: int) -> dict[Opcode, dict[str, BitField]]:
+    widths = {"lu": lu, "li": li, "lw": lw, "la": la}
+    return {op: layout(spec.fields, widths) for op, spec in _KINDS.items()}
+
+
+def _places(config: HwConfig) -> dict[Opcode, dict[str, BitField]]:
+    return _layouts(config.lu, config.li, config.lw, config.la)
+
+
+def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
+    typed: dict[str, int] = {}
+    for field in _KINDS[opcode].fields[1:]:
+        value = int(values[field.name])
+        typed[field.name] = field.enum(value) if field.enum is not None and value in set(field.enum) else value
+    result: Insn = _CLASSES[opcode](**typed)
+    return result
+
+
+# --- whole streams --------------------------------------------------------------------------------
+def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stream:
+    """Columns of a stream of 16-byte instructions. Raises EncodingError for a length that is no multiple of 16, an
+    unknown opcode, an unknown value of an enumerated field, or a reserved bit that is set, naming the instruction."""
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data, np.uint8).reshape(-1)
+    if raw.size % INSN_BYTES:
+        raise EncodingError(
+            f"instruction stream of {raw.size} bytes is not a multiple of {INSN_BYTES}: it was cut after instruction {raw.size // INSN_BYTES - 1}"
+        )
+    words = raw.view("<u8").reshape(-1, 2)
+    opcode = (words[:, 0] & np.uint64(7)).astype(np.uint8)
+    unknown = np.flatnonzero(opcode > max(Opcode))
+    if unknown.size:
+        raise EncodingError(
+            f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {', '.join(f'{o.name} {o.value}' for o in Opcode)}"
+        )
+    index: dict[Opcode, npt.NDArray[np.int64]] = {}
+    columns: dict[Opcode, Columns] = {}
+    for op, places in _places(config).items():
+        rows = np.flatnonzero(opcode == op)
+        index[op] = rows
+        columns[op] = _decode_kind(op, places, words[rows] if rows.size != len(words) else words, rows)
+    return Stream(opcode, index, columns)
+
+
+def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> Columns:
+    used = [0, 0]
+    result: Columns = {}
+    for name, place in places.items():
+        word, shift = divmod(place.start, 64)
+        mask = (1 << place.width) - 1
+        used[word] |= mask << shift
+        if name == "opcode":
+            continue
+        value = ((words[:, word] >> np.uint64(shift)) & np.uint64(mask)).view(np.int64)
+        if place.field.signed:
+            value = value - ((value >> (place.width - 1)) << place.width)
+        if place.field.enum is not None:
+            bad = np.flatnonzero(~np.isin(value, [int(e) for e in place.field.enum])) if value.size else value
+            if bad.size:
+                known = ", ".join(f"{e.name} {e.value}" for e in place.field.enum)
+                raise EncodingError(f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is unknown; known are {known}")
+        result[name] = value
+    for word in range(2):
+        reserved = words[:, word] & np.uint64(~used[word] & (1 << 64) - 1)
+        bad = np.flatnonzero(reserved)
+        if bad.size:
+            bit = 64 * word + int(reserved[bad[0]] & -reserved[bad[0]].astype(np.int64).view(np.uint64)).bit_length() - 1
+            raise EncodingError(f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0")
+    return result
+
+
+def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDArray[np.uint8]:
+    """uint8 (N, 16). Raises EncodingError naming instruction, field, value and limit when a value does not fit."""
+    columns = stream if isinstance(stream, Stream) else _to_columns(list(stream))
+    words = np.zeros((len(columns), 2), np.uint64)
+    for op, places in _places(config).items():
+        rows = columns.index[op]
+        if not rows.size:
+            continue
+        packed = [np.full(rows.size, int(op), np.uint64), np.zeros(rows.size, np.uint64)]
+        for name, place in places.items():
+            if name == "opcode":
+                continue
+            values = columns.columns[op][name]
+            bad = np.flatnonzero((values < place.low) | (values > place.high))
+            if bad.size:
+                raise EncodingError(f"instruction {rows[bad[0]]}: " + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place))
+            word, shift = divmod(place.start, 64)
+            packed[word] |= (values.view(np.uint64) & np.uint64((1 << place.width) - 1)) << np.uint64(shift)
+        words[rows, 0], words[rows, 1] = packed
+    return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, INSN_BYTES)
+
+
+def _does_not_fit(name: str, value: int, place: BitField) -> str:
+    return f"{name}={value} does not fit {place.width} bits [{place.low}, {place.high}]"
+
+
+def _to_columns(insns: Sequence[Insn]) -> Stream:
+    opcode = np.array([int(i.SPEC.opcode) for i in insns], np.uint8)
+    index = {op: np.flatnonzero(opcode == op) for op in Opcode}
+    columns: dict[Opcode, Columns] = {}
+    for op, rows in index.items():
+        names = [f.name for f in _KINDS[op].fields[1:]]
+        columns[op] = {n: np.array([getattr(insns[r], n) for r in rows.tolist()], np.int64) for n in names}
+    return Stream(opcode, index, columns)
+
+
+# --- single instructions --------------------------------------------------------------------------
+def encode(insn: Insn, config: HwConfig) -> bytes:
+    """16 bytes. Raises EncodingError: `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`."""
+    value = 0
+    for name, place in _places(config)[insn.SPEC.opcode].items():
+        field = int(insn.SPEC.opcode) if name == "opcode" else int(getattr(insn, name))
+        if not place.low <= field <= place.high:
+            raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", field, place))
+        value |= (field & (1 << place.width) - 1) << place.start
+    return value.to_bytes(INSN_BYTES, "little")
+
+
+def decode(data: bytes, config: HwConfig) -> Insn:
+    """The instruction in 16 bytes. Raises EncodingError like decode_stream."""
+    if len(data) != INSN_BYTES:
+        raise EncodingError(f"an instruction has {INSN_BYTES} bytes, not {len(data)}")
+    return next(iter(decode_stream(bytes(data), config)))
+
+
+# --- micro-ops ------------------------------------------------------------------------------------
+def encode_uops(uops: npt.NDArray[np.int64] | Sequence[MicroOp], config: HwConfig) -> npt.NDArray[np.uint32]:
+    """uint32 (N,) from an (N, 3) array of dst, src, wgt, or from MicroOp objects."""
+    table = np.array([(u.dst, u.src, u.wgt) for u in uops], np.int64).reshape(-1, 3) if not isinstance(uops, np.ndarray) else uops
+    result = np.zeros(len(table), np.uint64)
+    for column, (name, place) in enumerate(layout(MICRO_OPS, config.widths).items()):
+        values = table[:, column].astype(np.int64)
+        bad = np.flatnonzero((values < place.low) | (values > place.high))
+        if bad.size:
+            raise EncodingError(f"micro-op {bad[0]}: " + _does_not_fit(name, int(values[bad[0]]), place))
+        result |= values.view(np.uint64) << np.uint64(place.start)
+    return result.astype("<u4")
+
+
+def decode_uops(data: bytes | npt.NDArray[Any], config: HwConfig) -> npt.NDArray[np.int64]:
+    """(N, 3) array of dst, src, wgt."""
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+    if raw.size % UOP_BYTES:
+        raise EncodingError(f"micro-op table of {raw.size} bytes is not a multiple of {UOP_BYTES}")
+    words = raw.view("<u4").astype(np.int64)
+    return np.stack([words >> p.start & (1 << p.width) - 1 for p in layout(MICRO_OPS, config.widths).values()], axis=1)

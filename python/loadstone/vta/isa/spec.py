@@ -1,0 +1,345 @@
+"""The instruction set, stated once: every field of every instruction, micro-op and register.
+
+In:   nothing.
+Out:  INSTRUCTIONS, MICRO_OPS, the enumerations, the capability bits, and `layout()`, which
+      gives each field its absolute bit position for one device's widths.
+Next: codec.py (bytes <-> fields), asm.py (text <-> fields), generate.py (C header and docs).
+
+An instruction is 128 bits, little-endian, two 64-bit words. Fields are packed from the low bit of
+their word upwards in the order of the table; a width may depend on the device:
+
+    lu  log2 of the micro-ops that the encoding can name       (13 on the default VTA)
+    li  log2 of the tiles of the input scratchpad              (11)
+    lw  log2 of the tiles of the weight scratchpad             (10)
+    la  log2 of the tiles of the accumulator scratchpad        (11)
+
+                 word 0                                            word 1
+     0  3 4 5 6 7                                       63 | 64                         127
+    +--+-+-+-+-+-------------------------------------------+-------------------------------+
+    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  LOAD, STORE
+    |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
+    |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
+    |op|p|p|p|p| stage register_id                         | value                         |  CONFIG
+    +--+-+-+-+-+-------------------------------------------+-------------------------------+
+
+To add a field or an instruction: one line here, `loadstone isa` to regenerate, a meaning in
+reference.py and in hw_sim, and CONTRIBUTING.md's checklist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+__all__ = [
+    "CONFIG_DEFAULTS",
+    "INSN_BYTES",
+    "INSTRUCTIONS",
+    "MAX_REGIONS",
+    "MAX_TOKENS",
+    "MICRO_OPS",
+    "UOP_BYTES",
+    "AluOp",
+    "BitField",
+    "Capability",
+    "ConfigRegister",
+    "Field",
+    "Instruction",
+    "Memory",
+    "Opcode",
+    "Rounding",
+    "Stage",
+    "layout",
+]
+
+INSN_BYTES = 16
+UOP_BYTES = 4
+#: Tokens a queue can hold: 8-bit saturating semaphores in VTA's RTL (300 hang it).
+MAX_TOKENS = 255
+#: DRAM regions that LOAD and STORE can name (3 bits).
+MAX_REGIONS = 8
+
+
+class Opcode(IntEnum):
+    """Bits 0:3 of every instruction. 6 and 7 are free."""
+
+    LOAD = 0
+    STORE = 1
+    GEMM = 2
+    FINISH = 3
+    ALU = 4
+    CONFIG = 5
+
+
+class Memory(IntEnum):
+    """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8."""
+
+    UOP = 0
+    WGT = 1
+    INP = 2
+    ACC = 3
+    OUT = 4
+    ACC_8BIT = 5
+
+
+class AluOp(IntEnum):
+    """ALU.alu_op. 6 and 7 are free."""
+
+    MIN = 0
+    MAX = 1
+    ADD = 2
+    SHR = 3
+    MUL = 4
+    RQ = 5
+
+
+class Stage(IntEnum):
+    """The three queues that execute instructions, each in order."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
+
+
+class ConfigRegister(IntEnum):
+    """CONFIG.register_id. PAD_VALUE exists twice: load's fills INP pads, compute's fills ACC_8BIT pads, because a
+    register is read only by the stage that sets it. The RQ registers are compute's. Store has none."""
+
+    PAD_VALUE = 0
+    RQ_ZERO_POINT = 1
+    RQ_MIN = 2
+    RQ_MAX = 3
+    RQ_ROUNDING = 4
+
+
+class Rounding(IntEnum):
+    """Values of RQ_ROUNDING: the three roundings of numerics.py."""
+
+    DOUBLE = 0
+    SINGLE = 1
+    FLOAT32 = 2
+
+
+#: What a stage's registers hold when a program starts.
+CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
+    ConfigRegister.PAD_VALUE: 0,
+    ConfigRegister.RQ_ZERO_POINT: 0,
+    ConfigRegister.RQ_MIN: -128,
+    ConfigRegister.RQ_MAX: 127,
+    ConfigRegister.RQ_ROUNDING: int(Rounding.DOUBLE),
+}
+
+
+class Capability(IntFlag):
+    """What a device can do beyond VTA's safe subset: one bit each, in HwConfig and the CAPS register."""
+
+    ALU_MUL = 1 << 0  # ALU MUL
+    LOAD_ACC8 = 1 << 1  # LOAD of memory ACC_8BIT
+    CONFIG = 1 << 2  # opcode CONFIG
+    REQUANTIZE = 1 << 3  # ALU RQ
+    GEMM_OVERWRITE = 1 << 4  # GEMM.overwrite
+    REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of an instruction: `width` in bits is a number or a sum such as "lu+1" or "max(la,li)".
+
+    `word` starts a new 64-bit word (1) or a fixed bit of it; without it the field follows its predecessor.
+    `needs` names the capability without which the field must be 0.
+    """
+
+    name: str
+    width: int | str
+    doc: str
+    signed: bool = False
+    enum: type[IntEnum] | None = None
+    at: int | None = None
+    needs: Capability | None = None
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its opcode, its fields in the order of the bits, and its meaning as a loop."""
+
+    name: str
+    opcode: Opcode
+    fields: tuple[Field, ...]
+    doc: str
+    pseudo: str
+    needs: Capability | None = None
+
+
+_FLAGS = (
+    Field("opcode", 3, "which instruction this is", enum=Opcode),
+    Field("pop_prev", 1, "wait for a token of the previous stage"),
+    Field("pop_next", 1, "wait for a token of the next stage"),
+    Field("push_prev", 1, "give the previous stage a token when done"),
+    Field("push_next", 1, "give the next stage a token when done"),
+)
+
+_MEMORY = (
+    *_FLAGS,
+    Field("memory_id", 3, "scratchpad", enum=Memory),
+    Field("sram_base", 16, "first tile in the scratchpad"),
+    Field("dram_base", 32, "first tile in DRAM, counted in tiles of that memory"),
+    Field("region", 3, "DRAM region that dram_base counts from", needs=Capability.REGIONS),
+    Field("y_size", 16, "rows", at=64),
+    Field("x_size", 16, "tiles in a row; 0 makes a no-op"),
+    Field("x_stride", 16, "tiles from one row to the next in DRAM"),
+    Field("y_pad_0", 4, "rows of padding before"),
+    Field("y_pad_1", 4, "rows of padding after"),
+    Field("x_pad_0", 4, "tiles of padding at the left of a row"),
+    Field("x_pad_1", 4, "tiles of padding at the right of a row"),
+)
+
+_LOOPS = (
+    Field("uop_bgn", "lu", "first micro-op"),
+    Field("uop_end", "lu+1", "one past the last micro-op"),
+    Field("iter_out", 14, "turns of the outer loop"),
+    Field("iter_in", 14, "turns of the inner loop"),
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    Instruction(
+        "LOAD",
+        Opcode.LOAD,
+        _MEMORY,
+        "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding around it. "
+        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT.",
+        "s = sram_base\n"
+        "for y in -y_pad_0 .. y_size+y_pad_1:\n"
+        "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
+        "    sram[s++] = inside ? dram[dram_base + y*x_stride + x] : pad",
+    ),
+    Instruction(
+        "STORE",
+        Opcode.STORE,
+        _MEMORY,
+        "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a strided 2-D block in DRAM. No pads.",
+        "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + y*x_stride + x] = low8(acc[s++])",
+    ),
+    Instruction(
+        "GEMM",
+        Opcode.GEMM,
+        (
+            *_FLAGS,
+            Field("reset", 1, "write zeros instead of multiplying"),
+            *_LOOPS,
+            Field("overwrite", 1, "write the product instead of adding it", at=63, needs=Capability.GEMM_OVERWRITE),
+            Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
+            Field("dst_in", "la", "tiles that dst moves per inner turn"),
+            Field("src_out", "li", "tiles that src moves per outer turn"),
+            Field("src_in", "li", "tiles that src moves per inner turn"),
+            Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
+            Field("wgt_in", "lw", "tiles that wgt moves per inner turn"),
+        ),
+        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping).",
+        "for i in 0 .. iter_out:\n"
+        "  for j in 0 .. iter_in:\n"
+        "    for u in uop_bgn .. uop_end:\n"
+        "      d = uop[u].dst + i*dst_out + j*dst_in\n"
+        "      s = uop[u].src + i*src_out + j*src_in\n"
+        "      w = uop[u].wgt + i*wgt_out + j*wgt_in\n"
+        "      acc[d][b][o] (+)= sum over k of inp[s][b][k] * wgt[w][o][k]",
+    ),
+    Instruction(
+        "FINISH",
+        Opcode.FINISH,
+        _FLAGS,
+        "Ends the program, in the compute stage.",
+        "done",
+    ),
+    Instruction(
+        "ALU",
+        Opcode.ALU,
+        (
+            *_FLAGS,
+            Field("reset", 1, "must be 0"),
+            *_LOOPS,
+            Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
+            Field("dst_in", "la", "tiles that dst moves per inner turn"),
+            Field("src_out", "la", "tiles that src moves per outer turn"),
+            Field("src_in", "la", "tiles that src moves per inner turn"),
+            Field("alu_op", 3, "operation", enum=AluOp),
+            Field("use_imm", 1, "the second operand is imm instead of acc[src]; 0 for RQ"),
+            Field("imm", 16, "immediate operand", signed=True),
+        ),
+        "Lane-wise operation on accumulator tiles (int32, wrapping). SHR floors; a negative amount shifts left. "
+        "RQ reads three operand tiles, bias, multiplier and shift, from acc[s], acc[s+1] and acc[s+2]. A shift lane holds "
+        "the signed shift in bits 0:8 and in bits 8:5 a pre-shift: acc + bias is first shifted left by it (wrapping). "
+        "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the shift lane.",
+        "for i in 0 .. iter_out:\n"
+        "  for j in 0 .. iter_in:\n"
+        "    for u in uop_bgn .. uop_end:\n"
+        "      d = uop[u].dst + i*dst_out + j*dst_in\n"
+        "      s = uop[u].src + i*src_out + j*src_in\n"
+        "      acc[d] = op(acc[d], use_imm ? imm : acc[s])\n"
+        "      RQ: acc[d] = clamp(requantize(acc[d] + acc[s], acc[s+1], acc[s+2], RQ_ROUNDING) + RQ_ZERO_POINT, RQ_MIN, RQ_MAX)",
+    ),
+    Instruction(
+        "CONFIG",
+        Opcode.CONFIG,
+        (
+            *_FLAGS,
+            Field("stage", 3, "the queue whose register is set", enum=Stage),
+            Field("register_id", 6, "which register", enum=ConfigRegister),
+            Field("value", 32, "what it holds from here on", signed=True, at=64),
+        ),
+        "Sets a register of a stage, in order in that stage's queue, with tokens like any other instruction. "
+        "Registers hold their defaults when a program starts.",
+        "register[stage][register_id] = value",
+        needs=Capability.CONFIG,
+    ),
+)
+
+#: Micro-ops are 32 bits; the same fields in the same order for both users, ALU leaves wgt 0.
+MICRO_OPS: tuple[Field, ...] = (
+    Field("dst", "la", "accumulator tile"),
+    Field("src", "max(la,li)", "input tile (GEMM) or accumulator tile (ALU)"),
+    Field("wgt", "lw", "weight tile (GEMM); 0 for ALU"),
+)
+
+
+@dataclass(frozen=True)
+class BitField:
+    """A field with its place: absolute bits [start, start+width) of the instruction or micro-op."""
+
+    field: Field
+    start: int
+    width: int
+
+    @property
+    def low(self) -> int:
+        """Smallest value that fits."""
+        return -(1 << (self.width - 1)) if self.field.signed else 0
+
+    @property
+    def high(self) -> int:
+        """Largest value that fits."""
+        return (1 << (self.width - self.field.signed)) - 1
+
+
+def width_of(width: int | str, widths: Mapping[str, int]) -> int:
+    """Bits of a field for one device: a number, a name, a sum, or a max of two names."""
+    if isinstance(width, int):
+        return width
+    if width.startswith("max("):
+        return max(widths[name] for name in width[4:-1].split(","))
+    return sum(int(term) if term.isdigit() else widths[term] for term in width.split("+"))
+
+
+def layout(fields: tuple[Field, ...], widths: Mapping[str, int]) -> dict[str, BitField]:
+    """Places `fields` for a device with these `widths` (lu, li, lw, la), by name, in order.
+
+    HwConfig has checked before that nothing overlaps: a field never straddles a 64-bit word.
+    """
+    placed: dict[str, BitField] = {}
+    position = 0
+    for field in fields:
+        position = position if field.at is None else field.at
+        width = width_of(field.width, widths)
+        placed[field.name] = BitField(field, position, width)
+        position += width
+    return placed

@@ -1,0 +1,8 @@
+/* Everything that libloadstone exports, for cffi.
+ *
+ * In:   the public headers of runtime/, driver/ and hw_sim/.
+ * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
+ * Next: python/loadstone/_native.py.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loadstone.h"

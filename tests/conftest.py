@@ -1,0 +1,31 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of models and RTL vectors beside the checkout; tests that need it are skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} is absent: set LOADSTONE_SHARED to the folder that holds models/ and vta_rtl/")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def vectors(shared: Path) -> list[Path]:
+    """Every program measured on VTA's RTL."""
+    return sorted((shared / "vta_rtl").glob("*.npz"))
