@@ -68,6 +68,7 @@ _OURS = {
     "bus_offset",
     "timing",
 }
+_NONE = Capability(0)
 _REGISTER_BLOCKS = ("native", "vta-chisel", "vta-hls")
 
 
@@ -92,7 +93,7 @@ class HwConfig:
     log_acc_buff: int
     profile: str = "vta"
     description: str = ""
-    capabilities: Capability = Capability(0)
+    capabilities: Capability = _NONE
     clock_mhz: int = 100
     bus_bits: int = 64
     uop_depth: int = 0  # micro-ops that the device really has; 0: all that can be encoded
@@ -286,9 +287,15 @@ def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
             raise ConfigError(
                 f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and weights with int32 accumulators are supported"
             )
+    sizes = [_integer(data, key, name) for key in _LOG_SIZES]
     return HwConfig(
-        name,
-        *(_integer(data, key, name) for key in _LOG_SIZES),
+        name=name,
+        log_batch=sizes[0],
+        log_block=sizes[1],
+        log_uop_buff=sizes[2],
+        log_inp_buff=sizes[3],
+        log_wgt_buff=sizes[4],
+        log_acc_buff=sizes[5],
         profile=str(data.get("profile", "vta")),
         description=str(data.get("description", "")),
         capabilities=_capabilities(data.get("capabilities", []), name),

@@ -1,0 +1,1 @@
+"""One JSON file per device, and their timing tables."""

@@ -1,0 +1,1 @@
+"""The instruction set: spec, codec, assembler, generated files."""

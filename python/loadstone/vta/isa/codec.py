@@ -151,15 +151,14 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data, np.uint8).reshape(-1)
     if raw.size % INSN_BYTES:
         raise EncodingError(
-            f"instruction stream of {raw.size} bytes is not a multiple of {INSN_BYTES}: it was cut after instruction {raw.size // INSN_BYTES - 1}"
+            f"instruction stream of {raw.size} bytes is no multiple of {INSN_BYTES}: cut after {raw.size // INSN_BYTES} instructions"
         )
     words = raw.view("<u8").reshape(-1, 2)
     opcode = (words[:, 0] & np.uint64(7)).astype(np.uint8)
     unknown = np.flatnonzero(opcode > max(Opcode))
     if unknown.size:
-        raise EncodingError(
-            f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {', '.join(f'{o.name} {o.value}' for o in Opcode)}"
-        )
+        known = ", ".join(f"{o.name} {o.value}" for o in Opcode)
+        raise EncodingError(f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {known}")
     index: dict[Opcode, npt.NDArray[np.int64]] = {}
     columns: dict[Opcode, Columns] = {}
     for op, places in _places(config).items():

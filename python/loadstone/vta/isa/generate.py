@@ -42,7 +42,7 @@ def stale(root: Path) -> list[Path]:
 def header() -> str:
     """The C header."""
     parts = [
-        f"/* {_BANNER}\n *\n * In:   16 instruction bytes and a device's widths.\n * Out:  the fields, and back; register offsets; capability bits.\n"
+        f"/* {_BANNER}\n *\n * In:   16 instruction bytes and a device's widths.\n * Out:  the fields, and back; register offsets.\n"
         " * Next: runtime/, driver/ and hw_sim/ use nothing else to know a bit.\n */\n/* SPDX-License-Identifier: Apache-2.0 */\n/* clang-format off */",
         '#ifndef LDS_ISA_H\n#define LDS_ISA_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {\n#endif',
         _constants(),
