@@ -1,0 +1,228 @@
+"""Requantization, exactly: the living definition of every rounding.
+
+In:   int32 accumulators; a multiplier and a shift, or a float32 scale.
+Out:  the integers that the frameworks' kernels and the device's RQ instruction give, bit for bit.
+Next: vta/reference.py (RQ), operators/ (whole operators), the compiler (constants for RQ's operand tiles).
+
+A real network multiplies an int32 sum by a small real number and rounds it to 8 bits. No two frameworks
+do that alike, and a difference of one unit can grow to 66 at the end of a network. There are three ways:
+
+    DOUBLE   fixed point, rounded twice      TFLite reference kernels: everything but fully connected; TFLite Micro
+    SINGLE   fixed point, rounded once       TFLite reference kernels: fully connected
+    FLOAT32  float32 product, half to even   ONNX Runtime QLinearConv, QLinearMatMul, QGemm; XNNPACK
+
+Arguments are NumPy arrays (or scalars) that broadcast against each other: a multiplier per channel is an array
+along the last axis. Every function is total: each int32, also from a corrupt program, has one defined result.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "INT32_MAX",
+    "INT32_MIN",
+    "MAX_PRE_SHIFT",
+    "SHIFT_MAX",
+    "SHIFT_MIN",
+    "Rounding",
+    "onnx_scale",
+    "quantize_multiplier",
+    "requantize",
+    "requantize_double",
+    "requantize_float32",
+    "requantize_single",
+    "rq",
+    "scale_lane",
+    "shift_lane",
+    "tflite_scale",
+    "unpack_shift_lane",
+    "wrap_int32",
+]
+
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+Float32Array = NDArray[np.float32]
+Float64Array = NDArray[np.float64]
+
+INT32_MIN = -(1 << 31)
+INT32_MAX = (1 << 31) - 1
+#: A requantization multiplies by multiplier * 2^(shift - 31): positive shifts go left.
+SHIFT_MIN = -31
+SHIFT_MAX = 30
+#: RQ can shift the accumulator left by so many bits before the requantization.
+MAX_PRE_SHIFT = 31
+
+
+class Rounding(IntEnum):
+    """Values of the device's register RQ_ROUNDING."""
+
+    DOUBLE = 0
+    SINGLE = 1
+    FLOAT32 = 2
+
+
+def wrap_int32(value: ArrayLike) -> Int32Array:
+    """The low 32 bits of integers, as the device's adders and shifters keep them: 2^31 becomes -2^31."""
+    wrapped: Int32Array = np.asarray(value, np.int64).astype(np.int32)
+    return wrapped
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The three roundings
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def requantize_double(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int32Array:
+    """acc * multiplier * 2^(shift - 31), rounded twice: gemmlowp's fixed point arithmetic.
+
+    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32. The product's upper
+    half is rounded to nearest, ties away from zero for positive and up for negative products (nudge, then
+    truncation toward zero); INT32_MIN * INT32_MIN saturates. The right shift rounds to nearest, ties away from zero.
+
+    Equal to TFLite's MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.
+    """
+    shift = np.asarray(shift, np.int64)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+
+    x = wrap_int32(np.asarray(acc, np.int64) << left).astype(np.int64)
+    product = x * np.asarray(multiplier, np.int64)
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))  # division by 2^31, toward zero
+    high = np.minimum(high, INT32_MAX)  # only INT32_MIN * INT32_MIN exceeds it
+
+    mask = (np.int64(1) << right) - 1
+    threshold = (mask >> 1) + (high < 0)
+    return wrap_int32((high >> right) + ((high & mask) > threshold))
+
+
+def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64Array:
+    """acc * multiplier * 2^(shift - 31), rounded once to nearest, ties upward.
+
+    acc, multiplier: int32. shift: [-31, 30]. The result is int64: with a large multiplier and a left shift it does
+    not fit 32 bits, and the device clamps it as it is, without wrapping it first.
+
+    Equal to TFLite's MultiplyByQuantizedMultiplier with TFLITE_SINGLE_ROUNDING.
+    """
+    shift = np.asarray(shift, np.int64)
+    product = np.asarray(acc, np.int64) * np.asarray(multiplier, np.int64)
+    return np.asarray((product + (np.int64(1) << (30 - shift))) >> (31 - shift), np.int64)
+
+
+def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
+    """acc * scale in float32, rounded half to even, saturated to int32; not a number gives 0.
+
+    acc: int32, first rounded to float32 (half to even; sums below 2^24 are exact). scale: float32, subnormals count.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.asarray(acc, np.int32).astype(np.float32) * np.asarray(scale, np.float32)
+    rounded = np.rint(product).astype(np.float64)
+    return np.where(np.isnan(rounded), 0, np.clip(rounded, INT32_MIN, INT32_MAX)).astype(np.int32)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The device's RQ instruction
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def requantize(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding | int) -> Int64Array:
+    """The requantization inside RQ: one of the three roundings, its operands as they stand in the operand tiles.
+
+    acc: int32, the bias already added. multiplier: int32 lanes, which FLOAT32 reads as float32 (`scale_lane`).
+    shift: int32 lanes made by `shift_lane`; FLOAT32 ignores them. DOUBLE and SINGLE first shift acc left by the
+    lane's pre-shift, wrapping to int32. The result is int64, neither clamped nor wrapped.
+    """
+    rounding = Rounding(rounding)
+    if rounding is Rounding.FLOAT32:
+        return requantize_float32(acc, _as_float32(multiplier)).astype(np.int64)
+    signed_shift, pre_shift = unpack_shift_lane(shift)
+    x = wrap_int32(np.asarray(acc, np.int64) << pre_shift.astype(np.int64))
+    if rounding is Rounding.SINGLE:
+        return requantize_single(x, multiplier, signed_shift)
+    return requantize_double(x, multiplier, signed_shift).astype(np.int64)
+
+
+def rq(
+    acc: ArrayLike,
+    bias: ArrayLike,
+    multiplier: ArrayLike,
+    shift: ArrayLike,
+    *,
+    zero_point: int,
+    low: int,
+    high: int,
+    rounding: Rounding | int,
+) -> Int32Array:
+    """The whole RQ instruction on lanes: clamp(requantize(acc + bias) + zero_point, low, high), int32.
+
+    acc + bias wraps to int32; zero_point is added in int64. With low > high the result is high.
+    """
+    total = wrap_int32(np.asarray(acc, np.int64) + np.asarray(bias, np.int64))
+    shifted = requantize(total, multiplier, shift, rounding) + np.int64(zero_point)
+    return np.asarray(np.minimum(np.maximum(shifted, low), high), np.int64).astype(np.int32)
+
+
+def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
+    """Packs RQ's shift operand: the signed shift [-31, 30] in bits 0..7, the pre-shift [0, 31] in bits 8..12.
+
+    A plain negative int32 is no lane: its upper bits would read as a pre-shift of 31.
+    """
+    shift, pre_shift = np.asarray(shift, np.int64), np.asarray(pre_shift, np.int64)
+    assert np.all((shift >= SHIFT_MIN) & (shift <= SHIFT_MAX)), "shift outside [-31, 30]"
+    assert np.all((pre_shift >= 0) & (pre_shift <= MAX_PRE_SHIFT)), "pre-shift outside [0, 31]"
+    return np.asarray((shift & 0xFF) | (pre_shift << 8), np.int64).astype(np.int32)
+
+
+def unpack_shift_lane(lane: ArrayLike) -> tuple[Int32Array, Int32Array]:
+    """(shift, pre_shift) of any int32 lane: bits 0..7 sign-extended and clamped to [-31, 30], bits 8..12; others ignored."""
+    lane = np.asarray(lane, np.int64)
+    shift = np.clip(((lane & 0xFF) ^ 0x80) - 0x80, SHIFT_MIN, SHIFT_MAX)
+    return shift.astype(np.int32), np.asarray((lane >> 8) & 0x1F, np.int64).astype(np.int32)
+
+
+def scale_lane(scale: ArrayLike) -> Int32Array:
+    """Packs a float32 scale into RQ's multiplier operand: the same 32 bits."""
+    return np.ascontiguousarray(scale, np.float32).view(np.int32).reshape(np.shape(scale))
+
+
+def _as_float32(lane: ArrayLike) -> Float32Array:
+    return np.ascontiguousarray(lane, np.int32).view(np.float32).reshape(np.shape(lane))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# From scales to multipliers
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tflite_scale(input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike) -> Float64Array:
+    """input_scale * weight_scale / output_scale as TFLite's convolutions compute it: float32 scales, float64 operations."""
+    s_in, s_w, s_out = (np.asarray(s, np.float32).astype(np.float64) for s in (input_scale, weight_scale, output_scale))
+    return np.asarray(s_in * s_w / s_out, np.float64)
+
+
+def onnx_scale(input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike) -> Float32Array:
+    """(input_scale * weight_scale) / output_scale as ONNX Runtime computes it: every operation in float32."""
+    s_in, s_w, s_out = (np.asarray(s, np.float32) for s in (input_scale, weight_scale, output_scale))
+    return np.asarray(s_in * s_w / s_out, np.float32)
+
+
+def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
+    """(multiplier, shift) with real = multiplier * 2^(shift - 31), |multiplier| in [2^30, 2^31): TFLite's QuantizeMultiplier.
+
+    real: finite float64. The 31 bits are rounded to nearest, ties away from zero. Below 2^-32 (shift < -31) both
+    become 0, at 2^30 and above (shift > 30) the largest multiplier stands.
+    """
+    real = np.asarray(real, np.float64)
+    assert np.all(np.isfinite(real)), "a scale that is not finite reached quantize_multiplier"
+    fraction, exponent = np.frexp(real)
+    magnitude = np.floor(np.abs(fraction) * 2.0**31 + 0.5).astype(np.int64)
+    carry = magnitude == 1 << 31
+    magnitude, shift = np.where(carry, 1 << 30, magnitude), exponent + carry
+
+    too_small, too_large = shift < SHIFT_MIN, shift > SHIFT_MAX
+    magnitude = np.where(too_small, 0, np.where(too_large, INT32_MAX, magnitude))
+    shift = np.where(too_small, 0, np.minimum(shift, SHIFT_MAX))
+    return (np.sign(real) * magnitude).astype(np.int32), shift.astype(np.int32)
