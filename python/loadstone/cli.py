@@ -1,0 +1,101 @@
+"""The command line: `loadstone COMMAND ...`.
+
+In:   sys.argv.
+Out:  text on stdout; a user's mistake is one line on stderr and exit status 2.
+Next: loadstone/commands/<command>.py, imported only when it is the command asked for, so that
+      `loadstone disasm` on a board needs neither TVM nor a compiler.
+
+To add a command: one line in COMMANDS, and a module commands/<name>.py with
+
+    def configure(parser: argparse.ArgumentParser) -> None    adds arguments; an epilog with examples
+    def run(args: argparse.Namespace) -> int | None           does it; None and 0 are success
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from loadstone import __version__
+from loadstone.errors import LoadstoneError
+
+__all__ = ["COMMANDS", "main"]
+
+#: Command -> what it does; in the order of the data flow.
+COMMANDS = {
+    "demo": "show what Loadstone does, in a few seconds",
+    "devices": "show the devices: geometry, scratchpads, speed, capabilities",
+    "isa": "write the files generated from the instruction set, or check that they are current",
+}
+
+_EPILOG = """\
+examples:
+  loadstone demo                          the main job on a sample
+  loadstone devices                       one line for each device
+  loadstone devices vtaq-1x16x16          everything about one
+  loadstone COMMAND --help                arguments and examples of a command
+
+exit status: 0 done; 1 a check found a difference; 2 a mistake, told in one line on stderr
+"""
+
+_EXIT_MISTAKE = 2
+_EXIT_INTERRUPTED = 130  # 128 + SIGINT
+_EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status. Only our own mistakes leave as tracebacks."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser(words).parse_args(words or ["--help"])
+        status = int(args.run(args) or 0)
+        print(end="", flush=True)
+        return status
+    except LoadstoneError as error:
+        return _mistake(error)
+    except BrokenPipeError:  # the reader has left: `loadstone disasm ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _EXIT_BROKEN_PIPE
+    except OSError as error:
+        return _mistake(f"{error.filename}: {error.strerror}" if error.filename else error)
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "loadstone":
+            raise
+        return _mistake(f"{error.name} is not installed: pip install 'loadstone[compiler]'")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return _EXIT_INTERRUPTED
+
+
+def _mistake(what: object) -> int:
+    print("loadstone:", " ".join(str(what).split()), file=sys.stderr)
+    return _EXIT_MISTAKE
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments, and keeps the line breaks of epilogs."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_EXIT_MISTAKE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser that knows every command's name, and the arguments of the one that `words` ask for."""
+    parser = _Parser(prog="loadstone", description="From a trained int8 network to an accelerator nobody can write C for.", epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"loadstone {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    wanted = next((word for word in words if not word.startswith("-")), None)
+    for name, what in COMMANDS.items():
+        sub = commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        if name == wanted:
+            module = importlib.import_module(f"loadstone.commands.{name}")
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser

@@ -1,0 +1,102 @@
+"""The command line: every command teaches, and every mistake is one line and exit status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadstone.cli import COMMANDS, main
+from loadstone.commands import devices
+from loadstone.vta.hw_config import device_names, load_config
+
+
+def one_line_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Runs a command that must fail like a user's mistake; returns the line."""
+    assert status_of(*words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err.strip()
+
+
+def status_of(*words: str) -> int:
+    """Exit status of a command, whether returned or raised by argparse."""
+    try:
+        return main(words)
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(command, "--help") == 0
+    assert command in capsys.readouterr().out
+
+
+def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of() == 0
+    out = capsys.readouterr().out
+    assert all(command in out for command in COMMANDS)
+
+
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "invalid choice: 'nonsense'" in one_line_of(capsys, "nonsense")
+    assert "unrecognized arguments: --nonsense" in one_line_of(capsys, "devices", "--nonsense")
+    assert "'vta-nope' is neither built in (vta-de10nano, " in one_line_of(capsys, "devices", "vta-nope")
+    (tmp_path / "two\nlines.json").write_text("{")
+    assert "two lines.json" in one_line_of(capsys, "devices", str(tmp_path / "two\nlines.json"))
+    assert "is no checkout of loadstone" in one_line_of(capsys, "isa", "--root", str(tmp_path))
+
+
+def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == device_names()
+    assert main(["devices", "--json"]) == 0
+    assert [load_config(d) for d in json.loads(capsys.readouterr().out)] == [load_config(n) for n in device_names()]
+    assert main(["devices", "vtaq-4x16x16"]) == 0
+    assert "4x16 input by 16x16 weights: 1024 multiply-accumulates a cycle" in capsys.readouterr().out
+
+
+def test_isa_check_finds_a_changed_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["isa", "--check", "--root", str(root)]) == 0
+    (tmp_path / "driver" / "include").mkdir(parents=True)
+    assert main(["isa", "--root", str(tmp_path)]) == 0
+    assert main(["isa", "--check", "--root", str(tmp_path)]) == 0
+    header = tmp_path / "driver" / "include" / "lds_isa.h"
+    header.write_text(header.read_text().replace("x_pad_0", "x_pad_2"))
+    assert main(["isa", "--check", "--root", str(tmp_path)]) == 1
+    assert "lds_isa.h differs from the spec" in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    child = subprocess.run([sys.executable, "-m", "loadstone", "devices"], stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(write)
+    assert child.stderr == b""
+    assert child.returncode == 141
+
+
+def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(devices, "run", interrupted)
+    assert main(["devices"]) == 130
+    assert capsys.readouterr().err == "\n"
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def needs_tvm(_: object) -> None:
+        raise ModuleNotFoundError("No module named 'tvm'", name="tvm")
+
+    monkeypatch.setattr(devices, "run", needs_tvm)
+    assert "tvm is not installed: pip install 'loadstone[compiler]'" in one_line_of(capsys, "devices")
