@@ -1,0 +1,196 @@
+"""Scratchpad addresses for virtual tiles, over the whole static stream.
+
+In:   the operations of stream.py, in program order.
+Out:  which operations remain when the loads of what is still there are left out, and an address (first tile) for every
+      virtual tile.
+Next: fold.py puts the addresses into instructions and micro-ops.
+
+Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1 lands beside tile n
+while space lasts, so its load need not wait for the work on tile n. The whole stream is known, so two more things are:
+
+  - a tile that is written by loads only is known by what it holds. While it is still in the scratchpad, the loads of a
+    later tile with the same content are dropped;
+  - among windows that are free, one whose content will be wanted again is the last to be given away.
+
+              +------+------+------------+----------+
+    INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted latest
+              |      | 17   | 93         | 18       |
+              +------+------+------------+----------+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from loadstone.errors import LoweringError
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.stream import Fill, Gemm, Load, Operation, Store, VirtualTile
+
+__all__ = ["Allocation", "allocate", "tiles_of"]
+
+#: What a tile that only loads write holds: its loads, relative to its start.
+Content: TypeAlias = tuple[tuple[object, ...], ...]
+
+_NEVER = 1 << 60
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Numbers of the operations that remain, each tile's first scratchpad tile, and what was not loaded again."""
+
+    kept: list[int]
+    address: dict[VirtualTile, int]
+    loads_dropped: int
+    tiles_dropped: int
+
+
+def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
+    """The virtual tiles an operation touches."""
+    if isinstance(operation, Load | Store):
+        return (operation.tile,)
+    if isinstance(operation, Gemm):
+        return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
+    if isinstance(operation, Fill):
+        return (operation.dst.tile,)
+    other = getattr(operation, "operands", None) or getattr(operation, "src", None)
+    return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A range of a scratchpad and the tile that lives or lived there."""
+
+    start: int
+    end: int
+    tile: VirtualTile
+    last_use: int
+    content: Content | None
+
+
+class _Scratchpad:
+    """One scratchpad: blocks in address order; gaps are free since ever."""
+
+    def __init__(self, memory: Memory, depth: int) -> None:
+        self.memory = memory
+        self.depth = depth
+        self.blocks: list[_Block] = []
+        self.resident: dict[Content, _Block] = {}
+
+    def place(self, tile: VirtualTile, now: int, wanted: dict[Content, list[int]]) -> int:
+        """The window whose most recent use is oldest, sparing content that will be wanted again."""
+        size = tile.size_tiles
+        best: tuple[tuple[int, int, int], int, int, int] | None = None
+        edges = [0]
+        for block in self.blocks:
+            edges.append(block.end)
+        for start in edges:
+            end = start + size
+            if end > self.depth:
+                continue
+            cost = self._cost(start, end, now, wanted)
+            if cost is not None and (best is None or cost[0] < best[0]):
+                best = (cost[0], start, cost[1], cost[2])
+        if best is None:
+            live = sum(b.end - b.start for b in self.blocks if b.last_use >= now)
+            raise LoweringError(
+                f"allocate: {self.memory.name} has no room for {tile.name} of {size} tiles: "
+                f"{live} of {self.depth} are in use; smaller tiles are needed"
+            )
+        _, start, first, last = best
+        for block in self.blocks[first:last]:
+            if block.content is not None and self.resident.get(block.content) is block:
+                del self.resident[block.content]
+        self.blocks[first:last] = [_Block(start, start + size, tile, now, None)]
+        return start
+
+    def _cost(self, start: int, end: int, now: int, wanted: dict[Content, list[int]]) -> tuple[tuple[int, int, int], int, int] | None:
+        """((blocks wanted again, last use, gap left), first victim, one past the last), or None while one of them lives."""
+        first = 0
+        while first < len(self.blocks) and self.blocks[first].end <= start:
+            first += 1
+        last = first
+        last_use, again = -1, 0
+        while last < len(self.blocks) and self.blocks[last].start < end:
+            block = self.blocks[last]
+            if block.last_use >= now:
+                return None
+            last_use = max(last_use, block.last_use)
+            if block.content is not None and _next_use(wanted[block.content], now) < _NEVER:
+                again += 1
+            last += 1
+        return (again, last_use, start), first, last
+
+    def block_of(self, tile: VirtualTile) -> _Block:
+        return next(b for b in self.blocks if b.tile is tile)
+
+
+def _next_use(uses: list[int], now: int) -> int:
+    """`uses` is consumed from its end: what is past has been popped."""
+    while uses and uses[-1] <= now:
+        uses.pop()
+    return uses[-1] if uses else _NEVER
+
+
+def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
+    """Raises LoweringError when the tiles of one operation do not fit a scratchpad together."""
+    last_use: dict[VirtualTile, int] = {}
+    first_use: dict[VirtualTile, int] = {}
+    for number, operation in enumerate(operations):
+        for tile in tiles_of(operation):
+            last_use[tile] = number
+            first_use.setdefault(tile, number)
+    content = _contents(operations)
+    wanted: dict[Content, list[int]] = {}
+    for tile, first in reversed(first_use.items()):
+        if tile in content:
+            wanted.setdefault(content[tile], []).append(first)
+    pads = {m: _Scratchpad(m, config.depth(m)) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
+    address: dict[VirtualTile, int] = {}
+    resident: set[VirtualTile] = set()
+    kept: list[int] = []
+    loads_dropped = tiles_dropped = 0
+    for number, operation in enumerate(operations):
+        for tile in tiles_of(operation):
+            if tile in address:
+                continue
+            pad = pads[tile.memory]
+            held = content.get(tile)
+            block = pad.resident.get(held) if held is not None else None
+            if block is not None:
+                address[tile] = block.start
+                block.last_use = max(block.last_use, last_use[tile])
+                block.tile = tile
+                resident.add(tile)
+                continue
+            address[tile] = pad.place(tile, number, wanted)
+            block = pad.block_of(tile)
+            block.last_use, block.content = last_use[tile], held
+            if held is not None:
+                pad.resident[held] = block
+        if isinstance(operation, Load) and operation.tile in resident:
+            loads_dropped += 1
+            tiles_dropped += operation.x_size * operation.y_size
+            continue
+        kept.append(number)
+    return Allocation(kept, address, loads_dropped, tiles_dropped)
+
+
+def _contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
+    """What each tile that is written by loads alone holds.
+
+    A DRAM tensor is written before it is first read and never after (every tensor of a region is produced once), so the
+    name and place of what was loaded stand for the bytes.
+    """
+    loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
+    computed: set[VirtualTile] = set()
+    for operation in operations:
+        if isinstance(operation, Load):
+            o = operation
+            pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
+            loads.setdefault(o.tile, []).append((o.memory, o.offset, o.dram.tensor, o.dram.tile, o.y_size, o.x_size, o.x_stride, pads))
+        elif not isinstance(operation, Store):
+            computed.add(operation.dst.tile)
+    return {tile: (("size", tile.size_tiles), *records) for tile, records in loads.items() if tile not in computed}

@@ -1,0 +1,279 @@
+"""Dependency tokens from hazards, and the proof that none is missing and none deadlocks.
+
+In:   drafts in program order (fold.py): the stage of each, the scratchpad tiles and DRAM bytes it reads and writes.
+Out:  the same drafts with pop and push flags; a few compute no-ops where load must wait for store.
+Next: program.py encodes them.
+
+The stages run in order, each at its own pace; only tokens order them against each other. Queues exist between neighbours:
+
+      load  --l2g-->  compute  --g2s-->  store
+            <--g2l--           <--s2g--
+
+`knows[s][g]` is the last instruction of stage g that stage s can be sure is complete. An instruction that conflicts with a
+later-than-known instruction p of another stage waits: p pushes, it pops. A pop passes on all that p knew, so waits that
+follow from others are never made. Load and store are no neighbours: what load must know of store comes by way of a compute
+instruction between the two, one that waits for the store and pushes to load; it is chosen late enough after the store that
+compute does not stall, and a no-op stands in where there is none.
+
+Program order itself is one schedule that satisfies every token (each push stands before its pop), so nothing can deadlock;
+`prove` checks both claims from the flags alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import LoweringError
+from loadstone.vta.fold import Draft, DramRows
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import MAX_TOKENS, Memory, Opcode, Stage
+
+__all__ = ["estimated_cycles", "prove", "synchronize"]
+
+#: (from, to) -> (flag of the pusher, flag of the popper). Load and store have no queue between them.
+_QUEUES = {
+    (Stage.LOAD, Stage.COMPUTE): ("push_next", "pop_prev"),
+    (Stage.COMPUTE, Stage.LOAD): ("push_prev", "pop_next"),
+    (Stage.COMPUTE, Stage.STORE): ("push_next", "pop_prev"),
+    (Stage.STORE, Stage.COMPUTE): ("push_prev", "pop_next"),
+}
+_NONE = -1
+
+
+class _History:
+    """Who touched each scratchpad tile and each piece of DRAM last: per stage, the last writer and the last reader."""
+
+    def __init__(self, config: HwConfig, drafts: Sequence[Draft]) -> None:
+        self.grain = min(config.tile_bytes(Memory.INP), 4)
+        sizes: dict[object, int] = {m: config.depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)}
+        for d in drafts:
+            if d.dram is not None:
+                end = d.dram.start_bytes + (d.dram.rows - 1) * d.dram.stride_bytes + d.dram.row_bytes
+                sizes[d.dram.region] = max(sizes.get(d.dram.region, 0), -(-end // self.grain))
+        written = {d.dram.region for d in drafts if d.dram is not None and d.dram.write}
+        self.tables: dict[object, NDArray[np.int32]] = {
+            key: np.full((3, 2, size), _NONE, np.int32) for key, size in sizes.items() if isinstance(key, Memory) or key in written
+        }
+
+    def _views(self, draft: Draft) -> Iterable[tuple[NDArray[np.int32], bool]]:
+        """(view of shape (3 stages, 2 kinds, ...), written?) for each range; what is never written has no table."""
+        for memory, low, high, write in draft.scratch:
+            yield self.tables[memory][:, :, low:high], write
+        rows = draft.dram
+        if rows is not None and rows.region in self.tables:
+            yield _rows_view(self.tables[rows.region], rows, self.grain), rows.write
+
+    def conflicts(self, draft: Draft) -> list[int]:
+        """Per stage, the last instruction that this one must not overtake."""
+        last = [_NONE, _NONE, _NONE]
+        for view, write in self._views(draft):
+            for stage in Stage:
+                if stage is not draft.stage:
+                    last[stage] = max(last[stage], int(view[stage].max() if write else view[stage, 0].max()))
+        return last
+
+    def record(self, draft: Draft, number: int) -> None:
+        for view, write in self._views(draft):
+            view[draft.stage, 0 if write else 1] = number
+
+
+def _rows_view(table: NDArray[np.int32], rows: DramRows, grain: int) -> NDArray[np.int32]:
+    start, width, stride = rows.start_bytes // grain, rows.row_bytes // grain, rows.stride_bytes // grain
+    if rows.rows == 1 or stride == width:
+        return table[:, :, start : start + rows.rows * width]
+    s = table.strides
+    shape = (3, 2, rows.rows, width)
+    return np.lib.stride_tricks.as_strided(table[:, :, start:], shape, (s[0], s[1], stride * s[2], s[2]))
+
+
+def estimated_cycles(draft: Draft, config: HwConfig) -> int:
+    """Roughly how long a draft keeps its stage busy; only choices of speed rest on it."""
+    constant = config.timing
+    if draft.opcode in (Opcode.GEMM, Opcode.ALU):
+        return draft.steps + constant["gemm_overhead_cycles"].value if "gemm_overhead_cycles" in constant else draft.steps + 7
+    if draft.dram is not None:
+        return 24 + draft.dram.rows * draft.dram.row_bytes * 8 // config.bus_bits
+    return 4
+
+
+@dataclass
+class _State:
+    """What is known while the stream is walked: drafts get numbers in the order of `out`."""
+
+    out: list[Draft] = field(default_factory=list)
+    after: list[tuple[int, int, int]] = field(default_factory=list)  # what is known when instruction n is complete
+    knows: list[list[int]] = field(default_factory=lambda: [[_NONE] * 3 for _ in Stage])
+    compute: list[int] = field(default_factory=list)  # numbers of the compute instructions
+    last_pop: dict[tuple[Stage, Stage], int] = field(default_factory=dict)  # last instruction of `to` that popped from `from`
+
+    @property
+    def last(self) -> list[int]:
+        """The last instruction of each stage so far: what FINISH waits for."""
+        return [self.knows[stage][stage] for stage in Stage]
+
+
+def synchronize(drafts: Sequence[Draft], config: HwConfig) -> list[Draft]:
+    """Sets the flags of `drafts` (and inserts no-ops) so that every hazard between stages is ordered."""
+    state = _State()
+    history = _History(config, drafts)
+    cycles = [estimated_cycles(d, config) for d in drafts]
+    spent: list[int] = []  # compute cycles before each instruction of `out`
+    total = 0
+    for position, draft in enumerate(drafts):
+        needed = history.conflicts(draft) if draft.opcode is not Opcode.FINISH else state.last
+        stage = draft.stage
+        flags = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
+        draft.flags = flags
+        if stage is Stage.COMPUTE:
+            for other in (Stage.LOAD, Stage.STORE):
+                _wait(state, other, stage, needed[other], flags)
+        else:
+            far = Stage.STORE if stage is Stage.LOAD else Stage.LOAD
+            through = _NONE
+            if needed[far] > state.knows[stage][far]:
+                delay = estimated_cycles(state.out[needed[far]], config)
+                through = _carrier(state, far, stage, needed[far], delay, spent, total)
+            _wait(state, Stage.COMPUTE, stage, max(needed[Stage.COMPUTE], through), flags)
+        while len(spent) < len(state.out):
+            spent.append(total)
+        number = _append(state, draft)
+        spent.append(total)
+        if stage is Stage.COMPUTE:
+            total += cycles[position]
+        history.record(draft, number)
+    return state.out
+
+
+def _append(state: _State, draft: Draft) -> int:
+    number = len(state.out)
+    state.out.append(draft)
+    state.knows[draft.stage][draft.stage] = number
+    known = state.knows[draft.stage]
+    state.after.append((known[0], known[1], known[2]))
+    if draft.stage is Stage.COMPUTE:
+        state.compute.append(number)
+    return number
+
+
+def _wait(state: _State, source: Stage, stage: Stage, instruction: int, flags: dict[str, int]) -> None:
+    """The instruction that owns `flags`, next in `stage`, waits for `instruction` of the neighbour `source`."""
+    if instruction <= state.knows[stage][source]:
+        return
+    push, pop = _QUEUES[source, stage]
+    state.out[instruction].flags[push] = 1
+    flags[pop] = 1
+    state.last_pop[source, stage] = len(state.out)
+    learned = state.after[instruction]
+    state.knows[stage] = [max(a, b) for a, b in zip(state.knows[stage], learned, strict=True)]
+
+
+def _carrier(state: _State, far: Stage, stage: Stage, instruction: int, delay: int, spent: Sequence[int], total: int) -> int:
+    """A compute instruction that is after `instruction` of stage `far`, for `stage` to wait for; inserted when there is none.
+
+    The earliest that already knows; else one that can be made to wait without stalling: `delay` compute cycles later.
+    """
+    first = int(np.searchsorted(np.array(state.compute), max(instruction, state.knows[stage][Stage.COMPUTE]), side="right"))
+    for number in state.compute[first:]:
+        if state.after[number][far] >= instruction:
+            return number
+    earliest = max(instruction, state.last_pop.get((far, Stage.COMPUTE), _NONE), state.knows[stage][Stage.COMPUTE])
+    since = spent[instruction] if instruction < len(spent) else total
+    for number in state.compute[first:]:
+        if number > earliest and spent[number] - since >= delay:
+            return _make_wait(state, far, instruction, number)
+    nop = Draft(Opcode.LOAD, Stage.COMPUTE, {"memory_id": int(Memory.UOP)}, [], None, state.out[instruction].layer)
+    nop.flags = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
+    _wait(state, far, Stage.COMPUTE, instruction, nop.flags)
+    return _append(state, nop)
+
+
+def _make_wait(state: _State, far: Stage, instruction: int, number: int) -> int:
+    """Compute instruction `number`, already in the stream, waits for `instruction` of stage `far`."""
+    push, pop = _QUEUES[far, Stage.COMPUTE]
+    assert not state.out[number].flags[pop]
+    state.out[instruction].flags[push] = 1
+    state.out[number].flags[pop] = 1
+    state.last_pop[far, Stage.COMPUTE] = number
+    learned = state.after[instruction]
+    for later in state.compute[int(np.searchsorted(np.array(state.compute), number)) :]:
+        known = state.after[later]
+        state.after[later] = (max(known[0], learned[0]), max(known[1], learned[1]), max(known[2], learned[2]))
+    state.knows[Stage.COMPUTE] = [max(a, b) for a, b in zip(state.knows[Stage.COMPUTE], learned, strict=True)]
+    return number
+
+
+# --- the proof --------------------------------------------------------------------------------------
+def prove(drafts: Sequence[Draft], config: HwConfig) -> Mapping[str, int]:
+    """Checks, from the flags alone, that every hazard is ordered, nothing deadlocks, and no queue passes 255 tokens.
+
+    Returns the largest number of tokens each queue can hold in any execution. Raises LoweringError naming two instructions.
+    """
+    clock = _vector_clocks(drafts)
+    history = _History(config, drafts)
+    for number, draft in enumerate(drafts):
+        for stage, last in enumerate(history.conflicts(draft)):
+            if last > clock.before[number][stage]:
+                raise LoweringError(
+                    f"sync: instruction {number} ({draft.opcode.name} of {draft.layer}) is not ordered after {last} "
+                    f"({drafts[last].opcode.name} of {drafts[last].layer}), which touches the same tiles"
+                )
+        history.record(draft, number)
+    return {f"{a.name.lower()}->{b.name.lower()}": _most_tokens(clock, drafts, a, b) for a, b in _QUEUES}
+
+
+@dataclass(frozen=True)
+class _Clocks:
+    """before[n][g]: the last instruction of stage g that is complete when n begins. pushes, pops: numbers, per queue."""
+
+    before: list[list[int]]
+    pushes: dict[tuple[Stage, Stage], list[int]]
+    pops: dict[tuple[Stage, Stage], list[int]]
+
+
+def _vector_clocks(drafts: Sequence[Draft]) -> _Clocks:
+    knows = [[_NONE] * 3 for _ in Stage]
+    after: list[list[int]] = []
+    before: list[list[int]] = []
+    pushes: dict[tuple[Stage, Stage], list[int]] = {q: [] for q in _QUEUES}
+    pops: dict[tuple[Stage, Stage], list[int]] = {q: [] for q in _QUEUES}
+    for number, draft in enumerate(drafts):
+        known = knows[draft.stage]
+        for queue, (_, pop) in _QUEUES.items():
+            if queue[1] is draft.stage and draft.flags[pop]:
+                turn = len(pops[queue])
+                if turn >= len(pushes[queue]):
+                    raise LoweringError(
+                        f"sync: instruction {number} waits for token {turn} of {queue[0].name}, which nothing before it pushes"
+                    )
+                pops[queue].append(number)
+                known = [max(a, b) for a, b in zip(known, after[pushes[queue][turn]], strict=True)]
+        before.append(known)
+        known = list(known)
+        known[draft.stage] = number
+        knows[draft.stage] = known
+        after.append(known)
+        for queue, (push, _) in _QUEUES.items():
+            if queue[0] is draft.stage and draft.flags[push]:
+                pushes[queue].append(number)
+    for queue in _QUEUES:
+        if len(pushes[queue]) != len(pops[queue]):
+            raise LoweringError(
+                f"sync: {len(pushes[queue]) - len(pops[queue])} tokens from {queue[0].name} to {queue[1].name} are never taken"
+            )
+    return _Clocks(before, pushes, pops)
+
+
+def _most_tokens(clock: _Clocks, drafts: Sequence[Draft], source: Stage, target: Stage) -> int:
+    """When the n-th push happens, the pops known to be complete have emptied the queue by at least their number."""
+    most = 0
+    taken = np.array(clock.pops[source, target])
+    for turn, number in enumerate(clock.pushes[source, target]):
+        done = int(np.searchsorted(taken, clock.before[number][target], side="right"))
+        most = max(most, turn + 1 - done)
+    if most > MAX_TOKENS:
+        raise LoweringError(f"sync: the queue {source.name} -> {target.name} may hold {most} tokens; the limit is {MAX_TOKENS}")
+    return most
