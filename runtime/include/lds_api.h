@@ -6,3 +6,4 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loadstone.h"
+#include "lds_sim.h"

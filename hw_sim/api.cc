@@ -1,0 +1,214 @@
+// The C API of lds_sim.h over the C++ core: arguments checked, no exception leaves.
+//
+// In:   calls from C or cffi.
+// Out:  status codes and results.
+// Next: python/loadstone/sim.py.
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "constants.h"
+#include "lds_sim.h"
+#include "machine.h"
+#include "program.h"
+#include "run.h"
+#include "stop.h"
+
+using namespace lds::sim;  // NOLINT: this file only wraps
+
+struct lds_sim {
+  lds_sim(const Geometry &geometry, uint32_t bus) : machine(geometry), bus_bits(bus) {}
+
+  Machine machine;
+  uint32_t bus_bits;
+  TimingConstants constants;
+  int options[6] = {0, 1, 0, 0, 0, 0};
+  std::string message;
+  std::atomic<bool> abort{false};
+  std::atomic<uint32_t> progress{0};
+  std::vector<lds_sim_finding> findings;
+  std::vector<lds_sim_event> events;
+  lds_sim_waiting waiting{};
+};
+
+namespace {
+
+int refuse(lds_sim *sim, std::string why) {
+  sim->message = std::move(why);
+  return LDS_SIM_BAD_ARGUMENT;
+}
+
+bool bus_is_legal(uint32_t bits) { return bits == 32 || bits == 64 || bits == 128 || bits == 256 || bits == 512; }
+
+// The stream, copied: what runs is what was checked, even if the program stores over it.
+std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
+  std::vector<uint8_t> bytes;
+  const size_t size = size_t{count} * LDS_INSN_BYTES;
+  if (const uint8_t *host = sim->machine.dram.span(address, size, false)) {
+    bytes.assign(host, host + size);
+    return bytes;
+  }
+  uint8_t insn[LDS_INSN_BYTES];  // in pieces, so that a count without memory behind it costs nothing
+  for (uint32_t n = 0; n < count; ++n) {
+    sim->machine.dram.read(address + uint64_t{n} * LDS_INSN_BYTES, insn, sizeof insn);
+    bytes.insert(bytes.end(), insn, insn + sizeof insn);
+  }
+  return bytes;
+}
+
+int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
+  RunOutcome outcome;
+  std::vector<uint8_t> bytes;
+  try {
+    bytes = fetch(sim, insn_address, count);
+  } catch (const Stop &stop) {
+    result->status = stop.status;
+    result->error_address = stop.address;
+    sim->message = "instruction fetch: " + stop.message;
+    return static_cast<int>(stop.status);
+  }
+  const Program program = decode_program(sim->machine.g, bytes.data(), count);
+  RunControl control;
+  control.cycle_limit = cycle_limit;
+  control.abort = &sim->abort;
+  control.progress = &sim->progress;
+  outcome = run_program(sim->machine, program, control, result);
+  result->read_bytes[LDS_SIM_READ_FETCH] = uint64_t{count} * LDS_INSN_BYTES;
+  result->status = outcome.status;
+  result->error_pc = outcome.pc;
+  result->error_address = outcome.address;
+  sim->waiting = outcome.waiting;
+  if (outcome.status != LDS_ERROR_NONE) {
+    if (outcome.message.empty()) outcome.message = why_refused(sim->machine.g, bytes.data() + size_t{outcome.pc} * LDS_INSN_BYTES);
+    sim->message = format("instruction %u: %s", outcome.pc, outcome.message.c_str());
+  }
+  return static_cast<int>(result->status);
+}
+
+}  // namespace
+
+lds_sim *lds_sim_create(const lds_hw_config *config, uint32_t bus_bits) {
+  if (config == nullptr || !bus_is_legal(bus_bits)) return nullptr;
+  const std::optional<Geometry> geometry = geometry_of(*config);
+  if (!geometry) return nullptr;
+  try {
+    return new lds_sim(*geometry, bus_bits);
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
+
+void lds_sim_destroy(lds_sim *sim) { delete sim; }
+
+const char *lds_sim_message(const lds_sim *sim) { return sim->message.c_str(); }
+
+int lds_sim_set_option(lds_sim *sim, int option, int value) {
+  sim->message.clear();
+  if (option < 0 || option > LDS_SIM_KERNELS) return refuse(sim, format("option %d is unknown", option));
+  if (option == LDS_SIM_KERNELS) {
+    try {
+      return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not to be had on this host", value));
+    } catch (const std::bad_alloc &) {
+      return LDS_SIM_NO_MEMORY;
+    }
+  }
+  sim->options[option] = value != 0;
+  return LDS_SIM_OK;
+}
+
+int lds_sim_get_option(const lds_sim *sim, int option) {
+  if (option < 0 || option > LDS_SIM_KERNELS) return LDS_SIM_BAD_ARGUMENT;
+  return option == LDS_SIM_KERNELS ? sim->machine.kernels->path : sim->options[option];
+}
+
+int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t value) {
+  sim->message.clear();
+  if (value < 0 || value > INT32_MAX)
+    return refuse(sim, format("timing constant %s=%lld is outside [0, 2^31)", name, static_cast<long long>(value)));
+  return set_constant(&sim->constants, name, value) ? LDS_SIM_OK : refuse(sim, format("timing constant %s is unknown", name));
+}
+
+int lds_sim_map(lds_sim *sim, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags) {
+  sim->message.clear();
+  try {
+    const Segment segment = {bus_address, size_bytes, static_cast<uint8_t *>(memory), (flags & LDS_SIM_READ_ONLY) != 0};
+    if ((memory != nullptr || size_bytes == 0) && sim->machine.dram.map(segment)) return LDS_SIM_OK;
+    return refuse(sim, format("memory at 0x%llx, 0x%llx bytes: no memory, or overlaps what is mapped",
+                              static_cast<unsigned long long>(bus_address), static_cast<unsigned long long>(size_bytes)));
+  } catch (const std::bad_alloc &) {
+    return LDS_SIM_NO_MEMORY;
+  }
+}
+
+void lds_sim_unmap_all(lds_sim *sim) { sim->machine.dram.unmap_all(); }
+
+int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit) {
+  sim->message.clear();
+  if (region >= LDS_MAX_REGIONS) return refuse(sim, format("region %u is outside [0, %u]", region, LDS_MAX_REGIONS - 1u));
+  sim->machine.regions[region] = {base, limit & ~(uint64_t{1} << 63), (limit >> 63) != 0};
+  return LDS_SIM_OK;
+}
+
+void lds_sim_reset(lds_sim *sim) { sim->machine.reset_scratchpads(); }
+
+int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
+  std::memset(result, 0, sizeof *result);
+  sim->message.clear();
+  sim->findings.clear();
+  sim->events.clear();
+  sim->abort.store(false);
+  sim->progress.store(0);
+  sim->waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
+  try {
+    return run(sim, insn_address, count, cycle_limit, result);
+  } catch (const std::bad_alloc &) {
+    sim->message = "the host has no memory left";
+    return LDS_SIM_NO_MEMORY;
+  }
+}
+
+void lds_sim_abort(lds_sim *sim) { sim->abort.store(true); }
+
+uint32_t lds_sim_progress(const lds_sim *sim) { return sim->progress.load(); }
+
+size_t lds_sim_findings(const lds_sim *sim, const lds_sim_finding **findings) {
+  *findings = sim->findings.data();
+  return sim->findings.size();
+}
+
+size_t lds_sim_events(const lds_sim *sim, const lds_sim_event **events) {
+  *events = sim->events.data();
+  return sim->events.size();
+}
+
+void lds_sim_deadlock(const lds_sim *sim, lds_sim_waiting *waiting) { *waiting = sim->waiting; }
+
+int lds_sim_read_scratchpad(lds_sim *sim, uint32_t memory, uint32_t first_tile, uint32_t tiles, void *out) {
+  const Machine &m = sim->machine;
+  sim->message.clear();
+  if (memory > LDS_MEMORY_ACC || first_tile > m.g.depth[memory] || tiles > m.g.depth[memory] - first_tile)
+    return refuse(sim, format("tiles %u + %u are not in memory %u", first_tile, tiles, memory));
+  for (uint32_t k = 0; k < tiles; ++k) {
+    const uint32_t tile = first_tile + k;
+    uint8_t *to = static_cast<uint8_t *>(out) + size_t{k} * m.g.dram_tile_bytes[memory];
+    switch (memory) {
+      case LDS_MEMORY_UOP: {
+        const lds_uop uop = {m.uop[tile].dst, m.uop[tile].src, m.uop[tile].wgt};
+        uint32_t bits = 0;
+        (void)lds_uop_encode(m.g.widths, &uop, &bits);
+        std::memcpy(to, &bits, sizeof bits);
+        break;
+      }
+      case LDS_MEMORY_WGT:
+        m.unpack_wgt(tile, reinterpret_cast<int8_t *>(to));
+        break;
+      case LDS_MEMORY_INP:
+        std::memcpy(to, m.inp.data() + size_t{tile} * m.g.lanes, m.g.lanes);
+        break;
+      default:
+        std::memcpy(to, m.acc.data() + size_t{tile} * m.g.lanes, m.g.lanes * sizeof(int32_t));
+    }
+  }
+  return LDS_SIM_OK;
+}

@@ -1,0 +1,49 @@
+// The constants of the timing model, by name.
+//
+// In:   vta/devices/timing/NAME.json, one value at a time.
+// Out:  a plain struct.
+// Next: timing.cc. docs/timing.md says what each one rests on.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace lds::sim {
+
+// name, value of vta-rtl
+#define LDS_TIMING_CONSTANTS(X)    \
+  X(nop_cycles, 2)                 \
+  X(gemm_overhead_cycles, 7)       \
+  X(gemm_step_cycles, 1)           \
+  X(alu_overhead_cycles, 7)        \
+  X(alu_imm_step_cycles, 1)        \
+  X(alu_tensor_step_cycles, 2)     \
+  X(rq_step_cycles, 1)             \
+  X(rq_operand_cycles, 0)          \
+  X(config_cycles, 2)              \
+  X(load_overhead_cycles, 7)       \
+  X(load_uop_overhead_cycles, 6)   \
+  X(pad_tiles_per_cycle, 1)        \
+  X(store_overhead_cycles, 1)      \
+  X(store_burst_cycles, 3)         \
+  X(store_tile_cycles, 3)          \
+  X(read_latency_cycles, 16)       \
+  X(read_burst_extra_cycles, 0)    \
+  X(burst_max_beats, 256)          \
+  X(burst_boundary_bytes, 2048)    \
+  X(read_requests_in_flight, 16)   \
+  X(fetch_batch_instructions, 128) \
+  X(fetch_overhead_cycles, 2)      \
+  X(fetch_to_stage_cycles, 5)      \
+  X(stage_queue_entries, 512)
+
+struct TimingConstants {
+#define LDS_FIELD(name, value) int64_t name = value;
+  LDS_TIMING_CONSTANTS(LDS_FIELD)
+#undef LDS_FIELD
+};
+
+// False when no constant has this name.
+bool set_constant(TimingConstants *constants, const char *name, int64_t value);
+
+}  // namespace lds::sim

@@ -1,0 +1,104 @@
+// GEMM, ALU and CONFIG.
+//
+//   for i in 0 .. iter_out:  for j in 0 .. iter_in:  for u in uop_bgn .. uop_end:
+//     d = uop[u].dst + i * dst_out + j * dst_in;  s, w likewise
+//     GEMM: acc[d] (+)= inp[s] * wgt[w]      ALU: acc[d] = op(acc[d], acc[s] or imm)
+//
+// In:   a decoded instruction.
+// Out:  accumulator tiles; registers (CONFIG).
+// Next: the loops run in the kernels, after one bounds check for the whole instruction.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "machine.h"
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+template <typename Insn>
+Loops loops_without_wgt(const Machine &m, const Insn &i) {
+  Loops loops{};
+  if (i.uop_end <= i.uop_bgn || i.iter_out == 0 || i.iter_in == 0) return loops;
+  check_sram(m, LDS_MEMORY_UOP, i.uop_end - 1u, "uop_end");
+  loops.uops = m.uop.data() + i.uop_bgn;
+  loops.count = i.uop_end - i.uop_bgn;
+  loops.iter_out = i.iter_out;
+  loops.iter_in = i.iter_in;
+  loops.dst_out = i.dst_out;
+  loops.dst_in = i.dst_in;
+  loops.src_out = i.src_out;
+  loops.src_in = i.src_in;
+  return loops;
+}
+
+}  // namespace
+
+Loops loops_of(const Machine &m, const lds_insn_gemm &i) {
+  Loops loops = loops_without_wgt(m, i);
+  loops.wgt_out = i.wgt_out;
+  loops.wgt_in = i.wgt_in;
+  return loops;
+}
+
+Loops loops_of(const Machine &m, const lds_insn_alu &i) { return loops_without_wgt(m, i); }
+
+Reach reach_of(const Loops &l) {
+  uint32_t dst = 0, src = 0, wgt = 0;
+  for (uint32_t u = 0; u < l.count; ++u) {
+    dst = std::max<uint32_t>(dst, l.uops[u].dst);
+    src = std::max<uint32_t>(src, l.uops[u].src);
+    wgt = std::max<uint32_t>(wgt, l.uops[u].wgt);
+  }
+  const uint64_t out = l.iter_out - 1u, in = l.iter_in - 1u;
+  return {dst + out * l.dst_out + in * l.dst_in, src + out * l.src_out + in * l.src_in, wgt + out * l.wgt_out + in * l.wgt_in};
+}
+
+void exec_gemm(Machine &m, const lds_insn_gemm &i) {
+  const Loops loops = loops_of(m, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  check_sram(m, LDS_MEMORY_ACC, reach.dst, "GEMM dst");
+  if (i.reset) return m.kernels->gemm_reset(loops, m.g.lanes, m.acc.data());
+  check_sram(m, LDS_MEMORY_INP, reach.src, "GEMM src");
+  check_sram(m, LDS_MEMORY_WGT, reach.wgt, "GEMM wgt");
+  const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_sum.data(), m.wgt.data()};
+  m.kernels->gemm(loops, operands, i.overwrite != 0);
+}
+
+void exec_alu(Machine &m, const lds_insn_alu &i) {
+  const Loops loops = loops_of(m, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  check_sram(m, LDS_MEMORY_ACC, reach.dst, "ALU dst");
+  if (i.alu_op == LDS_ALU_RQ) {
+    check_sram(m, LDS_MEMORY_ACC, reach.src + 2, "RQ operands");
+    return m.kernels->rq(loops, m.g.lanes, m.acc.data(), m.registers.rq);
+  }
+  if (!i.use_imm) check_sram(m, LDS_MEMORY_ACC, reach.src, "ALU src");
+  m.kernels->alu(loops, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, i.imm);
+}
+
+void exec_config(Machine &m, const lds_insn_config &i) {
+  switch (i.register_id) {
+    case LDS_CONFIG_PAD_VALUE: {
+      const int8_t pad = static_cast<int8_t>(static_cast<uint32_t>(i.value) & 0xffu);
+      (i.stage == LDS_STAGE_LOAD ? m.registers.load_pad : m.registers.compute_pad) = pad;
+      return;
+    }
+    case LDS_CONFIG_RQ_ZERO_POINT:
+      m.registers.rq.zero_point = i.value;
+      return;
+    case LDS_CONFIG_RQ_MIN:
+      m.registers.rq.min = i.value;
+      return;
+    case LDS_CONFIG_RQ_MAX:
+      m.registers.rq.max = i.value;
+      return;
+    default:
+      m.registers.rq.rounding = static_cast<uint32_t>(i.value);
+      return;
+  }
+}
+
+}  // namespace lds::sim

@@ -1,0 +1,172 @@
+// LOAD and STORE.
+//
+//   s = sram_base                                      LOAD: rows -y_pad_0 .. y_size + y_pad_1, tiles -x_pad_0 .. x_size + x_pad_1
+//   sram[s++] = inside ? dram[dram_base + y * x_stride + x] : pad
+//
+// In:   a decoded instruction.
+// Out:  the scratchpad (LOAD), DRAM (STORE).
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+
+#include "machine.h"
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+// Where tiles of one memory go: `copy` takes n tiles from DRAM's bytes, `pad` writes n tiles of padding.
+struct UopPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    for (size_t k = 0; k < n; ++k) {
+      const uint8_t *p = from + 4 * k;
+      const uint32_t bits = p[0] | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24;
+      const lds_uop u = lds_uop_decode(m.g.widths, bits);
+      m.uop[tile + k] = {static_cast<uint16_t>(u.dst), static_cast<uint16_t>(u.src), static_cast<uint16_t>(u.wgt)};
+    }
+  }
+  void pad(size_t tile, size_t n) const { std::fill_n(m.uop.begin() + static_cast<std::ptrdiff_t>(tile), n, Uop{}); }
+};
+
+struct InpPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    std::memcpy(m.inp.data() + tile * m.g.lanes, from, n * m.g.lanes);
+    sum(tile, n);
+  }
+  void pad(size_t tile, size_t n) const {
+    std::memset(m.inp.data() + tile * m.g.lanes, m.registers.load_pad, n * m.g.lanes);
+    sum(tile, n);
+  }
+  void sum(size_t tile, size_t n) const {
+    m.kernels->sum_inp(m.g.block, m.inp.data() + tile * m.g.lanes, m.inp_sum.data() + tile * m.g.batch, n * m.g.batch);
+  }
+};
+
+struct WgtPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    const size_t bytes = m.g.dram_tile_bytes[LDS_MEMORY_WGT], packed = m.wgt_tile_bytes();
+    for (size_t k = 0; k < n; ++k)
+      m.kernels->pack_wgt(m.g.block, reinterpret_cast<const int8_t *>(from + k * bytes), m.wgt.data() + (tile + k) * packed);
+  }
+  void pad(size_t tile, size_t n) const {
+    const std::vector<uint8_t> zeros(m.g.dram_tile_bytes[LDS_MEMORY_WGT]);
+    for (size_t k = 0; k < n; ++k) copy(tile + k, zeros.data(), 1);
+  }
+};
+
+struct AccPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {  // little-endian int32, as the host's
+    std::memcpy(m.acc.data() + tile * m.g.lanes, from, n * m.g.lanes * sizeof(int32_t));
+  }
+  void pad(size_t tile, size_t n) const { std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, 0); }
+};
+
+struct Acc8Pad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    int32_t *out = m.acc.data() + tile * m.g.lanes;
+    for (size_t k = 0; k < n * m.g.lanes; ++k) out[k] = static_cast<int8_t>(from[k]);
+  }
+  void pad(size_t tile, size_t n) const { std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, int32_t{m.registers.compute_pad}); }
+};
+
+// n tiles from DRAM, straight from host memory where they lie in one segment.
+template <typename Pad>
+void copy_row(const Machine &m, const Pad &pad, size_t tile, uint64_t address, uint32_t n, uint32_t tile_bytes) {
+  const uint64_t size = uint64_t{n} * tile_bytes;
+  if (const uint8_t *host = m.dram.span(address, size, false)) return pad.copy(tile, host, n);
+  std::vector<uint8_t> row(size);
+  m.dram.read(address, row.data(), row.size());
+  pad.copy(tile, row.data(), n);
+}
+
+template <typename Pad>
+void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint64_t address) {
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
+  const size_t width = size_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
+  size_t s = i.sram_base;
+  pad.pad(s, i.y_pad_0 * width);
+  s += i.y_pad_0 * width;
+  if (width == i.x_size && i.x_stride == i.x_size) {  // one run of tiles
+    copy_row(m, pad, s, address, i.x_size * i.y_size, tile_bytes);
+    s += size_t{i.x_size} * i.y_size;
+  } else {
+    for (uint32_t y = 0; y < i.y_size; ++y, s += width) {
+      pad.pad(s, i.x_pad_0);
+      copy_row(m, pad, s + i.x_pad_0, address + y * stride, i.x_size, tile_bytes);
+      pad.pad(s + i.x_pad_0 + i.x_size, i.x_pad_1);
+    }
+  }
+  pad.pad(s, i.y_pad_1 * width);
+}
+
+}  // namespace
+
+void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what) {
+  if (last < m.g.depth[memory]) return;
+  throw Stop{LDS_ERROR_SRAM_BOUNDS, 0,
+             format("%s reaches tile %" PRIu64 " of %s, which has %u", what, last, memory_name(memory), m.g.depth[memory])};
+}
+
+uint64_t dram_address(const Machine &m, const lds_insn_memory &i, bool writes) {
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
+  const Region &region = m.regions[i.region];
+  const uint64_t offset = uint64_t{i.dram_base} * tile_bytes;
+  const uint64_t rows = i.y_size == 0 ? 0 : i.y_size - 1;
+  const uint64_t size = i.y_size == 0 ? 0 : (rows * i.x_stride + i.x_size) * tile_bytes;  // below 2^48
+  const uint64_t address = region.base + offset;
+  if (address < offset || address > ~uint64_t{0} - size)
+    throw Stop{LDS_ERROR_BUS, address, format("tile %u at region base 0x%" PRIx64 " leaves the 64-bit bus", i.dram_base, region.base)};
+  if (!m.g.has(LDS_CAP_REGIONS)) return address;
+  if (offset + size > region.size)
+    throw Stop{LDS_ERROR_DRAM_BOUNDS, address,
+               format("bytes %" PRIu64 " to %" PRIu64 " of region %u, which has %" PRIu64, offset, offset + size, i.region, region.size)};
+  if (writes && region.read_only) throw Stop{LDS_ERROR_DRAM_BOUNDS, address, format("region %u is read-only", i.region)};
+  return address;
+}
+
+void exec_load(Machine &m, const lds_insn_memory &i) {
+  if (i.x_size == 0) return;
+  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1;
+  const uint64_t width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  if (rows == 0) return;
+  check_sram(m, i.memory_id, i.sram_base + rows * width - 1, "LOAD");
+  const uint64_t address = dram_address(m, i, false);
+  switch (i.memory_id) {
+    case LDS_MEMORY_UOP:
+      return load_with(m, UopPad{m}, i, address);
+    case LDS_MEMORY_INP:
+      return load_with(m, InpPad{m}, i, address);
+    case LDS_MEMORY_WGT:
+      return load_with(m, WgtPad{m}, i, address);
+    case LDS_MEMORY_ACC:
+      return load_with(m, AccPad{m}, i, address);
+    default:
+      return load_with(m, Acc8Pad{m}, i, address);
+  }
+}
+
+void exec_store(Machine &m, const lds_insn_memory &i) {
+  if (i.x_size == 0 || i.y_size == 0) return;
+  check_sram(m, LDS_MEMORY_OUT, i.sram_base + uint64_t{i.x_size} * i.y_size - 1, "STORE");
+  const uint64_t address = dram_address(m, i, true);
+  const uint64_t stride = uint64_t{i.x_stride} * m.g.lanes;
+  const size_t row_lanes = size_t{i.x_size} * m.g.lanes;
+  const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
+  std::vector<int8_t> row;
+  for (uint32_t y = 0; y < i.y_size; ++y, acc += row_lanes) {
+    uint8_t *host = m.dram.span(address + y * stride, row_lanes, true);
+    if (host == nullptr) row.resize(row_lanes);
+    int8_t *out = host != nullptr ? reinterpret_cast<int8_t *>(host) : row.data();
+    for (size_t k = 0; k < row_lanes; ++k) out[k] = static_cast<int8_t>(static_cast<uint32_t>(acc[k]) & 0xffu);
+    if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_lanes);
+  }
+}
+
+}  // namespace lds::sim

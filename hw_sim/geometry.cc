@@ -1,0 +1,40 @@
+// What geometry.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "geometry.h"
+
+#include <algorithm>
+
+namespace lds::sim {
+namespace {
+
+bool within(int64_t value, int64_t low, int64_t high) { return low <= value && value <= high; }
+
+bool legal(const lds_hw_config &c) {
+  const int64_t lu = c.log_uop_buff - 2;
+  const int64_t li = c.log_inp_buff - c.log_batch - c.log_block;
+  const int64_t lw = c.log_wgt_buff - 2 * c.log_block;
+  const int64_t la = c.log_acc_buff - c.log_batch - c.log_block - 2;
+  return c.isa_version == 1 && c.log_inp_width == 3 && c.log_wgt_width == 3 && c.log_acc_width == 5 && within(c.log_batch, 0, 6) &&
+         within(c.log_block, 1, 7) && within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) && within(la, 1, 11) &&
+         la + li + lw <= 32 && la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);
+}
+
+}  // namespace
+
+std::optional<Geometry> geometry_of(const lds_hw_config &config) {
+  if (!legal(config)) return std::nullopt;
+  Geometry g{};
+  g.widths = lds_isa_widths_of(&config);
+  g.batch = 1u << config.log_batch;
+  g.block = 1u << config.log_block;
+  g.lanes = g.batch * g.block;
+  g.capabilities = config.capabilities;
+  const uint32_t acc_depth = 1u << g.widths.la;
+  const uint32_t depth[6] = {config.uop_depth, 1u << g.widths.lw, 1u << g.widths.li, acc_depth, acc_depth, acc_depth};
+  const uint32_t bytes[6] = {LDS_UOP_BYTES, g.block * g.block, g.lanes, 4u * g.lanes, g.lanes, g.lanes};
+  std::copy(depth, depth + 6, g.depth);
+  std::copy(bytes, bytes + 6, g.dram_tile_bytes);
+  return g;
+}
+
+}  // namespace lds::sim

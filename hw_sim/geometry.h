@@ -1,0 +1,31 @@
+// The sizes that follow from a device's configuration.
+//
+// In:   lds_hw_config (20 bytes; perhaps hostile).
+// Out:  Geometry: tiles, depths, bytes; or nothing when the configuration cannot be.
+// Next: machine.h allocates scratchpads of these sizes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "lds_isa.h"
+
+namespace lds::sim {
+
+struct Geometry {
+  lds_isa_widths widths;
+  uint32_t batch, block;        // a tile is batch x block; a weight tile block x block
+  uint32_t lanes;               // batch * block
+  uint32_t depth[6];            // tiles of a scratchpad, by LDS_MEMORY_*
+  uint32_t dram_tile_bytes[6];  // bytes of one tile in DRAM, by LDS_MEMORY_*
+  uint32_t capabilities;
+
+  bool has(uint32_t capability) const { return (capabilities & capability) != 0; }
+};
+
+// The limits are those of HwConfig (vta/hw_config.py), which names them; here they only protect.
+std::optional<Geometry> geometry_of(const lds_hw_config &config);
+
+}  // namespace lds::sim

@@ -1,0 +1,13 @@
+# Flags of the vector kernels, per file: the rest of the library runs on any host, and asks the CPU before it calls them.
+include(CheckCXXCompilerFlag)
+set(LDS_LANES "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")
+set_source_files_properties(hw_sim/kernels_portable.cc PROPERTIES COMPILE_OPTIONS "${LDS_LANES}")
+check_cxx_compiler_flag(-mavx2 LDS_HAS_AVX2)
+check_cxx_compiler_flag("-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni" LDS_HAS_AVX512)
+if(LDS_HAS_AVX2)
+  set_source_files_properties(hw_sim/kernels_avx2.cc PROPERTIES COMPILE_OPTIONS "${LDS_LANES};-mavx2")
+endif()
+if(LDS_HAS_AVX512)
+  set_source_files_properties(hw_sim/kernels_avx512.cc PROPERTIES COMPILE_OPTIONS
+                                                                 "${LDS_LANES};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mprefer-vector-width=512")
+endif()

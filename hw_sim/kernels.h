@@ -1,0 +1,62 @@
+// The inner loops over tiles: one table of functions for each instruction set of the host.
+//
+// In:   scratchpads, and the loops of one GEMM or ALU instruction, bounds already checked.
+// Out:  accumulators, the same bits from every table.
+// Next: exec_gemm.cc and exec_alu.cc call the table that machine.cc chose.
+//
+// Weights are kept in the order that the table's GEMM reads (`pack_wgt` at LOAD WGT): a multiply-accumulate loop
+// repeats far more often than a load.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lds::sim {
+
+struct Uop {
+  uint16_t dst, src, wgt;
+};
+
+// for i in 0..iter_out: for j in 0..iter_in: for u in uops: index = uop + i * out + j * in
+struct Loops {
+  const Uop *uops;
+  uint32_t count, iter_out, iter_in;
+  uint32_t dst_out, dst_in, src_out, src_in, wgt_out, wgt_in;
+
+  uint64_t steps() const { return uint64_t{count} * iter_out * iter_in; }
+};
+
+struct GemmOperands {
+  uint32_t batch, block;
+  int32_t *acc;            // [tile][batch][block]
+  const int8_t *inp;       // [tile][batch][block]
+  const int32_t *inp_sum;  // [tile][batch]: sum over the block
+  const uint8_t *wgt;      // packed tiles
+};
+
+struct RqRegisters {
+  int32_t zero_point, min, max;
+  uint32_t rounding;  // LDS_ROUNDING_*
+};
+
+struct Kernels {
+  int path;            // LDS_SIM_KERNELS_*
+  uint32_t min_block;  // smallest block that these kernels do; smaller ones take the portable table
+  uint32_t wgt_group;  // packed position of (o, k): ((k / group) * block + o) * group + k % group
+  uint32_t wgt_element_bytes;
+  uint32_t wgt_bias;  // added to each packed weight
+
+  void (*pack_wgt)(uint32_t block, const int8_t *tile, uint8_t *packed);  // tile: [out][in]
+  void (*gemm)(const Loops &loops, const GemmOperands &operands, bool overwrite);
+  void (*gemm_reset)(const Loops &loops, uint32_t lanes, int32_t *acc);
+  void (*alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
+  void (*rq)(const Loops &loops, uint32_t lanes, int32_t *acc, const RqRegisters &registers);
+  void (*sum_inp)(uint32_t block, const int8_t *rows, int32_t *sums, size_t count);  // rows: [count][block]
+};
+
+extern const Kernels kPortableKernels;
+const Kernels *avx2_kernels();    // nullptr when this host or this build has none
+const Kernels *avx512_kernels();  // AVX-512 F, BW, DQ, VL and VNNI
+
+}  // namespace lds::sim

@@ -1,0 +1,86 @@
+// What machine.h says of the state.
+// SPDX-License-Identifier: Apache-2.0
+#include "machine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lds::sim {
+namespace {
+
+// The table for `path`, or the best one; a block too small for it takes the next simpler table.
+const Kernels *kernels_for(int path, uint32_t block) {
+  const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), &kPortableKernels};
+  for (const Kernels *table : tables) {
+    if (table == nullptr || table->min_block > block) continue;
+    if (path == LDS_SIM_KERNELS_BEST || table->path <= path) return table;
+  }
+  return nullptr;
+}
+
+bool host_has(int path) {
+  switch (path) {
+    case LDS_SIM_KERNELS_BEST:
+    case LDS_SIM_KERNELS_PORTABLE:
+      return true;
+    case LDS_SIM_KERNELS_AVX2:
+      return avx2_kernels() != nullptr;
+    case LDS_SIM_KERNELS_AVX512:
+      return avx512_kernels() != nullptr;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Machine::Machine(const Geometry &geometry)
+    : g(geometry),
+      uop(g.depth[LDS_MEMORY_UOP]),
+      inp(size_t{g.depth[LDS_MEMORY_INP]} * g.lanes),
+      inp_sum(size_t{g.depth[LDS_MEMORY_INP]} * g.batch),
+      acc(size_t{g.depth[LDS_MEMORY_ACC]} * g.lanes),
+      kernels(kernels_for(LDS_SIM_KERNELS_BEST, g.block)) {
+  wgt = AlignedBuffer<uint8_t>(g.depth[LDS_MEMORY_WGT] * wgt_tile_bytes());
+  reset_scratchpads();
+}
+
+bool Machine::use_kernels(int path) {
+  if (!host_has(path)) return false;
+  const Kernels *chosen = kernels_for(path, g.block);
+  AlignedBuffer<uint8_t> packed(g.depth[LDS_MEMORY_WGT] * size_t{g.block} * g.block * chosen->wgt_element_bytes);
+  std::vector<int8_t> tile(g.dram_tile_bytes[LDS_MEMORY_WGT]);
+  for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) {
+    unpack_wgt(t, tile.data());
+    chosen->pack_wgt(g.block, tile.data(), packed.data() + t * (size_t{g.block} * g.block * chosen->wgt_element_bytes));
+  }
+  wgt = std::move(packed);
+  kernels = chosen;
+  return true;
+}
+
+void Machine::reset_scratchpads() {
+  std::fill(uop.begin(), uop.end(), Uop{});
+  inp.clear();
+  inp_sum.clear();
+  acc.clear();
+  const std::vector<int8_t> zeros(g.dram_tile_bytes[LDS_MEMORY_WGT]);
+  for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) kernels->pack_wgt(g.block, zeros.data(), wgt.data() + t * wgt_tile_bytes());
+}
+
+void Machine::unpack_wgt(uint32_t tile, int8_t *out) const {
+  const uint8_t *packed = wgt.data() + tile * wgt_tile_bytes();
+  const uint32_t group = kernels->wgt_group;
+  for (uint32_t o = 0; o < g.block; ++o)
+    for (uint32_t k = 0; k < g.block; ++k) {
+      const size_t at = (size_t{k / group} * g.block + o) * group + k % group;
+      out[o * g.block + k] = static_cast<int8_t>(packed[at * kernels->wgt_element_bytes] - kernels->wgt_bias);
+    }
+}
+
+const char *memory_name(uint32_t memory) {
+  static const char *const names[] = {"UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT"};
+  return memory < 6 ? names[memory] : "?";
+}
+
+}  // namespace lds::sim

@@ -1,0 +1,98 @@
+// The state of one device: scratchpads, registers, memory map, counters.
+//
+// In:   a Geometry.
+// Out:  what the exec_*.cc functions read and write, one function for each kind of instruction.
+// Next: run.cc executes a stream on it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "dram.h"
+#include "geometry.h"
+#include "kernels.h"
+#include "lds_sim.h"
+
+namespace lds::sim {
+
+// Zeroed memory on a cache line, as the vector kernels want it.
+template <typename T>
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(size_t size = 0) : size_(size), data_(allocate(size)) { clear(); }
+  T *data() { return data_.get(); }
+  const T *data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  void clear() {
+    for (size_t k = 0; k < size_; ++k) data_.get()[k] = T{};
+  }
+
+ private:
+  struct Free {
+    void operator()(T *p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  static T *allocate(size_t size) { return static_cast<T *>(::operator new (sizeof(T) * (size + 1), std::align_val_t{64})); }
+
+  size_t size_;
+  std::unique_ptr<T, Free> data_;
+};
+
+// What CONFIG sets.
+struct Registers {
+  int8_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;
+  RqRegisters rq = {LDS_DEFAULT_RQ_ZERO_POINT, LDS_DEFAULT_RQ_MIN, LDS_DEFAULT_RQ_MAX, LDS_DEFAULT_RQ_ROUNDING};
+};
+
+struct Machine {
+  explicit Machine(const Geometry &geometry);
+
+  Geometry g;
+  Dram dram;
+  Region regions[LDS_MAX_REGIONS];
+  Registers registers;
+
+  std::vector<Uop> uop;
+  AlignedBuffer<int8_t> inp;       // [tile][batch][block]
+  AlignedBuffer<int32_t> inp_sum;  // [tile][batch]
+  AlignedBuffer<uint8_t> wgt;      // packed by the kernels
+  AlignedBuffer<int32_t> acc;      // [tile][batch][block]
+  const Kernels *kernels;
+
+  // Chooses the table of kernels (LDS_SIM_KERNELS_*) and repacks the weights; false when this host lacks it.
+  bool use_kernels(int path);
+  void reset_scratchpads();
+
+  size_t wgt_tile_bytes() const { return size_t{g.block} * g.block * kernels->wgt_element_bytes; }
+  // A weight tile as it stands in DRAM, [out][in].
+  void unpack_wgt(uint32_t tile, int8_t *out) const;
+};
+
+// --- what instructions do; each throws Stop, and then has changed nothing in DRAM ------------------
+void exec_load(Machine &m, const lds_insn_memory &insn);
+void exec_store(Machine &m, const lds_insn_memory &insn);
+void exec_gemm(Machine &m, const lds_insn_gemm &insn);
+void exec_alu(Machine &m, const lds_insn_alu &insn);
+void exec_config(Machine &m, const lds_insn_config &insn);
+
+// Loops of an instruction, its micro-ops bounds-checked (not yet what they name). No loop when a count is 0.
+Loops loops_of(const Machine &m, const lds_insn_gemm &insn);
+Loops loops_of(const Machine &m, const lds_insn_alu &insn);
+
+// The largest tile that each operand reaches: uops' maximum plus the last turn of both loops. Only for steps() > 0.
+struct Reach {
+  uint64_t dst, src, wgt;
+};
+Reach reach_of(const Loops &loops);
+
+// Throws LDS_ERROR_SRAM_BOUNDS unless `last` < the depth of `memory`; `what` names the operand.
+void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what);
+
+// Bus address of tile `dram_base` of a LOAD or STORE, and the check of all its rows against region and 64 bits.
+uint64_t dram_address(const Machine &m, const lds_insn_memory &insn, bool writes);
+
+const char *memory_name(uint32_t memory);
+
+}  // namespace lds::sim

@@ -1,0 +1,112 @@
+// What program.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "program.h"
+
+#include "machine.h"
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+uint8_t stage_of(const lds_insn &i) {
+  switch (i.opcode) {
+    case LDS_OPCODE_LOAD:
+      return i.u.memory.memory_id == LDS_MEMORY_INP || i.u.memory.memory_id == LDS_MEMORY_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE;
+    case LDS_OPCODE_STORE:
+      return LDS_STAGE_STORE;
+    case LDS_OPCODE_CONFIG:
+      return static_cast<uint8_t>(i.u.config.stage);
+    default:
+      return LDS_STAGE_COMPUTE;
+  }
+}
+
+std::string refuse_memory(const Geometry &g, const lds_insn &i) {
+  const lds_insn_memory &m = i.u.memory;
+  const bool store = i.opcode == LDS_OPCODE_STORE;
+  const bool nop = store && m.x_size == 0;  // VTA leaves all its fields 0
+  if (!nop && store != (m.memory_id == LDS_MEMORY_OUT))
+    return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
+  if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
+  if (m.region != 0 && !g.has(LDS_CAP_REGIONS)) return format("region %u needs capability regions", m.region);
+  if (store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0) return "STORE has no padding: its pads must be 0";
+  return "";
+}
+
+std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
+  if (a.reset != 0) return "ALU.reset must be 0";
+  if (a.alu_op == LDS_ALU_MUL && !g.has(LDS_CAP_ALU_MUL)) return "ALU MUL needs capability alu_mul";
+  if (a.alu_op == LDS_ALU_RQ && !g.has(LDS_CAP_REQUANTIZE)) return "ALU RQ needs capability requantize";
+  if (a.alu_op == LDS_ALU_RQ && a.use_imm != 0) return "RQ has no immediate: use_imm must be 0";
+  return "";
+}
+
+std::string refuse_config(const Geometry &g, const lds_insn_config &c) {
+  if (!g.has(LDS_CAP_CONFIG)) return "CONFIG needs capability config";
+  const bool pad = c.register_id == LDS_CONFIG_PAD_VALUE;
+  const bool exists = c.stage == LDS_STAGE_COMPUTE || (c.stage == LDS_STAGE_LOAD && pad);
+  if (!exists) return format("CONFIG: stage %u has no register %u", c.stage, c.register_id);
+  const bool rounding = c.register_id == LDS_CONFIG_RQ_ROUNDING;
+  if (rounding && (c.value < 0 || c.value > static_cast<int32_t>(LDS_ROUNDING_FLOAT32)))
+    return format("CONFIG: RQ_ROUNDING=%d is outside [0, 2]", c.value);
+  return "";
+}
+
+std::string refuse(const Geometry &g, const lds_insn &i) {
+  const uint8_t stage = stage_of(i);
+  if (stage == LDS_STAGE_LOAD && (i.flags.pop_prev | i.flags.push_prev) != 0)
+    return "load has no stage before it: pop_prev and push_prev must be 0";
+  if (stage == LDS_STAGE_STORE && (i.flags.pop_next | i.flags.push_next) != 0)
+    return "store has no stage after it: pop_next and push_next must be 0";
+  switch (i.opcode) {
+    case LDS_OPCODE_LOAD:
+    case LDS_OPCODE_STORE:
+      return refuse_memory(g, i);
+    case LDS_OPCODE_GEMM:
+      return i.u.gemm.overwrite != 0 && !g.has(LDS_CAP_GEMM_OVERWRITE) ? "GEMM.overwrite needs capability gemm_overwrite" : "";
+    case LDS_OPCODE_ALU:
+      return refuse_alu(g, i.u.alu);
+    case LDS_OPCODE_CONFIG:
+      return refuse_config(g, i.u.config);
+    default:
+      return "";
+  }
+}
+
+// Fields, or why not.
+std::string decode(const Geometry &g, const uint8_t *bytes, lds_insn *out) {
+  switch (lds_insn_decode(g.widths, bytes, out)) {
+    case LDS_ISA_OK:
+      return refuse(g, *out);
+    case LDS_ISA_BAD_OPCODE:
+      return format("opcode %u is unknown", bytes[0] & 7u);
+    case LDS_ISA_BAD_VALUE:
+      return "a field holds an unknown memory, operation, stage or register";
+    default:
+      return "a reserved bit is set";
+  }
+}
+
+}  // namespace
+
+std::string why_refused(const Geometry &g, const uint8_t *bytes) {
+  lds_insn fields{};
+  return decode(g, bytes, &fields);
+}
+
+Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count) {
+  Program p;
+  p.insns.reserve(count);
+  for (uint32_t n = 0; n < count; ++n) {
+    Insn insn{};
+    insn.refused = !decode(g, bytes + size_t{n} * LDS_INSN_BYTES, &insn.fields).empty();
+    insn.stage = insn.refused ? LDS_STAGE_COMPUTE : stage_of(insn.fields);
+    if (insn.refused) insn.fields.flags = {};  // it stops the program when compute comes to it, whatever its bits ask for
+    p.insns.push_back(insn);
+    p.queue[insn.stage].push_back(n);
+    if (insn.refused) break;
+  }
+  return p;
+}
+
+}  // namespace lds::sim

@@ -1,0 +1,172 @@
+// What run.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <algorithm>
+
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+const char *const kStageNames[3] = {"load", "compute", "store"};
+
+class Sequencer {
+ public:
+  Sequencer(Machine &m, const Program &p, const RunControl &control, lds_sim_result *result)
+      : m_(m), p_(p), control_(control), r_(*result) {}
+
+  RunOutcome run() {
+    m_.registers = Registers{};
+    try {
+      while (!finished_) step();
+    } catch (const Stop &stop) {
+      out_.status = stop.status;
+      out_.pc = at_;
+      out_.address = stop.address;
+      out_.message = stop.message;
+    }
+    return out_;
+  }
+
+ private:
+  void step() {
+    const int stage = choose();
+    if (stage < 0) return deadlock();
+    at_ = head(stage);
+    if (control_.abort != nullptr && control_.abort->load(std::memory_order_relaxed))
+      throw Stop{LDS_ERROR_ABORTED, 0, "the run was aborted"};
+    const Insn &insn = p_.insns[at_];
+    if (insn.refused) throw Stop{LDS_ERROR_BAD_INSTRUCTION, 0, ""};
+    pop(stage, insn.fields.flags);
+    for (Observer *o : control_.observers) o->before(at_, insn);
+    execute(insn);
+    push(stage, insn.fields.flags);
+    ++out_.done[stage];
+    ++r_.insns[insn.fields.opcode];
+    ++r_.insns_done;
+    if (control_.progress != nullptr) control_.progress->store(r_.insns_done, std::memory_order_relaxed);
+  }
+
+  bool empty(int stage) const { return out_.done[stage] == p_.queue[stage].size(); }
+  uint32_t head(int stage) const { return p_.queue[stage][out_.done[stage]]; }
+
+  // The stage whose next instruction comes first of those that can run; -1: none can.
+  int choose() const {
+    int best = -1;
+    for (int s = 0; s < 3; ++s)
+      if (!empty(s) && (best < 0 || head(s) < head(best)) && missing_token(s) == kNoQueue) best = s;
+    return best;
+  }
+
+  // The token queue that a stage's next instruction waits for; kNoQueue: for none.
+  int missing_token(int stage) const {
+    const lds_insn_flags &f = p_.insns[head(stage)].fields.flags;
+    const StageQueues &q = kStageQueues[stage];
+    if (f.pop_prev != 0 && tokens_[q.pop_prev] == 0) return q.pop_prev;
+    if (f.pop_next != 0 && tokens_[q.pop_next] == 0) return q.pop_next;
+    return kNoQueue;
+  }
+
+  void pop(int stage, const lds_insn_flags &f) {
+    if (f.pop_prev != 0) --tokens_[kStageQueues[stage].pop_prev];
+    if (f.pop_next != 0) --tokens_[kStageQueues[stage].pop_next];
+  }
+
+  void push(int stage, const lds_insn_flags &f) {
+    if (f.push_prev != 0) push_to(kStageQueues[stage].push_prev);
+    if (f.push_next != 0) push_to(kStageQueues[stage].push_next);
+  }
+
+  void push_to(int queue) {
+    if (tokens_[queue] == LDS_MAX_TOKENS)
+      throw Stop{LDS_ERROR_DEADLOCK, 0,
+                 format("pushes a token from %s that the queue cannot hold: %u wait already", kStageNames[kPusher[queue]], LDS_MAX_TOKENS)};
+    ++tokens_[queue];
+  }
+
+  void deadlock() {
+    std::string waits;
+    uint32_t first = p_.insns.empty() ? 0 : static_cast<uint32_t>(p_.insns.size() - 1);
+    for (int s = 0; s < 3; ++s) {
+      if (empty(s)) continue;
+      const uint32_t pusher = kPusher[missing_token(s)];
+      out_.waiting.insn[s] = head(s);
+      out_.waiting.for_stage[s] = pusher;
+      waits += format("%s%s at instruction %u waits for a token from %s", waits.empty() ? "" : "; ", kStageNames[s], head(s),
+                      kStageNames[pusher]);
+      first = std::min(first, head(s));
+    }
+    at_ = first;
+    throw Stop{LDS_ERROR_DEADLOCK, 0, waits.empty() ? "the stream ends without FINISH: the device would never say that it is done" : waits};
+  }
+
+  void execute(const Insn &insn) {
+    const lds_insn &f = insn.fields;
+    switch (f.opcode) {
+      case LDS_OPCODE_LOAD:
+        exec_load(m_, f.u.memory);
+        return count_memory(f.u.memory, r_.read_bytes[reader_of(f.u.memory.memory_id)]);
+      case LDS_OPCODE_STORE:
+        exec_store(m_, f.u.memory);
+        return count_memory(f.u.memory, r_.write_bytes);
+      case LDS_OPCODE_GEMM:
+        count_steps(uint64_t{f.u.gemm.iter_out} * f.u.gemm.iter_in, f.u.gemm.uop_bgn, f.u.gemm.uop_end, &r_.gemm_steps);
+        exec_gemm(m_, f.u.gemm);
+        if (f.u.gemm.reset == 0) r_.macs += last_steps_ * m_.g.lanes * m_.g.block;
+        return;
+      case LDS_OPCODE_ALU:
+        count_steps(uint64_t{f.u.alu.iter_out} * f.u.alu.iter_in, f.u.alu.uop_bgn, f.u.alu.uop_end, &r_.alu_steps);
+        return exec_alu(m_, f.u.alu);
+      case LDS_OPCODE_CONFIG:
+        return exec_config(m_, f.u.config);
+      default:
+        finished_ = true;
+    }
+  }
+
+  static int reader_of(uint32_t memory) {
+    switch (memory) {
+      case LDS_MEMORY_UOP:
+        return LDS_SIM_READ_UOP;
+      case LDS_MEMORY_INP:
+        return LDS_SIM_READ_INP;
+      case LDS_MEMORY_WGT:
+        return LDS_SIM_READ_WGT;
+      default:
+        return LDS_SIM_READ_ACC;
+    }
+  }
+
+  void count_memory(const lds_insn_memory &i, uint64_t &bytes) {
+    bytes += uint64_t{i.x_size} * i.y_size * m_.g.dram_tile_bytes[i.memory_id];
+  }
+
+  // Refuses to begin what alone would pass the limit: a step is at least a cycle, and the loops can ask for 2^41 of them.
+  void count_steps(uint64_t turns, uint32_t bgn, uint32_t end, uint64_t *counter) {
+    last_steps_ = end > bgn ? turns * (end - bgn) : 0;
+    steps_ += last_steps_;
+    if (control_.cycle_limit != 0 && steps_ > control_.cycle_limit)
+      throw Stop{LDS_ERROR_CYCLE_LIMIT, 0,
+                 format("needs more than the limit of %llu cycles", static_cast<unsigned long long>(control_.cycle_limit))};
+    *counter += last_steps_;
+  }
+
+  Machine &m_;
+  const Program &p_;
+  const RunControl &control_;
+  lds_sim_result &r_;
+  RunOutcome out_;
+  uint32_t tokens_[kTokenQueues + 1] = {};  // the last stays 0: the queue that does not exist
+  uint64_t steps_ = 0, last_steps_ = 0;
+  uint32_t at_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+RunOutcome run_program(Machine &m, const Program &program, const RunControl &control, lds_sim_result *result) {
+  return Sequencer(m, program, control, result).run();
+}
+
+}  // namespace lds::sim
