@@ -12,7 +12,7 @@ All places of bits come from spec.layout(); nothing here knows a bit number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from loadstone.errors import EncodingError
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import INSN_BYTES, INSTRUCTIONS, MICRO_OPS, UOP_BYTES, BitField, Instruction, Opcode, layout
+from loadstone.vta.isa.insn import CLASSES, KINDS, Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.spec import INSN_BYTES, MICRO_OPS, UOP_BYTES, BitField, Opcode, layout
 
 __all__ = [
     "Alu",
@@ -42,62 +43,6 @@ __all__ = [
 ]
 
 Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
-
-_KINDS: Mapping[Opcode, Instruction] = {i.opcode: i for i in INSTRUCTIONS}
-
-
-class Insn:
-    """Base of the six instruction classes: keyword fields in the order of the spec, 0 by default."""
-
-    SPEC: Instruction
-
-    def values(self) -> dict[str, int]:
-        """Field name -> value, opcode included."""
-        return {"opcode": int(self.SPEC.opcode), **{f.name: int(getattr(self, f.name)) for f in fields(self)}}  # type: ignore[arg-type]
-
-    def __repr__(self) -> str:
-        """Evaluates back to an equal object; fields that are 0 are left out, enumerations keep their names."""
-        shown = []
-        for field in self.SPEC.fields[1:]:
-            value = getattr(self, field.name)
-            if value or field.name in ("memory_id", "alu_op"):
-                named = field.enum is not None and value in set(field.enum)
-                shown.append(
-                    f"{field.name}={field.enum.__name__}.{field.enum(value).name}" if named and field.enum else f"{field.name}={int(value)}"
-                )
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def _insn_class(opcode: Opcode) -> Any:
-    spec = _KINDS[opcode]
-    members: list[tuple[str, Any, Any]] = [(f.name, int, 0) for f in spec.fields[1:]]
-    return make_dataclass(
-        opcode.name.capitalize(),
-        members,
-        bases=(Insn,),
-        frozen=True,
-        repr=False,
-        kw_only=True,
-        namespace={"SPEC": spec, "__doc__": spec.doc, "__module__": __name__},
-    )
-
-
-Load: Any = _insn_class(Opcode.LOAD)
-Store: Any = _insn_class(Opcode.STORE)
-Gemm: Any = _insn_class(Opcode.GEMM)
-Finish: Any = _insn_class(Opcode.FINISH)
-Alu: Any = _insn_class(Opcode.ALU)
-Config: Any = _insn_class(Opcode.CONFIG)
-_CLASSES = {Opcode.LOAD: Load, Opcode.STORE: Store, Opcode.GEMM: Gemm, Opcode.FINISH: Finish, Opcode.ALU: Alu, Opcode.CONFIG: Config}
-
-
-@dataclass(frozen=True)
-class MicroOp:
-    """One micro-op: tile indices that the loop factors are added to."""
-
-    dst: int = 0
-    src: int = 0
-    wgt: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +73,7 @@ class Stream:
 @lru_cache(maxsize=64)
 def _layouts(lu: int, li: int, lw: int, la: int) -> dict[Opcode, dict[str, BitField]]:
     widths = {"lu": lu, "li": li, "lw": lw, "la": la}
-    return {op: layout(spec.fields, widths) for op, spec in _KINDS.items()}
+    return {op: layout(spec.fields, widths) for op, spec in KINDS.items()}
 
 
 def _places(config: HwConfig) -> dict[Opcode, dict[str, BitField]]:
@@ -137,11 +82,10 @@ def _places(config: HwConfig) -> dict[Opcode, dict[str, BitField]]:
 
 def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
     typed: dict[str, int] = {}
-    for field in _KINDS[opcode].fields[1:]:
+    for field in KINDS[opcode].fields[1:]:
         value = int(values[field.name])
         typed[field.name] = field.enum(value) if field.enum is not None and value in set(field.enum) else value
-    result: Insn = _CLASSES[opcode](**typed)
-    return result
+    return CLASSES[opcode](**typed)
 
 
 # --- whole streams --------------------------------------------------------------------------------
@@ -226,7 +170,7 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
     index = {op: np.flatnonzero(opcode == op) for op in Opcode}
     columns: dict[Opcode, Columns] = {}
     for op, rows in index.items():
-        names = [f.name for f in _KINDS[op].fields[1:]]
+        names = [f.name for f in KINDS[op].fields[1:]]
         columns[op] = {n: np.array([getattr(insns[r], n) for r in rows.tolist()], np.int64) for n in names}
     return Stream(opcode, index, columns)
 

@@ -32,6 +32,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
+from loadstone.numerics import Rounding
+
 __all__ = [
     "CONFIG_DEFAULTS",
     "INSN_BYTES",
@@ -40,6 +42,7 @@ __all__ = [
     "MAX_TOKENS",
     "MICRO_OPS",
     "UOP_BYTES",
+    "VALUE_NEEDS",
     "AluOp",
     "BitField",
     "Capability",
@@ -113,14 +116,6 @@ class ConfigRegister(IntEnum):
     RQ_ROUNDING = 4
 
 
-class Rounding(IntEnum):
-    """Values of RQ_ROUNDING: the three roundings of numerics.py."""
-
-    DOUBLE = 0
-    SINGLE = 1
-    FLOAT32 = 2
-
-
 #: What a stage's registers hold when a program starts.
 CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
     ConfigRegister.PAD_VALUE: 0,
@@ -140,6 +135,13 @@ class Capability(IntFlag):
     REQUANTIZE = 1 << 3  # ALU RQ
     GEMM_OVERWRITE = 1 << 4  # GEMM.overwrite
     REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
+
+
+#: Values of enumerated fields that need a capability.
+VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
+    Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8},
+    AluOp: {AluOp.MUL: Capability.ALU_MUL, AluOp.RQ: Capability.REQUANTIZE},
+}
 
 
 @dataclass(frozen=True)

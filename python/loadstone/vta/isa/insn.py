@@ -1,0 +1,192 @@
+"""One instruction as an object: `Load(memory_id=Memory.INP, x_size=4, push_next=1)`.
+
+In:   field values; every field is 0 unless it is given.
+Out:  frozen objects whose repr evaluates back, and what each asks of a device.
+Next: codec.py turns them into bytes, asm.py into text, reference.py executes them.
+
+The classes repeat the names of spec.py's fields so that editors and type checkers know them; the last lines
+of this file see to it that they are the same. What a field means, and its bits, stand in the spec alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from loadstone.vta.isa.spec import INSTRUCTIONS, VALUE_NEEDS, AluOp, Capability, Instruction, Memory, Opcode, Stage
+
+__all__ = ["CLASSES", "KINDS", "Alu", "Config", "Finish", "Gemm", "Insn", "Load", "MicroOp", "Store", "stage_of"]
+
+#: Opcode -> what the spec says about it.
+KINDS: Mapping[Opcode, Instruction] = {i.opcode: i for i in INSTRUCTIONS}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Insn:
+    """What all instructions have: the four token flags."""
+
+    SPEC: ClassVar[Instruction]
+
+    pop_prev: int = 0
+    pop_next: int = 0
+    push_prev: int = 0
+    push_next: int = 0
+
+    def values(self) -> dict[str, int]:
+        """Field name -> value, in the order of the spec, without the opcode."""
+        return {field.name: int(getattr(self, field.name)) for field in self.SPEC.fields[1:]}
+
+    def needs(self) -> Iterator[tuple[str, Capability]]:
+        """What of it needs which capability: ("ALU.alu_op=MUL", Capability.ALU_MUL)."""
+        if self.SPEC.needs is not None:
+            yield self.SPEC.name, self.SPEC.needs
+        for field in self.SPEC.fields[1:]:
+            value = int(getattr(self, field.name))
+            if field.needs is not None and value:
+                yield f"{self.SPEC.name}.{field.name}={value}", field.needs
+            if field.enum is not None and value in VALUE_NEEDS.get(field.enum, {}):
+                yield f"{self.SPEC.name}.{field.name}={field.enum(value).name}", VALUE_NEEDS[field.enum][value]
+
+    def __repr__(self) -> str:
+        """Evaluates back to an equal object; fields that are 0 are left out, enumerated values keep their names."""
+        shown = []
+        for field in self.SPEC.fields[1:]:
+            value = int(getattr(self, field.name))
+            if field.enum is not None and value in set(field.enum):
+                shown.append(f"{field.name}={field.enum.__name__}.{field.enum(value).name}")
+            elif value:
+                shown.append(f"{field.name}={value}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Transfer(Insn):
+    """Fields of LOAD and STORE."""
+
+    memory_id: int = 0
+    sram_base: int = 0
+    dram_base: int = 0
+    region: int = 0
+    y_size: int = 0
+    x_size: int = 0
+    x_stride: int = 0
+    y_pad_0: int = 0
+    y_pad_1: int = 0
+    x_pad_0: int = 0
+    x_pad_1: int = 0
+
+    @property
+    def is_noop(self) -> bool:
+        """Whether it moves nothing, and only its tokens count."""
+        return self.x_size == 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Load(_Transfer):
+    """DRAM -> scratchpad, with padding; executed by the load stage for INP and WGT, by compute for the others."""
+
+    SPEC = KINDS[Opcode.LOAD]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Store(_Transfer):
+    """Accumulator tiles, low 8 bits -> DRAM."""
+
+    SPEC = KINDS[Opcode.STORE]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Loops(Insn):
+    """Fields that GEMM and ALU share: two loops around a range of micro-ops."""
+
+    reset: int = 0
+    uop_bgn: int = 0
+    uop_end: int = 0
+    iter_out: int = 0
+    iter_in: int = 0
+    dst_out: int = 0
+    dst_in: int = 0
+    src_out: int = 0
+    src_in: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Turns of the innermost loop."""
+        return max(0, self.uop_end - self.uop_bgn) * self.iter_out * self.iter_in
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Gemm(_Loops):
+    """Input tiles by weight tiles into accumulator tiles."""
+
+    SPEC = KINDS[Opcode.GEMM]
+
+    overwrite: int = 0
+    wgt_out: int = 0
+    wgt_in: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Alu(_Loops):
+    """A lane-wise operation on accumulator tiles; RQ requantizes."""
+
+    SPEC = KINDS[Opcode.ALU]
+
+    alu_op: int = AluOp.MIN
+    use_imm: int = 0
+    imm: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Finish(Insn):
+    """The end of a program."""
+
+    SPEC = KINDS[Opcode.FINISH]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Config(Insn):
+    """Sets a register of a stage."""
+
+    SPEC = KINDS[Opcode.CONFIG]
+
+    stage: int = Stage.LOAD
+    register_id: int = 0
+    value: int = 0
+
+
+@dataclass(frozen=True)
+class MicroOp:
+    """One micro-op: tile indices that the loop factors are added to."""
+
+    dst: int = 0
+    src: int = 0
+    wgt: int = 0
+
+
+def stage_of(insn: Insn) -> Stage:
+    """The queue that executes it."""
+    match insn:
+        case Load():
+            return Stage.LOAD if insn.memory_id in (Memory.INP, Memory.WGT) else Stage.COMPUTE
+        case Store():
+            return Stage.STORE
+        case Config():
+            return Stage(insn.stage)
+        case _:
+            return Stage.COMPUTE
+
+
+#: Opcode -> its class.
+CLASSES: Mapping[Opcode, type[Insn]] = {
+    Opcode.LOAD: Load,
+    Opcode.STORE: Store,
+    Opcode.GEMM: Gemm,
+    Opcode.FINISH: Finish,
+    Opcode.ALU: Alu,
+    Opcode.CONFIG: Config,
+}
+for _opcode, _class in CLASSES.items():
+    assert _class.SPEC.opcode is _opcode
+    assert {f.name for f in fields(_class)} == {f.name for f in _class.SPEC.fields[1:]}, f"{_class.__name__} and spec.py differ"
