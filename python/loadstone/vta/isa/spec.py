@@ -41,6 +41,7 @@ __all__ = [
     "MAX_REGIONS",
     "MAX_TOKENS",
     "MICRO_OPS",
+    "STAGE_REGISTERS",
     "UOP_BYTES",
     "VALUE_NEEDS",
     "AluOp",
@@ -115,6 +116,13 @@ class ConfigRegister(IntEnum):
     RQ_MAX = 3
     RQ_ROUNDING = 4
 
+
+#: The registers that a stage has.
+STAGE_REGISTERS: Mapping[Stage, tuple[ConfigRegister, ...]] = {
+    Stage.LOAD: (ConfigRegister.PAD_VALUE,),
+    Stage.COMPUTE: tuple(ConfigRegister),
+    Stage.STORE: (),
+}
 
 #: What a stage's registers hold when a program starts.
 CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
@@ -209,7 +217,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Opcode.LOAD,
         _MEMORY,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding around it. "
-        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT.",
+        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT. "
+        "With x_size = 0 nothing is written, not even pads, and only the tokens count; with y_size = 0 the pads are.",
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
@@ -219,7 +228,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "STORE",
         Opcode.STORE,
         _MEMORY,
-        "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a strided 2-D block in DRAM. No pads.",
+        "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a strided 2-D block in DRAM. No pads. "
+        "memory_id is OUT, except in a no-op (x_size = 0), which may be all zero.",
         "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + y*x_stride + x] = low8(acc[s++])",
     ),
     Instruction(
@@ -237,7 +247,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
             Field("wgt_in", "lw", "tiles that wgt moves per inner turn"),
         ),
-        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping).",
+        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). Steps take effect in the order of the loops: "
+        "with overwrite, the last step that writes a tile decides. With reset, src and wgt are not read, and overwrite means nothing.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
@@ -268,7 +279,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("use_imm", 1, "the second operand is imm instead of acc[src]; 0 for RQ"),
             Field("imm", 16, "immediate operand", signed=True),
         ),
-        "Lane-wise operation on accumulator tiles (int32, wrapping). SHR floors; a negative amount shifts left. "
+        "Lane-wise operation on accumulator tiles (int32, wrapping). A step sees what the steps before it wrote. SHR floors; a negative "
+        "amount shifts left; amounts beyond 31 give what infinitely many bits would. "
         "RQ reads three operand tiles, bias, multiplier and shift, from acc[s], acc[s+1] and acc[s+2]. A shift lane holds "
         "the signed shift in bits 0:8 and in bits 8:5 a pre-shift: acc + bias is first shifted left by it (wrapping). "
         "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the shift lane.",
@@ -290,7 +302,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("value", 32, "what it holds from here on", signed=True, at=64),
         ),
         "Sets a register of a stage, in order in that stage's queue, with tokens like any other instruction. "
-        "Registers hold their defaults when a program starts.",
+        "Registers hold their defaults when a program starts. PAD_VALUE keeps the low 8 bits of the value.",
         "register[stage][register_id] = value",
         needs=Capability.CONFIG,
     ),
