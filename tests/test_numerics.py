@@ -125,6 +125,32 @@ def test_float32_is_its_definition(acc: int, bits: int) -> None:
 
 
 @many
+@given(st.floats(width=32) | st.integers(-(2**20), 2**20).map(lambda n: n / 2))
+@example(0.4999999701976776)  # the float32 below a half: adding a half first would round it up
+@example(-0.5)
+@example(2.0**24 + 2)
+@example(float("inf"))
+def test_round_half_away_is_exact(value: float) -> None:
+    got = float(numerics.round_half_away(np.float32(value)))
+    if not math.isfinite(value):
+        assert str(got).lstrip("-") == str(value).lstrip("-")
+        assert math.isnan(got) or got == value
+    else:
+        assert got == math.copysign(math.floor(abs(Fraction(value)) + Fraction(1, 2)), value)
+
+
+@many
+@given(int32, st.floats(2**-40, 2.0))
+@example(-1, 0.5)
+@example(3, 0.5)
+@example(INT32_MIN, 2.0)
+def test_float64_is_its_definition(acc: int, scale: float) -> None:
+    product = acc * scale  # Python's own float64
+    away = math.copysign(math.floor(abs(Fraction(product)) + Fraction(1, 2)), product)
+    assert numerics.requantize_float64(acc, scale) == min(max(away, INT32_MIN), INT32_MAX)
+
+
+@many
 @given(
     acc=int32, bias=int32, multiplier=float_bits, lane=int32, zero_point=int32, low=int32, high=int32, rounding=st.sampled_from(Rounding)
 )

@@ -7,9 +7,9 @@ Next: vta/reference.py (RQ), operators/ (whole operators), the compiler (constan
 A real network multiplies an int32 sum by a small real number and rounds it to 8 bits. No two frameworks
 do that alike, and a difference of one unit can grow to 66 at the end of a network. There are three ways:
 
-    DOUBLE   fixed point, rounded twice      TFLite reference kernels: everything but fully connected; TFLite Micro
-    SINGLE   fixed point, rounded once       TFLite reference kernels: fully connected
-    FLOAT32  float32 product, half to even   ONNX Runtime QLinearConv, QLinearMatMul, QGemm; XNNPACK
+    DOUBLE   fixed point, rounded twice      TFLite's reference kernels, but fully connected; TFLite Micro
+    SINGLE   fixed point, rounded once       TFLite's reference fully connected, nearly: see `requantize_float64`
+    FLOAT32  float32 product, half to even   ONNX Runtime's QLinearConv, QLinearMatMul, QGemm; XNNPACK
 
 Arguments are NumPy arrays (or scalars) that broadcast against each other: a multiplier per channel is an array
 along the last axis. Every function is total: each int32, also from a corrupt program, has one defined result.
@@ -29,12 +29,16 @@ __all__ = [
     "SHIFT_MAX",
     "SHIFT_MIN",
     "Rounding",
+    "high_multiply",
     "onnx_scale",
     "quantize_multiplier",
     "requantize",
     "requantize_double",
     "requantize_float32",
+    "requantize_float64",
     "requantize_single",
+    "round_half_away",
+    "rounding_shift_right",
     "rq",
     "scale_lane",
     "shift_lane",
@@ -79,24 +83,37 @@ def wrap_int32(value: ArrayLike) -> Int32Array:
 def requantize_double(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int32Array:
     """acc * multiplier * 2^(shift - 31), rounded twice: gemmlowp's fixed point arithmetic.
 
-    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32. The product's upper
-    half is rounded to nearest, ties away from zero for positive and up for negative products (nudge, then
-    truncation toward zero); INT32_MIN * INT32_MIN saturates. The right shift rounds to nearest, ties away from zero.
+    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32; the upper half of the
+    product is rounded, then the right shift rounds again.
 
     Equal to TFLite's MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.
     """
     shift = np.asarray(shift, np.int64)
-    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    x = wrap_int32(np.asarray(acc, np.int64) << np.maximum(shift, 0))
+    return rounding_shift_right(high_multiply(x, multiplier), np.maximum(-shift, 0))
 
-    x = wrap_int32(np.asarray(acc, np.int64) << left).astype(np.int64)
-    product = x * np.asarray(multiplier, np.int64)
+
+def high_multiply(a: ArrayLike, b: ArrayLike) -> Int32Array:
+    """a * b / 2^31 of int32: the product of two Q0.31 numbers, to nearest; INT32_MIN * INT32_MIN saturates.
+
+    A nudge, then division truncating toward zero: ties go away from zero for positive and up for negative products.
+    Equal to gemmlowp's SaturatingRoundingDoublingHighMul.
+    """
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))  # division by 2^31, toward zero
-    high = np.minimum(high, INT32_MAX)  # only INT32_MIN * INT32_MIN exceeds it
+    quotient = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
+    return wrap_int32(np.minimum(quotient, INT32_MAX))  # only INT32_MIN * INT32_MIN exceeds it
 
-    mask = (np.int64(1) << right) - 1
-    threshold = (mask >> 1) + (high < 0)
-    return wrap_int32((high >> right) + ((high & mask) > threshold))
+
+def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
+    """x / 2^bits of int32, to nearest, ties away from zero; bits: [0, 31].
+
+    Equal to gemmlowp's RoundingDivideByPOT.
+    """
+    x = np.asarray(x, np.int64)
+    mask = (np.int64(1) << np.asarray(bits, np.int64)) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return wrap_int32((x >> bits) + ((x & mask) > threshold))
 
 
 def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64Array:
@@ -121,6 +138,24 @@ def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
         product = np.asarray(acc, np.int32).astype(np.float32) * np.asarray(scale, np.float32)
     rounded = np.rint(product).astype(np.float64)
     return np.where(np.isnan(rounded), 0, np.clip(rounded, INT32_MIN, INT32_MAX)).astype(np.int32)
+
+
+def requantize_float64(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
+    """acc * scale in float64, rounded to nearest, ties away from zero, saturated to int32. No device mode.
+
+    Equal to FULLY_CONNECTED in LiteRT 2.3's reference kernels (within int32; those overflow to INT32_MIN).
+    """
+    product = np.asarray(acc, np.int32).astype(np.float64) * np.asarray(scale, np.float64)
+    return np.clip(round_half_away(product), INT32_MIN, INT32_MAX).astype(np.int32)
+
+
+def round_half_away(value: ArrayLike) -> Float64Array:
+    """To the nearest integer, ties away from zero: C's round(), TFLite's rounding of floats. float32 arguments are exact."""
+    value = np.asarray(value, np.float64)
+    magnitude = np.abs(value)
+    whole = np.floor(magnitude)
+    with np.errstate(invalid="ignore"):  # infinity stays infinity
+        return np.asarray(np.copysign(whole + (magnitude - whole >= 0.5), value), np.float64)
 
 
 # ---------------------------------------------------------------------------------------------------------------

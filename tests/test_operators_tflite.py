@@ -1,0 +1,422 @@
+"""operators/tflite.py against LiteRT's reference kernels, on single-operator models with random shapes and scales.
+
+Every test counts the elements that differ and demands 0. A third of the scales are powers of two: ties, where
+the roundings part, are rare with any others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+from loadstone import numerics
+from loadstone.graph import Quantization
+from loadstone.operators import tflite as ops
+from loadstone.operators.windows import same_padding
+from tests.tflite_builder import Activation, Graph, Padding, Tensor, run
+
+MILLION = 1_000_000
+#: (fused activation, lower real bound, upper real bound)
+ACTIVATIONS = [
+    (Activation.NONE, None, None),
+    (Activation.RELU, 0.0, None),
+    (Activation.RELU6, 0.0, 6.0),
+    (Activation.RELU_N1_TO_1, -1.0, 1.0),
+]
+
+
+@dataclass
+class Random:
+    """Draws what single-operator models are made of."""
+
+    seed: int
+    rng: np.random.Generator = field(init=False)
+    powers: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.powers = self.seed % 3 == 0
+
+    def int(self, low: int, high: int) -> int:
+        """Within [low, high]."""
+        return int(self.rng.integers(low, high, endpoint=True))
+
+    def scale(self, low: float = 2**-9, high: float = 1.0) -> float:
+        """A float32 value, log-uniform; a power of two in every third model."""
+        exponent = self.rng.uniform(np.log2(low), np.log2(high))
+        return float(np.float32(2.0 ** (round(exponent) if self.powers else exponent)))
+
+    def near(self, scale: float) -> float:
+        """A scale for an output whose values spread like `scale`, within a factor of 4 each way."""
+        return self.scale(scale / 4, scale * 4)
+
+    def quantization(self, scale: float | None = None) -> Quantization:
+        return Quantization(self.scale() if scale is None else scale, self.int(-128, 127))
+
+    def int8(self, *shape: int) -> NDArray[np.int8]:
+        return self.rng.integers(-128, 127, shape, np.int8, endpoint=True)
+
+    def activation(self, q_out: Quantization) -> tuple[int, int, int]:
+        """(fused activation, low, high)."""
+        kind, low, high = ACTIVATIONS[max(0, self.int(-3, 3))]  # none at all, mostly
+        return kind, *ops.activation_range(q_out, low, high)
+
+
+@dataclass
+class Count:
+    """Elements compared, those that differ, and those inside the clamp: only they say anything about rounding."""
+
+    total: int = 0
+    wrong: int = 0
+    inside: int = 0
+
+    def compare(self, got: NDArray[Any], want: NDArray[Any]) -> None:
+        assert got.shape == want.shape
+        assert got.dtype == want.dtype
+        self.total += got.size
+        self.wrong += np.count_nonzero(got != want)
+        self.inside += np.count_nonzero((want > want.min()) & (want < want.max()))
+
+    def check(self, at_least: int) -> None:
+        print(f"{self.total:,} elements, {self.inside:,} of them inside the clamp, {self.wrong} differ")
+        assert self.wrong == 0, f"{self.wrong} of {self.total:,} elements differ"
+        assert self.inside >= at_least, "too few elements say anything about rounding"
+
+
+def quantized(graph: Graph, shape: tuple[int, ...], q: Quantization, *, is_input: bool = True, unsigned: bool = False) -> Tensor:
+    """An int8 tensor, or the uint8 tensor of the same real values."""
+    dtype, zero_point = (np.uint8, q.zero_point + 128) if unsigned else (np.int8, q.zero_point)
+    return (graph.input if is_input else graph.tensor)(shape, dtype, q.scale, zero_point)
+
+
+def to_uint8(x: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """The same real values in a uint8 tensor, whose zero point is 128 more."""
+    return (x.astype(np.int16) + 128).astype(np.uint8)
+
+
+def from_uint8(x: NDArray[np.uint8]) -> NDArray[np.int8]:
+    return (x.astype(np.int16) - 128).astype(np.int8)
+
+
+def litert(
+    kind: str, arrays: list[NDArray[np.int8]], qs: list[Quantization], q_out: Quantization, shape: tuple[int, ...], **options: Any
+) -> NDArray[Any]:
+    """One operator of activations only."""
+    graph = Graph()
+    inputs = [quantized(graph, x.shape, q) for x, q in zip(arrays, qs, strict=True)]
+    output = quantized(graph, shape, q_out, is_input=False)
+    graph.operator(kind, inputs, [output], **options)
+    return run(graph.save([output]), arrays)[0]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators that multiply and accumulate
+# ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Weighted:
+    """A random convolution, depthwise convolution or dense layer: its model, its input, its oracle's arguments."""
+
+    kind: str
+    seed: int
+    unsigned: bool = False
+
+    def __post_init__(self) -> None:
+        draw = Random(self.seed)
+        kind = self.kind
+        self.draw, self.options = draw, dict[str, Any]()
+        if kind == "FULLY_CONNECTED":
+            channels, self.out_channels = draw.int(1, 80), draw.int(1, 200)
+            self.x = draw.int8(draw.int(100, 400), channels)
+            weights_shape: tuple[int, ...] = (self.out_channels, channels)
+        else:
+            groups = draw.int(1, 3) if kind == "CONV_2D" else draw.int(1, 24)
+            group_channels = draw.int(1, 12) if kind == "CONV_2D" else 1
+            self.out_channels = groups * (draw.int(1, 24) if kind == "CONV_2D" else draw.int(1, 3))
+            kernel, strides, dilation = ((draw.int(1, n), draw.int(1, n)) for n in (5, 2, 2))
+            self.x = draw.int8(draw.int(1, 2), draw.int(12, 64), draw.int(12, 64), groups * group_channels)
+            weights_shape = (self.out_channels, *kernel, group_channels)
+            self.geometry = {"strides": strides, "dilation": dilation, "groups": groups}
+            self.same = draw.rng.random() < 0.5
+            if self.same:
+                self.geometry["padding"] = same_padding(self.x.shape[1:3], kernel, strides, dilation)
+        self.weights = draw.rng.integers(-127, 127, weights_shape, np.int8, endpoint=True)
+        self.weight_zero_point = draw.int(-128, 127) if self.unsigned else 0
+        per_channel = draw.rng.random() < 0.7 and not self.unsigned
+        self.weight_scales = np.array([draw.scale(2**-9, 2**-4) for _ in range(self.out_channels if per_channel else 1)], np.float32)
+        self.q_in = draw.quantization()
+        product = np.float32(self.q_in.scale) * self.weight_scales
+        spread = 75 * 75 * np.sqrt(self.weights[0].size) / 60  # standard deviation of a sum, in 60 steps
+        self.q_out = draw.quantization(draw.near(float(product.mean()) * spread))
+        limit = min(np.float64(self.q_out.scale) / product.max() * 100, 2**30)
+        self.bias = draw.rng.integers(-limit, limit, self.out_channels).astype(np.int32)
+        self.activation, self.low, self.high = draw.activation(self.q_out)
+
+    def oracle(self) -> NDArray[np.int8]:
+        arguments = (self.x, self.weights, self.bias, self.q_in, self.weight_scales, self.q_out)
+        rest = {"weight_zero_points": self.weight_zero_point, "low": self.low, "high": self.high}
+        if self.kind == "FULLY_CONNECTED":
+            return ops.fully_connected(*arguments, **rest)
+        return ops.conv_2d(*arguments, **self.geometry, **rest)
+
+    def litert(self) -> NDArray[Any]:
+        graph, wanted = Graph(), self.oracle().shape
+        depthwise = self.kind == "DEPTHWISE_CONV_2D"
+        weights = self.weights.transpose(3, 1, 2, 0) if depthwise else self.weights
+        x = quantized(graph, self.x.shape, self.q_in, unsigned=self.unsigned)
+        zero_point = self.weight_zero_point + 128 * self.unsigned
+        w = graph.constant(to_uint8(weights) if self.unsigned else weights, self.weight_scales, zero_point, axis=3 if depthwise else 0)
+        b = graph.constant(self.bias, np.float32(self.q_in.scale) * self.weight_scales, 0)
+        y = quantized(graph, wanted, self.q_out, is_input=False, unsigned=self.unsigned)
+        options: dict[str, Any] = {"fused_activation_function": self.activation}
+        if self.kind != "FULLY_CONNECTED":
+            (stride_h, stride_w), (dilation_h, dilation_w) = self.geometry["strides"], self.geometry["dilation"]
+            options |= {"stride_h": stride_h, "stride_w": stride_w, "dilation_h_factor": dilation_h, "dilation_w_factor": dilation_w}
+            options["padding"] = Padding.SAME if self.same else Padding.VALID
+        if depthwise:
+            options["depth_multiplier"] = self.out_channels // self.x.shape[3]
+        graph.operator(self.kind, [x, w, b], [y], **options)
+        return from_uint8(run(graph.save([y]), [to_uint8(self.x)])[0]) if self.unsigned else run(graph.save([y]), [self.x])[0]
+
+
+def accumulated(kind: str, at_least: int, *, unsigned: bool = False) -> Count:
+    count, seed = Count(), 0
+    while count.inside < at_least:
+        case = Weighted(kind, seed, unsigned)
+        count.compare(case.oracle(), case.litert())
+        seed += 1
+    return count
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_a_million_accumulated_elements(kind: str) -> None:
+    accumulated(kind, MILLION).check(MILLION)
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_uint8_models_are_int8_models(kind: str) -> None:
+    """Values and zero points less 128 give the same network, weights with a zero point of their own included."""
+    accumulated(kind, 300_000, unsigned=True).check(300_000)
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_another_rounding_in_convolutions_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "requantize_double", numerics.requantize_single)
+    assert accumulated(kind, 300_000).wrong > 50
+
+
+@pytest.mark.parametrize("rounding", ["requantize_single", "requantize_double"])
+def test_another_rounding_in_fully_connected_is_seen(rounding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fixed_point(acc: NDArray[np.int32], scale: NDArray[np.float64]) -> NDArray[np.int32]:
+        return getattr(numerics, rounding)(acc, *numerics.quantize_multiplier(scale))
+
+    monkeypatch.setattr(ops, "requantize_float64", fixed_point)
+    assert accumulated("FULLY_CONNECTED", MILLION).wrong > 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_single_does_fully_connected_with_a_proven_multiplier(seed: int) -> None:
+    """The multiplier that is called exact makes the device's rounding SINGLE equal LiteRT's float64, also at ties."""
+    draw = Random(seed)
+    scale = np.array([draw.scale(2**-16, 2**-1) for _ in range(64)], np.float64)
+    zero_point = draw.int(-128, 127)
+    multiplier, shift, exact = ops.fully_connected_multiplier(scale, zero_point)
+    assert exact.all()
+
+    acc = draw.rng.integers(-300, 300, (20_000, 64)) / scale
+    acc = np.concatenate([acc, (np.rint(acc * scale) + 0.5) / scale]).astype(np.int32)
+    single = np.clip(numerics.requantize_single(acc, multiplier, shift) + zero_point, -128, 127)
+    wanted = np.clip(numerics.requantize_float64(acc, scale).astype(np.int64) + zero_point, -128, 127)
+    np.testing.assert_array_equal(single, wanted)
+
+
+def test_a_multiplier_that_cannot_be_proven_says_so() -> None:
+    """7 / 640 is no float64: the kernel's ties depend on how each product rounds, which no fixed multiplier follows."""
+    scale = numerics.tflite_scale(7 / 128, 1 / 8, 5 / 8)
+    _, _, exact = ops.fully_connected_multiplier(scale, 0)
+    assert exact.tolist() == [False]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators on elements
+# ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+def test_elementwise(kind: str) -> None:
+    count = Count()
+    for seed in range(240):
+        draw = Random(seed)
+        q_a, q_b = draw.quantization(), draw.quantization()
+        spread = q_a.scale * q_b.scale * 75 if kind == "MUL" else max(q_a.scale, q_b.scale)
+        q_out = draw.quantization(draw.near(spread * 2))
+        shape = (draw.int(1, 2), draw.int(1, 32), draw.int(1, 32), draw.int(1, 24))
+        other = [shape, shape, shape[-1:], (1, 1, 1, 1)][draw.int(0, 3)]
+        a, b = draw.int8(*shape), draw.int8(*other)
+        activation, low, high = draw.activation(q_out)
+        want = litert(kind, [a, b], [q_a, q_b], q_out, shape, fused_activation_function=activation)
+        count.compare(getattr(ops, kind.lower())(a, b, q_a, q_b, q_out, low=low, high=high), want)
+    count.check(500_000)
+
+
+@pytest.mark.parametrize("kind", ["QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "LOGISTIC"])
+def test_functions_of_one_element(kind: str) -> None:
+    """Every int8 value, under many scales: exhaustive where the operator has a table of 256 values."""
+    count = Count()
+    x = np.arange(-128, 128, dtype=np.int8)
+    bounds = {"QUANTIZE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+    for seed in range(300):
+        draw = Random(seed)
+        q_in = draw.quantization()
+        q_out = draw.quantization(draw.near(q_in.scale * 2))
+        options: dict[str, Any] = {}
+        if kind == "LOGISTIC":
+            q_out = Quantization(1 / 256, -128)
+            got = ops.logistic(x, q_in)
+        elif kind == "LEAKY_RELU":
+            options["alpha"] = float(np.float32(draw.rng.uniform(-0.5, 1.5)))
+            got = ops.leaky_relu(x, q_in, q_out, options["alpha"])
+        else:
+            low, high = ops.activation_range(q_out, *bounds[kind])
+            got = ops.requantize(x, q_in, q_out, low=low, high=high)
+        count.compare(got, litert(kind, [x], [q_in], q_out, x.shape, **options))
+    count.check(5_000)
+
+
+def test_quantize_and_dequantize() -> None:
+    count = Count()
+    for seed in range(60):
+        draw = Random(seed)
+        q = draw.quantization()
+        real = draw.rng.uniform(-200, 200, 10_000).astype(np.float32) * np.float32(q.scale)
+        real[:600] = (np.arange(-300, 300) + np.float32(0.5)) * np.float32(q.scale)
+        graph = Graph()
+        x, y = graph.input(real.shape, np.float32), graph.tensor(real.shape, np.int8, q.scale, q.zero_point)
+        graph.operator("QUANTIZE", [x], [y])
+        count.compare(ops.quantize(real, q), run(graph.save([y]), [real])[0])
+
+        integers = np.arange(-128, 128, dtype=np.int8)
+        graph = Graph()
+        x, y = quantized(graph, integers.shape, q), graph.tensor(integers.shape, np.float32)
+        graph.operator("DEQUANTIZE", [x], [y])
+        np.testing.assert_array_equal(ops.dequantize(integers, q), run(graph.save([y]), [integers])[0])
+    count.check(300_000)
+
+
+def test_softmax() -> None:
+    count = Count()
+    for seed in range(150):
+        draw = Random(seed)
+        x = draw.int8(draw.int(1, 200), draw.int(1, 40 if seed % 10 else 500))
+        q_in, beta = Quantization(draw.scale(2**-9, 1), draw.int(-128, 127)), float(np.float32(draw.rng.choice([1.0, 0.5, 2.0])))
+        want = litert("SOFTMAX", [x], [q_in], Quantization(1 / 256, -128), x.shape, beta=beta)
+        count.compare(ops.softmax(x, q_in, beta), want)
+    count.check(200_000)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Pooling and reduction
+# ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_pools(kind: str) -> None:
+    count = Count()
+    for seed in range(150):
+        draw = Random(seed)
+        kernel, strides = (draw.int(1, 7), draw.int(1, 7)), (draw.int(1, 3), draw.int(1, 3))
+        x = draw.int8(draw.int(1, 2), draw.int(7, 30), draw.int(7, 30), draw.int(1, 20))
+        q = draw.quantization()
+        activation, low, high = draw.activation(q)
+        same = draw.rng.random() < 0.5
+        padding = same_padding(x.shape[1:3], kernel, strides) if same else (0, 0, 0, 0)
+        got = getattr(ops, kind.lower())(x, kernel, strides=strides, padding=padding, low=low, high=high)
+        options = {"filter_height": kernel[0], "filter_width": kernel[1], "stride_h": strides[0], "stride_w": strides[1]}
+        options |= {"padding": Padding.SAME if same else Padding.VALID, "fused_activation_function": activation}
+        count.compare(got, litert(kind, [x], [q], q, got.shape, **options))
+    count.check(100_000)
+
+
+def test_mean() -> None:
+    count = Count()
+    for seed in range(1000):
+        draw = Random(seed)
+        x = draw.int8(draw.int(1, 3), draw.int(1, 20), draw.int(1, 20), draw.int(1, 60))
+        axes = [(1, 2), (1, 2), (3,), (1,), (2, 3), (0, 1, 2, 3)][draw.int(0, 5)]
+        keep_dims = draw.rng.random() < 0.5
+        q_in = draw.quantization()
+        q_out = q_in if seed % 2 else draw.quantization(draw.near(q_in.scale))
+        got = ops.mean(x, axes, q_in, q_out, keep_dims=keep_dims)
+        graph = Graph()
+        source, output = quantized(graph, x.shape, q_in), quantized(graph, got.shape, q_out, is_input=False)
+        graph.operator("MEAN", [source, graph.constant(np.array(axes, np.int32))], [output], keep_dims=keep_dims)
+        count.compare(got, run(graph.save([output]), [x])[0])
+    count.check(100_000)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators that move data
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def test_concatenation_of_int8_moves_bytes() -> None:
+    draw = Random(1)
+    q = draw.quantization()
+    parts = [draw.int8(2, 5, 7, n) for n in (1, 16, 5)]
+    want = litert("CONCATENATION", parts, [q] * 3, q, (2, 5, 7, 22), axis=-1)
+    np.testing.assert_array_equal(ops.concatenate(parts, [q] * 3, q), want)
+
+
+def test_concatenation_of_uint8_rescales() -> None:
+    count = Count()
+    for seed in range(200):
+        draw = Random(seed)
+        qs = [draw.quantization() for _ in range(3)]
+        q_out = qs[0] if seed % 2 else draw.quantization(draw.near(qs[1].scale))
+        parts = [draw.int8(40, 16) for _ in qs]
+        graph = Graph()
+        inputs = [quantized(graph, x.shape, q, unsigned=True) for x, q in zip(parts, qs, strict=True)]
+        output = quantized(graph, (40, 48), q_out, is_input=False, unsigned=True)
+        graph.operator("CONCATENATION", inputs, [output], axis=1)
+        want = run(graph.save([output]), [to_uint8(x) for x in parts])[0]
+        count.compare(to_uint8(ops.concatenate(parts, qs, q_out, axis=1)), want)
+    count.check(200_000)
+
+
+@pytest.mark.parametrize("kind", ["RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"])
+def test_resize(kind: str) -> None:
+    count = Count()
+    for seed in range(200):
+        draw = Random(seed)
+        x = draw.int8(1, draw.int(1, 20), draw.int(1, 20), draw.int(1, 8))
+        size = (draw.int(1, 50), draw.int(1, 50))
+        align_corners, half_pixel_centers = [(False, False), (True, False), (False, True)][seed % 3]
+        q = draw.quantization()
+        got = getattr(ops, kind.lower())(x, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+        graph = Graph()
+        source, output = quantized(graph, x.shape, q), quantized(graph, got.shape, q, is_input=False)
+        options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
+        graph.operator(kind, [source, graph.constant(np.array(size, np.int32))], [output], **options)
+        count.compare(got, run(graph.save([output]), [x])[0])
+    count.check(300_000)
+
+
+@pytest.mark.parametrize("kind", ["PAD", "PADV2"])
+def test_pad(kind: str) -> None:
+    draw = Random(2)
+    x, q = draw.int8(2, 5, 6, 3), draw.quantization()
+    pads = np.array([[0, 1], [2, 0], [1, 3], [0, 2]], np.int32)
+    value = q.zero_point if kind == "PAD" else 77
+    got = ops.pad(x, pads[:, 0].tolist(), pads[:, 1].tolist(), value)
+    graph = Graph()
+    source, output = quantized(graph, x.shape, q), quantized(graph, got.shape, q, is_input=False)
+    filler = [graph.constant(np.array([value], np.int8), q.scale, q.zero_point)] if kind == "PADV2" else []
+    graph.operator(kind, [source, graph.constant(pads), *filler], [output])
+    np.testing.assert_array_equal(got, run(graph.save([output]), [x])[0])

@@ -1,0 +1,256 @@
+"""TFLite models made by tests: tensors with quantization, operators with options, saved to bytes, run on LiteRT.
+
+In:   tensors and operators, in any number: a single convolution or a small graph.
+Out:  the bytes of a .tflite file; `run` gives what LiteRT's reference kernels compute.
+Next: test_operators_tflite.py compares them with loadstone.operators.tflite; the compiler's property tests compile them.
+
+    graph = Graph()
+    x = graph.input((1, 8, 8, 3), np.int8, scale=0.1, zero_point=-3)
+    w = graph.constant(weights, scale=[0.01, 0.02], zero_point=[0, 0], axis=0)     # one scale per channel
+    b = graph.constant(bias)                                                      # int32; its scale is set too
+    y = graph.tensor((1, 8, 8, 2), np.int8, scale=0.2, zero_point=5)
+    graph.operator("CONV_2D", [x, w, b], [y], padding=Padding.SAME, stride_h=1, stride_w=1)
+    outputs = run(graph.save(outputs=[y]), {0: image})
+
+Options are the fields of the schema's table for that operator in snake_case (`fused_activation_function`); a
+sequence becomes a vector. Fields left out have the schema's defaults, mostly 0: strides must be given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from tflite import ActivationFunctionType as Activation
+from tflite import Padding
+
+__all__ = ["Activation", "Graph", "Padding", "Tensor", "run"]
+
+_TYPES = {
+    np.dtype(np.float32): tflite.TensorType.FLOAT32,
+    np.dtype(np.int32): tflite.TensorType.INT32,
+    np.dtype(np.uint8): tflite.TensorType.UINT8,
+    np.dtype(np.int8): tflite.TensorType.INT8,
+    np.dtype(np.int16): tflite.TensorType.INT16,
+    np.dtype(np.int64): tflite.TensorType.INT64,
+    np.dtype(np.bool_): tflite.TensorType.BOOL,
+}
+
+#: Operators whose options table is not named like the operator (ADD -> AddOptions).
+_OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "CONV_2D": "Conv2DOptions",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "MEAN": "ReducerOptions",
+    "SUM": "ReducerOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions",
+    "PADV2": "PadV2Options",
+    "RELU": None,
+    "RELU6": None,
+    "RELU_N1_TO_1": None,
+    "LOGISTIC": None,
+}
+
+#: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for int8.
+_VERSIONS = {
+    "CONV_2D": 3,
+    "DEPTHWISE_CONV_2D": 3,
+    "FULLY_CONNECTED": 4,
+    "RELU_N1_TO_1": 1,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor of the graph. `scale` and `zero_point` are one number each or one per channel along `axis`."""
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int64]
+    axis: int
+    data: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class _Operator:
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+
+
+@dataclass
+class Graph:
+    """One subgraph under construction."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    operators: list[_Operator] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike = np.int8,
+        scale: ArrayLike = (),
+        zero_point: ArrayLike = 0,
+        *,
+        axis: int = 0,
+        data: NDArray[Any] | None = None,
+        name: str = "",
+    ) -> Tensor:
+        """Adds a tensor that an operator writes; without `scale` it is not quantized."""
+        index = len(self.tensors)
+        scales = np.atleast_1d(np.asarray(scale, np.float32))
+        zeros = np.broadcast_to(np.atleast_1d(np.asarray(zero_point, np.int64)), scales.shape)
+        made = Tensor(index, name or f"t{index}", tuple(int(n) for n in shape), np.dtype(dtype), scales, zeros, axis, data)
+        self.tensors.append(made)
+        return made
+
+    def input(self, shape: Sequence[int], dtype: DTypeLike = np.int8, scale: ArrayLike = (), zero_point: ArrayLike = 0) -> Tensor:
+        """Adds an input of the graph."""
+        made = self.tensor(shape, dtype, scale, zero_point, name=f"in{len(self.inputs)}")
+        self.inputs.append(made)
+        return made
+
+    def constant(self, data: ArrayLike, scale: ArrayLike = (), zero_point: ArrayLike = 0, *, axis: int = 0) -> Tensor:
+        """Adds a tensor with its values: weights, a bias, a list of axes."""
+        array = np.ascontiguousarray(data)
+        return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
+
+    def operator(self, kind: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], **options: Any) -> None:
+        """Appends an operator, by the schema's name (CONV_2D); None stands for an optional input left out."""
+        sources = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
+        self.operators.append(_Operator(kind, sources, tuple(t.index for t in outputs), options))
+
+    def save(self, outputs: Sequence[Tensor]) -> bytes:
+        """The .tflite file."""
+        return _Writer(self, outputs).model()
+
+
+def run(model: bytes, inputs: Mapping[int, NDArray[Any]] | Sequence[NDArray[Any]], *, reference: bool = True) -> list[NDArray[Any]]:
+    """Runs a model once on LiteRT with its reference kernels (else: the optimised ones, with XNNPACK); all outputs in order."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
+    interpreter.allocate_tensors()
+    details = interpreter.get_input_details()
+    for i, value in inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs):
+        interpreter.set_tensor(details[i]["index"], np.asarray(value))
+    interpreter.invoke()
+    return [interpreter.get_tensor(out["index"]) for out in interpreter.get_output_details()]
+
+
+class _Writer:
+    """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their end."""
+
+    def __init__(self, graph: Graph, outputs: Sequence[Tensor]) -> None:
+        self.builder = flatbuffers.Builder(1 << 16)
+        self.graph = graph
+        self.outputs = outputs
+
+    def model(self) -> bytes:
+        graph, builder = self.graph, self.builder
+        kinds = sorted({op.kind for op in graph.operators})
+        buffers = [self.table("Buffer")]  # buffer 0 is empty, by convention
+        tensors = []
+        for tensor in graph.tensors:
+            buffer = 0
+            if tensor.data is not None:
+                buffer = len(buffers)
+                buffers.append(self.table("Buffer", Data=self.bytes_vector(tensor.data)))
+            tensors.append(self.tensor(tensor, buffer))
+        subgraph = self.table(
+            "SubGraph",
+            Tensors=self.offsets(tensors),
+            Inputs=self.vector([t.index for t in graph.inputs], np.int32),
+            Outputs=self.vector([t.index for t in self.outputs], np.int32),
+            Operators=self.offsets([self.operator(op, kinds.index(op.kind)) for op in graph.operators]),
+            Name=builder.CreateString("main"),
+        )
+        codes = [self.operator_code(kind) for kind in kinds]
+        model = self.table(
+            "Model",
+            Version=3,
+            OperatorCodes=self.offsets(codes),
+            Subgraphs=self.offsets([subgraph]),
+            Description=builder.CreateString("made by a test"),
+            Buffers=self.offsets(buffers),
+        )
+        builder.Finish(model, b"TFL3")
+        return bytes(builder.Output())
+
+    def tensor(self, tensor: Tensor, buffer: int) -> int:
+        quantization = {}
+        if tensor.scale.size:
+            zero_point = self.vector(tensor.zero_point, np.int64)
+            scale = self.vector(tensor.scale, np.float32)
+            table = self.table("QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=tensor.axis)
+            quantization["Quantization"] = table
+        return self.table(
+            "Tensor",
+            Shape=self.vector(tensor.shape, np.int32),
+            Type=_TYPES[tensor.dtype],
+            Buffer=buffer,
+            Name=self.builder.CreateString(tensor.name),
+            **quantization,
+        )
+
+    def operator(self, operator: _Operator, opcode_index: int) -> int:
+        options: dict[str, Any] = {}
+        name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
+        if name is not None:
+            fields = {_camel(key): self.vector(v, np.int32) if isinstance(v, list | tuple) else v for key, v in operator.options.items()}
+            options = {"BuiltinOptionsType": getattr(tflite.BuiltinOptions, name), "BuiltinOptions": self.table(name, **fields)}
+        return self.table(
+            "Operator",
+            OpcodeIndex=opcode_index,
+            Inputs=self.vector(operator.inputs, np.int32),
+            Outputs=self.vector(operator.outputs, np.int32),
+            **options,
+        )
+
+    def operator_code(self, kind: str) -> int:
+        code = getattr(tflite.BuiltinOperator, kind)
+        return self.table("OperatorCode", DeprecatedBuiltinCode=min(code, 127), Version=_VERSIONS.get(kind, 2), BuiltinCode=code)
+
+    def table(self, kind: str, /, **fields: int | float | bool) -> int:
+        """One table by the schema package's generated functions: <kind>Start, <kind>Add<Field>..., <kind>End."""
+        getattr(tflite, f"{kind}Start")(self.builder)
+        for name, value in fields.items():
+            getattr(tflite, f"{kind}Add{name}")(self.builder, value)
+        return int(getattr(tflite, f"{kind}End")(self.builder))
+
+    def vector(self, values: Any, dtype: DTypeLike) -> int:
+        return int(self.builder.CreateNumpyVector(np.ascontiguousarray(values, dtype).reshape(-1)))
+
+    def bytes_vector(self, data: NDArray[Any]) -> int:
+        """Tensor data, aligned to 16 bytes as LiteRT wants it."""
+        raw = data.tobytes()
+        self.builder.StartVector(1, len(raw), 16)
+        self.builder.head -= len(raw)
+        self.builder.Bytes[self.builder.head : self.builder.head + len(raw)] = raw
+        return int(self.builder.EndVector())
+
+    def offsets(self, tables: Sequence[int]) -> int:
+        self.builder.StartVector(4, len(tables), 4)
+        for table in reversed(tables):
+            self.builder.PrependUOffsetTRelative(table)
+        return int(self.builder.EndVector())
+
+
+def _camel(name: str) -> str:
+    """stride_h -> StrideH, conv_2d -> Conv2D."""
+    return re.sub(r"(?:^|_|(?<=\d))([a-z0-9])", lambda match: match.group(1).upper(), name)
