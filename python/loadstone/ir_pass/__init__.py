@@ -1,0 +1,1 @@
+"""TensorIR passes that any back end can use: they know memory scopes, not devices."""

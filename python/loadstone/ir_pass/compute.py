@@ -1,0 +1,125 @@
+"""Compute nests become intrinsic calls.
+
+In:   a PrimFunc after dma_copy.py: the nests that are left compute on scratchpads.
+Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq and the ALU calls; an element-wise nest works in
+      place, in the buffer of its first operand. What then remains is loops around intrinsic calls.
+Next: verify.py; then a back end's lower.py.
+
+Recognised are: a constant store; C + cast(input) * cast(weight) with the input in local.inp and the weight in local.wgt; and a chain of
+pure externs lds.add(...), lds.rq(...), with plain max(C, x) and C + x for a reduction into C. All else is an error that shows the nest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadstone._tvm_tir import TensorLoad, is_tir_call, structural_map, tirx
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
+from loadstone.ir_pass.nest import Nest, access, axes, map_nests
+
+__all__ = ["insert_compute"]
+
+_PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
+
+
+def insert_compute(func: Any) -> Any:
+    """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError on a nest that is none."""
+    renamed: dict[Any, Any] = {}  # buffer -> the buffer whose place it takes
+    body = map_nests(func.body, lambda nest: _compute(nest, renamed))
+    return func.with_body(_take_over(body, renamed))
+
+
+def _compute(nest: Nest, renamed: dict[Any, Any]) -> Any:
+    return _fill(nest) or _gemm(nest) or _elementwise(nest, renamed)
+
+
+def _fill(nest: Nest) -> Any | None:
+    if not isinstance(nest.store.value, tirx.IntImm):
+        return None
+    target, strides = access(nest.store, nest)
+    return Intrinsic("fill", (target,), (int(nest.store.value.value),), axes(nest, (strides,))).to_stmt()
+
+
+def _gemm(nest: Nest) -> Any | None:
+    total = nest.store.value
+    if not isinstance(total, tirx.Add):
+        return None
+    for accumulator, product in ((total.a, total.b), (total.b, total.a)):
+        if not (_is_load_of(accumulator, nest.store.buffer) and isinstance(product, tirx.Mul)):
+            continue
+        factors = [
+            factor.value for factor in (product.a, product.b) if isinstance(factor, tirx.Cast) and isinstance(factor.value, TensorLoad)
+        ]
+        by_scope = {str(factor.source.scope()): factor for factor in factors}
+        if set(by_scope) == {"local.inp", "local.wgt"}:
+            parts = [access(node, nest) for node in (nest.store, by_scope["local.inp"], by_scope["local.wgt"])]
+            operands, strides = zip(*parts, strict=True)
+            return Intrinsic("gemm", operands, (), axes(nest, strides)).to_stmt()
+    return None
+
+
+def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:
+    """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer then takes over."""
+    steps: list[tuple[str, list[Any]]] = []
+    head = nest.store.value
+    while not isinstance(head, TensorLoad):
+        name, head, rest = _step(head, nest)
+        steps.append((name, rest))
+    target, strides = access(nest.store, nest)
+    if head.source.same_as(nest.store.buffer):
+        place = target
+    else:
+        place, head_strides = access(head, nest)
+        if head_strides != strides or [int(n) for n in place.buffer.shape] != [int(n) for n in target.buffer.shape]:
+            raise LoweringError(f"compute: {target.buffer.name} cannot be computed in place of {place.buffer.name}: {nest.store}")
+        renamed[target.buffer] = place.buffer
+    calls = []
+    for name, rest in reversed(steps):
+        loads = [access(operand, nest) for operand in rest if isinstance(operand, TensorLoad)]
+        immediates = tuple(int(operand.value) for operand in rest if isinstance(operand, tirx.IntImm))
+        if len(loads) + len(immediates) != len(rest):
+            raise LoweringError(f"compute: an operand of {PREFIX}{name} is neither a buffer nor a constant: {nest.store}")
+        loops = axes(nest, (strides, *(stride for _, stride in loads)))
+        calls.append(Intrinsic(name, (place, *(operand for operand, _ in loads)), immediates, loops).to_stmt())
+    return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
+
+
+def _step(expr: Any, nest: Nest) -> tuple[str, Any, list[Any]]:
+    """One operation: its name, what it is applied to, its other operands."""
+    if is_tir_call(expr, "call_pure_extern"):
+        name = str(expr.args[0].value).removeprefix(PREFIX)
+        if name in (*ALU_BINARY, "rq"):
+            return name, expr.args[1], [_uncast(argument) for argument in expr.args[2:]]
+    if type(expr) in _PLAIN:
+        for head, operand in ((expr.a, expr.b), (expr.b, expr.a)):
+            if _is_load_of(head, nest.store.buffer):
+                return _PLAIN[type(expr)], head, [_uncast(operand)]
+    raise LoweringError(f"compute: no instruction does {expr} in {nest.store}")
+
+
+def _take_over(body: Any, renamed: dict[Any, Any]) -> Any:
+    """Puts accesses of renamed buffers into the buffers whose place they take, and drops their allocations."""
+    if not renamed:
+        return body
+
+    def root(buffer: Any) -> Any:
+        while buffer in renamed:
+            buffer = renamed[buffer]
+        return buffer
+
+    def on_load(load: Any) -> Any:
+        return tirx.BufferLoad(root(load.source), list(load.indices)) if load.source in renamed else load
+
+    def on_allocation(allocation: Any) -> Any:
+        return tirx.Evaluate(0) if allocation.buffer in renamed else allocation
+
+    return structural_map(body, ((TensorLoad, on_load), (tirx.AllocBuffer, on_allocation)))
+
+
+def _is_load_of(expr: Any, buffer: Any) -> bool:
+    return isinstance(expr, TensorLoad) and bool(expr.source.same_as(buffer))
+
+
+def _uncast(expr: Any) -> Any:
+    return expr.value if isinstance(expr, tirx.Cast) else expr

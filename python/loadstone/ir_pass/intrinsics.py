@@ -1,0 +1,122 @@
+"""The intrinsic calls that ir_pass leaves in a PrimFunc: how they are built, printed and read back.
+
+In:   accesses to buffers that are affine in the loops of a perfect nest.
+Out:  one `T.call_extern` for the whole nest.
+Next: verify.py checks the calls; vta/lower.py turns them into operations.
+
+    lds.dma_copy(dst, src, pad_value, axis...)           dst = inside(src) ? src : pad_value; one side is in DRAM
+    lds.gemm(dst, src, wgt, axis...)                     dst += src * wgt
+    lds.fill(dst, value, axis...)                        dst = value
+    lds.add | lds.sub | lds.mul | lds.min | lds.max | lds.shr (dst, operand or immediate, axis...)    dst = dst op operand
+    lds.rq(dst, bias, multiplier, shift, zero_point, low, high, rounding, axis...)
+
+A buffer operand is the address of its element at the origin of the loops. An axis is one loop, outermost first:
+
+    axis(extent, strides...)                                               a stride per buffer operand, in elements
+    axis(extent, strides..., first, last)                                  only first <= loop < last is executed
+    axis(extent, strides..., first, last, inside_first, inside_last)       dma_copy: outside it the pad is read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from loadstone._tvm_tir import is_tir_call, tirx
+from loadstone.errors import LoweringError
+
+__all__ = ["ALU_BINARY", "BUFFER_OPERANDS", "PREFIX", "Axis", "Intrinsic", "Operand", "is_intrinsic", "read_intrinsic"]
+
+Expr: TypeAlias = Any  # a TVM expression or an int
+
+PREFIX = "lds."
+_AXIS = "axis"
+ALU_BINARY = ("add", "sub", "mul", "min", "max", "shr")
+#: Leading arguments that may be buffers; the immediates follow them.
+BUFFER_OPERANDS = {"dma_copy": 2, "gemm": 3, "fill": 1, "rq": 4, **dict.fromkeys(ALU_BINARY, 2)}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An element of a buffer: where the nest's access stands when all its loops are 0."""
+
+    buffer: Any
+    indices: tuple[Expr, ...]
+
+    @property
+    def scope(self) -> str:
+        """Memory scope: "global" is DRAM."""
+        return str(self.buffer.scope())
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop of a nest: its extent, a stride in elements per buffer operand, and what of it is executed and inside."""
+
+    extent: int
+    strides: tuple[int, ...]
+    first: Expr = 0
+    last: Expr = None
+    inside_first: Expr = None
+    inside_last: Expr = None
+
+    def to_call(self) -> Any:
+        """The axis as a call; bounds that bound nothing are left out."""
+        last = self.extent if self.last is None else self.last
+        fields: list[Expr] = [self.extent, *self.strides]
+        if self.inside_first is not None:
+            fields += [self.first, last, self.inside_first, self.inside_last]
+        elif not (_is_value(self.first, 0) and _is_value(last, self.extent)):
+            fields += [self.first, last]
+        return tirx.call_pure_extern("int32", _AXIS, *fields)
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """One call: `name` without the prefix, buffer operands, immediates (ints) and axes."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    immediates: tuple[int, ...]
+    axes: tuple[Axis, ...]
+
+    def to_stmt(self) -> Any:
+        """The statement that stands in the PrimFunc."""
+        addresses = [tirx.address_of(tirx.BufferLoad(operand.buffer, list(operand.indices))) for operand in self.operands]
+        axes = [axis.to_call() for axis in self.axes]
+        return tirx.Evaluate(tirx.call_extern("int32", PREFIX + self.name, *addresses, *self.immediates, *axes))
+
+
+def is_intrinsic(stmt: Any) -> bool:
+    """Whether a statement is one of our calls."""
+    return isinstance(stmt, tirx.Evaluate) and is_tir_call(stmt.value, "call_extern") and str(stmt.value.args[0].value).startswith(PREFIX)
+
+
+def read_intrinsic(stmt: Any) -> Intrinsic:
+    """The inverse of `Intrinsic.to_stmt`. Raises LoweringError on a call that is not ours."""
+    if not is_intrinsic(stmt):
+        raise LoweringError(f"ir_pass: not an intrinsic call: {stmt}")
+    name = str(stmt.value.args[0].value).removeprefix(PREFIX)
+    operands, immediates, axes = [], [], []
+    for argument in stmt.value.args[1:]:
+        if is_tir_call(argument, "address_of"):
+            load = argument.args[0]
+            operands.append(Operand(load.source, tuple(load.indices)))
+        elif is_tir_call(argument, "call_pure_extern"):
+            axes.append(_read_axis(argument, len(operands)))
+        else:
+            immediates.append(int(argument.value))
+    if name not in BUFFER_OPERANDS:
+        raise LoweringError(f"ir_pass: unknown intrinsic {PREFIX}{name}; known are {', '.join(sorted(BUFFER_OPERANDS))}")
+    return Intrinsic(name, tuple(operands), tuple(immediates), tuple(axes))
+
+
+def _read_axis(call: Any, operands: int) -> Axis:
+    values: Sequence[Any] = call.args[1:]
+    extent, strides = int(values[0].value), tuple(int(value.value) for value in values[1 : 1 + operands])
+    return Axis(extent, strides, *values[1 + operands :])
+
+
+def _is_value(expr: Expr, value: int) -> bool:
+    return bool(expr == value) if isinstance(expr, int) else isinstance(expr, tirx.IntImm) and int(expr.value) == value

@@ -1,0 +1,162 @@
+"""Perfect loop nests: recognising one, and reading its accesses and bounds as affine functions of its loops.
+
+In:   a statement of a lowered PrimFunc.
+Out:  `Nest`: loops, conditions and the one store inside; operands and axes of its accesses.
+Next: dma_copy.py and compute.py make one intrinsic call of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone._tvm_tir import TensorLoad, is_tir_call, sym, tirx
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.intrinsics import Axis, Expr, Operand
+
+__all__ = ["Bound", "Nest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the middle."""
+
+    loops: tuple[tuple[Any, int], ...]
+    conditions: tuple[Any, ...]
+    store: Any
+
+
+@dataclass(frozen=True)
+class Bound:
+    """coefficient * loop + base >= 0. loop: its position in the nest, or None where the condition has no loop of the nest."""
+
+    loop: int | None
+    coefficient: int
+    base: Expr
+
+
+def perfect_nest(stmt: Any) -> Nest | None:
+    """The nest that begins at `stmt`, or None where loops or conditions hold more than one store."""
+    loops: list[tuple[Any, int]] = []
+    conditions: list[Any] = []
+    while True:
+        if isinstance(stmt, tirx.For):
+            if not (isinstance(stmt.extent, tirx.IntImm) and isinstance(stmt.min, tirx.IntImm) and int(stmt.min.value) == 0):
+                return None
+            loops.append((stmt.loop_var, int(stmt.extent.value)))
+            stmt = stmt.body
+        elif isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
+            conditions.append(stmt.condition)
+            stmt = stmt.then_case
+        elif isinstance(stmt, tirx.BufferStore):
+            return Nest(tuple(loops), tuple(conditions), stmt)
+        else:
+            return None
+
+
+def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
+    """The statement with every perfect nest for which `replace` gives a statement replaced by it."""
+    nest = perfect_nest(stmt)
+    if nest is not None:
+        replacement = replace(nest)
+        return stmt if replacement is None else replacement
+    if isinstance(stmt, tirx.SeqStmt):
+        return tirx.stmt_seq(*[map_nests(part, replace) for part in stmt.seq])
+    if isinstance(stmt, tirx.For):
+        body = map_nests(stmt.body, replace)
+        return tirx.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
+    if isinstance(stmt, tirx.IfThenElse):
+        otherwise = None if stmt.else_case is None else map_nests(stmt.else_case, replace)
+        return tirx.IfThenElse(stmt.condition, map_nests(stmt.then_case, replace), otherwise)
+    return stmt
+
+
+def access(node: Any, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
+    """A load or store as the operand at the loops' origin, and its stride per loop in elements of the buffer."""
+    buffer = node.source if isinstance(node, TensorLoad) else node.buffer
+    origin: list[Expr] = []
+    strides = [0] * len(nest.loops)
+    for index, size in zip(node.indices, buffer.shape, strict=True):
+        coefficients, base = _affine(index, nest)
+        strides = [stride * int(size) + coefficient for stride, coefficient in zip(strides, coefficients, strict=True)]
+        origin.append(base)
+    return Operand(buffer, tuple(origin)), tuple(strides)
+
+
+def axes(nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] = ()) -> tuple[Axis, ...]:
+    """The nest's loops with the strides of its operands, clipped by its conditions; `inside`: conditions outside which a pad is read.
+
+    A condition without a loop of the nest becomes an axis of extent 1 that is executed (or inside) only where it holds.
+    """
+    guards, pads = bounds(nest.conditions, nest), bounds(inside, nest)
+    result = []
+    for position, (_, extent) in enumerate(nest.loops):
+        first, last = _interval(extent, [bound for bound in guards if bound.loop == position])
+        own = [bound for bound in pads if bound.loop == position]
+        limits = _interval(extent, own) if own else (None, None)
+        result.append(Axis(extent, tuple(stride[position] for stride in strides), first, last, *limits))
+    still = (0,) * len(strides)
+    outer = [Axis(1, still, 0, _holds(bound)) for bound in guards if bound.loop is None]
+    outer += [Axis(1, still, 0, 1, 0, _holds(bound)) for bound in pads if bound.loop is None]
+    return (*outer, *result)
+
+
+def bounds(conditions: Sequence[Any], nest: Nest) -> list[Bound]:
+    """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any other."""
+    return [bound for condition in conditions for part in _conjuncts(condition) for bound in _bound(part, nest)]
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if isinstance(condition, tirx.And):
+        return _conjuncts(condition.a) + _conjuncts(condition.b)
+    return _conjuncts(condition.args[0]) if is_tir_call(condition, "likely") else [condition]
+
+
+def _bound(condition: Any, nest: Nest) -> list[Bound]:
+    if isinstance(condition, tirx.EQ):  # what the simplifier makes of 2 <= v < 3
+        return [*_bound(condition.a <= condition.b, nest), *_bound(condition.a >= condition.b, nest)]
+    differences = {
+        tirx.LT: lambda c: c.b - c.a - 1,
+        tirx.LE: lambda c: c.b - c.a,
+        tirx.GT: lambda c: c.a - c.b - 1,
+        tirx.GE: lambda c: c.a - c.b,
+    }
+    if type(condition) not in differences:
+        raise LoweringError(f"ir_pass: condition {condition} is not a comparison")
+    coefficients, base = _affine(differences[type(condition)](condition), nest)
+    loops = [position for position, coefficient in enumerate(coefficients) if coefficient]
+    if len(loops) > 1:
+        raise LoweringError(f"ir_pass: condition {condition} bounds more than one loop")
+    return [Bound(loops[0], coefficients[loops[0]], base) if loops else Bound(None, 0, base)]
+
+
+def _interval(extent: int, limits: Sequence[Bound]) -> tuple[Expr, Expr]:
+    """[first, last) of a loop under its bounds."""
+    first: Expr = tirx.IntImm("int32", 0)
+    last: Expr = tirx.IntImm("int32", extent)
+    for bound in limits:
+        if bound.coefficient > 0:  # loop >= ceil(-base / coefficient)
+            first = tirx.max(first, 0 - tirx.floordiv(bound.base, bound.coefficient))
+        else:
+            last = tirx.min(last, tirx.floordiv(bound.base, -bound.coefficient) + 1)
+    return _simplify(first), _simplify(last)
+
+
+def _holds(bound: Bound) -> Expr:
+    """1 where base >= 0, at most 0 where not: the end of an axis of extent 1."""
+    return _simplify(tirx.min(tirx.IntImm("int32", 1), bound.base + 1))
+
+
+def _affine(expr: Any, nest: Nest) -> tuple[list[int], Expr]:
+    variables = [variable for variable, _ in nest.loops]
+    if isinstance(expr, tirx.IntImm) or not variables:
+        return [0] * len(variables), expr
+    result = sym.detect_linear_equation(_simplify(expr), variables)
+    if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
+        raise LoweringError(f"ir_pass: {expr} is not affine in the loops {[variable.name for variable in variables]}")
+    return [int(coefficient.value) for coefficient in result[:-1]], _simplify(result[-1])
+
+
+def _simplify(expr: Any) -> Any:
+    return expr if isinstance(expr, (int, tirx.IntImm)) else sym.Analyzer().simplify(expr)

@@ -1,0 +1,83 @@
+"""Invariants of the PrimFunc, checked after every pass.
+
+In:   a PrimFunc after the pass named `stage`.
+Out:  nothing; LoweringError names the stage and what is broken.
+Next: the next pass relies on it.
+
+    after dma_copy    DRAM is touched by lds.dma_copy alone, and each copy has exactly one side in DRAM
+    after compute     nothing but loops, allocations and intrinsic calls is left, and operands are in the scopes that the unit reads
+    always            a scratchpad buffer is allocated before its first use, and an axis has a stride for every operand
+
+That no access leaves its buffer is checked where every number is known: by the back end's emitter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadstone._tvm_tir import TensorLoad, structural_walk, tirx
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS, Intrinsic, is_intrinsic, read_intrinsic
+
+__all__ = ["verify"]
+
+DRAM = "global"
+#: Scopes of the buffer operands of each intrinsic (all others: local.acc).
+_SCOPES = {"gemm": ("local.acc", "local.inp", "local.wgt")}
+
+
+def verify(func: Any, stage: str) -> None:
+    """Raises LoweringError where `func` breaks an invariant that holds after `stage` ("dma_copy" or "compute")."""
+    _Verifier(func, stage).visit(func.body)
+
+
+class _Verifier:
+    def __init__(self, func: Any, stage: str) -> None:
+        self._stage = stage
+        self._known = list(func.params)
+
+    def visit(self, stmt: Any) -> None:
+        if isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                self.visit(part)
+        elif isinstance(stmt, tirx.For):
+            self.visit(stmt.body)
+        elif isinstance(stmt, tirx.IfThenElse):
+            self.visit(stmt.then_case)
+            if stmt.else_case is not None:
+                self.visit(stmt.else_case)
+        elif isinstance(stmt, tirx.AllocBuffer):
+            self._known.append(stmt.buffer)
+        elif is_intrinsic(stmt):
+            self._intrinsic(read_intrinsic(stmt))
+        elif isinstance(stmt, tirx.BufferStore):
+            self._store(stmt)
+
+    def _fail(self, message: str) -> None:
+        raise LoweringError(f"verify after {self._stage}: {message}")
+
+    def _store(self, store: Any) -> None:
+        if self._stage == "compute":
+            self._fail(f"a store is left that is no intrinsic call: {store}")
+        touched = [store.buffer]
+        structural_walk(store.value, (TensorLoad, lambda load: touched.append(load.source)))
+        for buffer in touched:
+            if str(buffer.scope()) == DRAM:
+                self._fail(f"{buffer.name} is in DRAM and accessed without dma_copy: {store}")
+            self._check_known(buffer)
+
+    def _intrinsic(self, call: Intrinsic) -> None:
+        scopes = tuple(operand.scope for operand in call.operands)
+        if call.name == "dma_copy":
+            if scopes.count(DRAM) != 1:
+                self._fail(f"dma_copy from {scopes[1]} to {scopes[0]}: exactly one side must be in DRAM ({DRAM})")
+        elif scopes != _SCOPES.get(call.name, ("local.acc",) * len(scopes)):
+            self._fail(f"{call.name} of operands in {', '.join(scopes)}")
+        for operand in call.operands:
+            self._check_known(operand.buffer)
+        if len(call.operands) > BUFFER_OPERANDS[call.name] or any(len(axis.strides) != len(call.operands) for axis in call.axes):
+            self._fail(f"{call.name} has {len(call.operands)} operands and axes of {[len(axis.strides) for axis in call.axes]} strides")
+
+    def _check_known(self, buffer: Any) -> None:
+        if not any(buffer.same_as(known) for known in self._known):
+            self._fail(f"buffer {buffer.name} is used where it is not allocated")

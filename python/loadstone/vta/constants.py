@@ -1,0 +1,142 @@
+"""Constants in the layout that the device reads: weight tiles, requantization operands, identity and pad tiles.
+
+In:   NumPy arrays of an operator: OHWI weights, bias, scales, zero points.
+Out:  arrays of tiles: weights (tiles, block, block) int8; operands (tiles, batch, block) int32.
+Next: operators.py names them; the artifact holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, lcm
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loadstone import graph as g
+from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane, tflite_scale, wrap_int32
+from loadstone.vta.hw_config import HwConfig
+
+__all__ = [
+    "Grouping",
+    "centred_weights",
+    "grouping",
+    "identity_tile",
+    "operand_tiles",
+    "pad_tile",
+    "requantization",
+    "split_weights",
+    "weight_tiles",
+    "weighted_operands",
+]
+
+Int8Array = NDArray[np.int8]
+Int32Array = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How a grouped convolution lies on blocks: `groups` independent ones, each from in_blocks to out_blocks.
+
+    Each holds `members` groups of the operator, side by side; weights between members are zero. Depthwise with 16 lanes is 16
+    members, one block in, one out, and weight tiles that are diagonal.
+    """
+
+    groups: int
+    in_blocks: int
+    out_blocks: int
+    members: int
+
+
+def grouping(groups: int, in_channels: int, out_channels: int, block: int) -> Grouping:
+    """The smallest set of groups whose input and output channels fill whole blocks; one dense convolution if there is none.
+
+    in_channels, out_channels: of one group.
+    """
+    members = lcm(block // gcd(block, in_channels), block // gcd(block, out_channels))
+    if members < groups:
+        count = -(-groups // members)
+        fitted = Grouping(count, members * in_channels // block, members * out_channels // block, members)
+        in_blocks, out_blocks = -(-groups * in_channels // block), -(-groups * out_channels // block)
+        if (count * fitted.in_blocks, count * fitted.out_blocks) == (in_blocks, out_blocks):
+            return fitted
+    return Grouping(1, -(-groups * in_channels // block), -(-groups * out_channels // block), groups)
+
+
+def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
+    """Integers as a sum of int8 arrays: one where they fit, two for the 9 bits of a uint8 weight less its zero point."""
+    parts: list[Int8Array] = []
+    rest = weights
+    while not parts or rest.any():
+        part = np.clip(rest, -128, 127)
+        parts.append(part.astype(np.int8))
+        rest = rest - part
+    return parts
+
+
+def weight_tiles(parts: list[Int8Array], groups: int, layout: Grouping, block: int) -> Int8Array:
+    """OHWI parts -> tiles in the order [group][out][in][part][ky][kx] of [out lane][in lane], flattened to (tiles, block, block)."""
+    out_channels, height, width, in_group = parts[0].shape
+    out_group = out_channels // groups
+    stacked = np.stack(parts, axis=3)  # (O, KH, KW, P, I)
+    shape = (layout.groups, layout.out_blocks * block, height, width, len(parts), layout.in_blocks * block)
+    dense = np.zeros(shape, np.int8)
+    for group in range(groups):
+        which, member = divmod(group, layout.members)
+        rows = slice(member * out_group, (member + 1) * out_group)
+        columns = slice(member * in_group, (member + 1) * in_group)
+        dense[which, rows, ..., columns] = stacked[group * out_group : (group + 1) * out_group]
+    split = dense.reshape(layout.groups, layout.out_blocks, block, height, width, len(parts), layout.in_blocks, block)
+    return np.ascontiguousarray(split.transpose(0, 1, 6, 5, 3, 4, 2, 7)).reshape(-1, block, block)
+
+
+def operand_tiles(bias: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, channels: int, config: HwConfig) -> Int32Array:
+    """(3 * channel blocks, batch, block): bias, multiplier and shift lanes of each block of channels; the same for every sample.
+
+    Lanes beyond the last channel are zero: whatever they hold becomes the zero point.
+    """
+    blocks = -(-channels // config.block)
+    lanes = np.zeros((3, blocks * config.block), np.int32)
+    for row, values in zip(lanes, (bias, multiplier, shift), strict=True):
+        row[:channels] = values
+    tiles = lanes.reshape(3, blocks, 1, config.block).transpose(1, 0, 2, 3)
+    return np.ascontiguousarray(np.broadcast_to(tiles, (blocks, 3, config.batch, config.block))).reshape(-1, config.batch, config.block)
+
+
+def weighted_operands(op: g.Weighted, config: HwConfig) -> Int32Array:
+    """Operand tiles of a convolution or dense layer; the input's zero point is folded into the bias.
+
+    sum (x - z) * w + bias = sum x * w + (bias - z * sum w), in wrapping int32.
+    """
+    weights = centred_weights(op)
+    sums = weights.reshape(len(weights), -1).sum(axis=1)
+    bias = wrap_int32(op.bias.astype(np.int64) - op.input.zero_point * sums)
+    multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
+    return operand_tiles(bias, multiplier, shift, len(weights), config)
+
+
+def centred_weights(op: g.Weighted) -> NDArray[np.int64]:
+    """Weights less their zero points."""
+    zero_points = op.weight_zero_points.astype(np.int64).reshape(-1, *[1] * (op.weights.ndim - 1))
+    return op.weights.astype(np.int64) - zero_points
+
+
+def requantization(
+    rounding: Rounding, input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
+) -> tuple[Int32Array, Int32Array]:
+    """Multiplier and shift lanes for one scale per channel."""
+    if rounding is Rounding.FLOAT32:
+        scale = onnx_scale(input_scale, weight_scale, output_scale)
+        return scale_lane(scale), np.zeros(scale.shape, np.int32)
+    multiplier, shift = quantize_multiplier(tflite_scale(input_scale, weight_scale, output_scale))
+    return multiplier, shift_lane(shift)
+
+
+def identity_tile(config: HwConfig) -> Int8Array:
+    """One weight tile that passes every lane through."""
+    return np.eye(config.block, dtype=np.int8)[None]
+
+
+def pad_tile(value: int, config: HwConfig) -> Int8Array:
+    """One input tile of a pad value."""
+    return np.full((1, config.batch, config.block), value, np.int8)

@@ -1,0 +1,262 @@
+"""TensorIR of loops and intrinsic calls -> Python source -> operations on virtual tiles.
+
+In:   a scheduled IRModule of one operator on the blocked layout.
+Out:  `Kernel`: a Python function that, given an Emitter and the names of the DRAM tensors, appends the operator's operations;
+      and the text of every stage, for dumps.
+Next: operators.py calls it with names; allocate.py places what it emitted.
+
+Walking TVM's objects once per tile is slow; so the lowered TensorIR is translated once to Python source, and that runs:
+
+    for i3_0 in range(4):
+        x_local = e.tile(Memory.INP, 252, "x_local")
+        e.load(Memory.INP, x_local, 0, x, i3_0*80-17, -5, ((7, 0, min(7,18-i3_0*5), max(0,1-i3_0*5), min(7,17-i3_0*5), 18, 16), ...))
+
+Every buffer ends in the two dimensions of a tile. Here the loops over lanes are taken off, and everything counts tiles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from loadstone._tvm_tir import is_tir_call, s_tir_transform, tirx, tirx_transform
+from loadstone.errors import LoweringError
+from loadstone.ir_pass.compute import insert_compute
+from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand, is_intrinsic, read_intrinsic
+from loadstone.ir_pass.verify import verify
+from loadstone.vta.isa.spec import AluOp, Memory
+
+__all__ = ["Kernel", "lower"]
+
+#: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
+_PASSES = (
+    s_tir_transform.CanonicalizeLoop,
+    s_tir_transform.LowerInitBlock,
+    s_tir_transform.PlanAndUpdateBufferAllocationLocation,
+    s_tir_transform.ConvertBlocksToOpaque,
+    s_tir_transform.CompactBufferAllocation,
+    s_tir_transform.LowerMatchBuffer,
+    tirx_transform.StmtSimplify,
+    s_tir_transform.LowerOpaqueBlock,
+    tirx_transform.StmtSimplify,
+)
+_MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
+_ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
+_BINARY = {
+    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%", tirx.LT: "<", tirx.LE: "<=",
+    tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=", tirx.And: " and ", tirx.Or: " or ",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One lowered operator. emit(emitter, *names): the DRAM tensors in the order of `parameters`. stages: (title, text)."""
+
+    parameters: tuple[str, ...]
+    emit: Callable[..., None]
+    stages: tuple[tuple[str, str], ...]
+
+
+def lower(module: Any) -> Kernel:
+    """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no instruction does what it holds."""
+    stages = [("schedule", _text(module["main"]))]
+    for make_pass in _PASSES:
+        module = make_pass()(module)
+    function = module["main"]
+    stages.append(("loops", _text(function)))
+    for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
+        function = rewrite(function)
+        verify(function, title)
+        stages.append((title, _text(function)))
+    source = _Translator(function).source()
+    stages.append(("python", source))
+    namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
+    exec(compile(source, "<lowered operator>", "exec"), namespace)
+    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(stages))
+
+
+def _text(function: Any) -> str:
+    """TVMScript without the annotations that every allocation carries and nothing reads."""
+    return re.sub(r", annotations=\{[^}]*\}", "", str(function.script())) + "\n"
+
+
+class _Translator:
+    """Python source of one PrimFunc of loops and intrinsic calls."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._lines: list[str] = []
+        self._names: dict[Any, str] = {}
+
+    def source(self) -> str:
+        """The text of `def emit(e, ...)`."""
+        parameters = [self._name(parameter) for parameter in self._function.params]
+        self._lines.append(f"def emit(e, {', '.join(parameters)}):")
+        self._visit(self._function.body, 1)
+        return "\n".join(self._lines) + "\n"
+
+    def _visit(self, stmt: Any, depth: int) -> None:
+        if isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                self._visit(part, depth)
+        elif isinstance(stmt, tirx.For):
+            loop = f"for {self._name(stmt.loop_var)} in range({self._python(stmt.min)}, {self._python(stmt.min + stmt.extent)}):"
+            self._block(loop, stmt.body, depth)
+        elif isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
+            self._block(f"if {self._python(stmt.condition)}:", stmt.then_case, depth)
+        elif isinstance(stmt, tirx.AllocBuffer):
+            buffer = stmt.buffer
+            size, name = _size(buffer)[0], self._name(buffer)
+            self._line(f"{name} = e.tile(Memory.{_memory(buffer).name}, {size}, {name!r})", depth)
+        elif is_intrinsic(stmt):
+            self._line(self._call(read_intrinsic(stmt)), depth)
+        elif not (isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)):
+            raise LoweringError(f"lower: statement {type(stmt).__name__} is neither a loop nor an intrinsic call: {stmt}")
+
+    def _block(self, head: str, body: Any, depth: int) -> None:
+        self._line(head, depth)
+        before = len(self._lines)
+        self._visit(body, depth + 1)
+        if len(self._lines) == before:
+            self._line("pass", depth + 1)
+
+    def _line(self, text: str, depth: int) -> None:
+        self._lines.append("    " * depth + text)
+
+    def _name(self, variable: Any) -> str:
+        if variable not in self._names:
+            base = re.sub(r"\W", "_", str(variable.name))
+            taken, name, count = set(self._names.values()) | {"e", "Memory", "AluOp"}, base, 0
+            while name in taken:
+                count += 1
+                name = f"{base}_{count}"
+            self._names[variable] = name
+        return self._names[variable]
+
+    # --- intrinsics ---------------------------------------------------------------------------------------
+    def _call(self, call: Intrinsic) -> str:
+        axes = _without_lanes(call)
+        if call.name == "dma_copy":
+            return self._copy(call, axes)
+        buffers = [f"{self._name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands]
+        loops = self._tuple([self._compute_loop(axis) for axis in axes])
+        if call.name == "gemm":
+            return f"e.gemm({', '.join(buffers)}, {loops})"
+        if call.name == "fill":
+            return f"e.fill({buffers[0]}, {call.immediates[0]}, {loops})"
+        if call.name == "rq":
+            _check_operand_tiles(call)
+            loops = self._tuple([self._compute_loop(Axis(a.extent, a.strides[:2], a.first, a.last)) for a in axes])
+            return f"e.requantize({buffers[0]}, {buffers[1]}, {', '.join(map(str, call.immediates))}, {loops})"
+        if call.name not in _ALU:
+            raise LoweringError(f"lower: the device has no ALU operation {call.name}")
+        op = f"AluOp.{_ALU[call.name].name}"
+        if call.immediates:
+            return f"e.alu_immediate({op}, {buffers[0]}, {call.immediates[0]}, {loops})"
+        return f"e.alu({op}, {', '.join(buffers)}, {loops})"
+
+    def _copy(self, call: Intrinsic, axes: Sequence[Axis]) -> str:
+        destination, source = call.operands
+        is_load = source.scope == "global"
+        on_chip, in_dram = (destination, source) if is_load else (source, destination)
+        order = (0, 1) if is_load else (1, 0)
+        loops = self._tuple([self._copy_loop(axis, order) for axis in axes])
+        places = f"{self._name(on_chip.buffer)}, {self._tile(on_chip)}, {self._name(in_dram.buffer)}, {self._tile(in_dram)}"
+        if not is_load:
+            return f"e.store({places}, {loops})"
+        memory = _memory(on_chip.buffer)
+        if memory is Memory.ACC and str(in_dram.buffer.dtype) == "int8":
+            memory = Memory.ACC_8BIT
+        return f"e.load(Memory.{memory.name}, {places}, {call.immediates[0]}, {loops})"
+
+    def _compute_loop(self, axis: Axis) -> str:
+        last = axis.extent if axis.last is None else axis.last
+        return self._tuple([str(axis.extent), self._python(axis.first), self._python(last), *map(str, axis.strides)])
+
+    def _copy_loop(self, axis: Axis, order: tuple[int, int]) -> str:
+        last = axis.extent if axis.last is None else axis.last
+        inside = (axis.first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        bounds = [self._python(bound) for bound in (axis.first, last, *inside)]
+        return self._tuple([str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)])
+
+    def _tile(self, operand: Operand) -> str:
+        """Number of the tile that an operand begins with."""
+        shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
+        if any(self._python(index) != "0" for index in indices[-2:]):
+            raise LoweringError(f"lower: {operand.buffer.name} is accessed within a tile: {list(map(str, indices))}")
+        number: Expr = tirx.IntImm("int32", 0)
+        for size, index in zip(shape[:-2], indices[:-2], strict=True):
+            number = number * size + index
+        return self._python(number)
+
+    def _tuple(self, parts: Sequence[str]) -> str:
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+    def _python(self, expr: Expr) -> str:
+        """An index expression as Python source."""
+        if isinstance(expr, int):
+            return str(expr)
+        if isinstance(expr, tirx.IntImm):
+            return str(int(expr.value))
+        if isinstance(expr, tirx.Var):
+            return self._name(expr)
+        if type(expr) in _BINARY:
+            return f"({self._python(expr.a)}{_BINARY[type(expr)]}{self._python(expr.b)})"
+        if isinstance(expr, (tirx.Min, tirx.Max)):
+            return f"{type(expr).__name__.lower()}({self._python(expr.a)}, {self._python(expr.b)})"
+        if isinstance(expr, tirx.Cast):
+            return self._python(expr.value)
+        if is_tir_call(expr, "likely"):
+            return self._python(expr.args[0])
+        raise LoweringError(f"lower: expression {type(expr).__name__} has no Python form: {expr}")
+
+
+def _memory(buffer: Any) -> Memory:
+    scope = str(buffer.scope())
+    if scope not in _MEMORIES:
+        raise LoweringError(f"lower: buffer {buffer.name} has scope {scope!r}, not one of {', '.join(_MEMORIES)}")
+    return _MEMORIES[scope]
+
+
+def _size(buffer: Any) -> tuple[int, int]:
+    """(tiles, elements of a tile) of a buffer."""
+    shape = [int(size) for size in buffer.shape]
+    return prod(shape[:-2]), prod(shape[-2:])
+
+
+def _without_lanes(call: Intrinsic) -> list[Axis]:
+    """The axes that step over tiles, with strides in tiles; the others must be exactly the lanes of the intrinsic's tiles."""
+    shapes = [[int(size) for size in operand.buffer.shape[-2:]] for operand in call.operands]
+    if call.name == "gemm":
+        (rows, columns), (_, depth), _ = shapes
+        lanes: list[tuple[int, ...]] = [(rows, columns, depth, 0), (columns, 1, 0, depth), (depth, 0, 1, 1)]
+    else:
+        rows, columns = shapes[0]
+        lanes = [(rows, *(columns for _ in shapes)), (columns, *(1 for _ in shapes))]
+    expected = sorted(lane for lane in lanes if lane[0] > 1)
+    sizes = [prod(shape) for shape in shapes]
+    tiles, found = [], []
+    for axis in call.axes:
+        if all(stride % size == 0 for stride, size in zip(axis.strides, sizes, strict=True)):
+            strides = tuple(stride // size for stride, size in zip(axis.strides, sizes, strict=True))
+            tiles.append(Axis(axis.extent, strides, axis.first, axis.last, axis.inside_first, axis.inside_last))
+        else:
+            found.append((axis.extent, *axis.strides))
+    if sorted(found) != expected:
+        raise LoweringError(f"lower: {call.name} of {call.operands[0].buffer.name} runs over lanes {found}, not {expected}")
+    return tiles
+
+
+def _check_operand_tiles(call: Intrinsic) -> None:
+    """RQ reads bias, multiplier and shift from consecutive tiles of one buffer."""
+    first, *others = call.operands[1:]
+    for distance, operand in enumerate(others, start=1):
+        same = operand.buffer.same_as(first.buffer) and all(axis.strides[1] == axis.strides[1 + distance] for axis in call.axes)
+        third = operand.indices[-3] - first.indices[-3]
+        third = third if isinstance(third, int) else getattr(third, "value", None)
+        if not same or third != distance:
+            raise LoweringError(f"lower: rq's operands of {call.operands[0].buffer.name} do not stand in consecutive tiles")

@@ -1,0 +1,1 @@
+"""TensorIR of operators on the blocked layout: one file per family, tile sizes from tile.py."""

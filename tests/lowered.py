@@ -1,0 +1,128 @@
+"""Running a lowered operator in NumPy, and random operators to lower: shared by the tests of vta/operators.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.numerics import Rounding, requantize, wrap_int32
+from loadstone.operators.windows import convolve
+from loadstone.vta.constants import requantization
+from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.operators import LoweredOperator, lower_operator
+from loadstone.vta.stream_reference import execute
+
+Array = NDArray[Any]
+
+VTAQ = ("vtaq-1x16x16", "vtaq-tiny", "vtaq-4x16x16", "vtaq-1x32x32")
+WRITTEN_BY_NOBODY = 99
+
+
+def devices(names: tuple[str, ...] = VTAQ) -> st.SearchStrategy[HwConfig]:
+    return st.sampled_from(names).map(load_config)
+
+
+def run(op: g.Operator, config: HwConfig, inputs: list[Array], folded: Folded | None = None) -> tuple[Array, LoweredOperator]:
+    """The operator's output on the stream reference, and what it was lowered to."""
+    lowered = lower_operator(op, config, folded) if folded else lower_operator(op, config)
+    dram = {name: np.array(tiles) for name, (_, tiles) in lowered.constants.items()}
+    for tensor, array in zip(op.inputs, inputs, strict=True):
+        dram[tensor.name] = (folded or Blocked(tensor.shape, config.batch, config.block)).pack(array)
+    layout = Blocked(op.output.shape, config.batch, config.block)
+    dram[op.output.name] = np.full((layout.size_tiles, config.batch, config.block), WRITTEN_BY_NOBODY, np.int8)
+    execute(lowered.operations, dram, config)
+    return layout.unpack(dram[op.output.name]), lowered
+
+
+def random_inputs(op: g.Operator, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-128, 128, tensor.shape).astype(np.int8) for tensor in op.inputs]
+
+
+def tensor(name: str, shape: tuple[int, ...], scale: float = 0.05, zero_point: int = 0) -> g.Tensor:
+    return g.Tensor(name, shape, "int8", g.Quantization(float(np.float32(scale)), zero_point))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Weighted operators
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def weighted_reference(op: g.Weighted, x: Array) -> Array:
+    """What a convolution or dense layer gives, by numerics."""
+    weights = op.weights.astype(np.int64) - op.weight_zero_points.reshape(-1, *[1] * (op.weights.ndim - 1))
+    centred = x.astype(np.int64) - op.input.zero_point
+    if isinstance(op, g.Conv2D):
+        acc = convolve(centred, weights, strides=op.strides, padding=op.padding, dilation=op.dilation, groups=op.groups)
+    else:
+        acc = wrap_int32(centred @ weights.T)
+    acc = wrap_int32(acc.astype(np.int64) + op.bias)
+    multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
+    return np.clip(requantize(acc, multiplier, shift, op.rounding) + op.output.zero_point, op.low, op.high).astype(np.int8)
+
+
+@st.composite
+def weights_and_quantization(draw: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Everything of a Weighted operator but its tensors."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    out = shape[0]
+    low, high = sorted(rng.integers(-128, 128, 2).tolist()) if draw(st.booleans()) else (-128, 127)
+    nine_bits = draw(st.integers(0, 4)) == 0
+    return {
+        "weights": rng.integers(-128, 128, shape).astype(np.int8),
+        "weight_scales": (10 ** rng.uniform(-3.5, -2.5, out)).astype(np.float32),
+        "weight_zero_points": (rng.integers(-128, 128, out) if nine_bits else np.zeros(out)).astype(np.int32),
+        "bias": rng.integers(-2000, 2000, out).astype(np.int32),
+        "low": low,
+        "high": high,
+        "rounding": draw(st.sampled_from([Rounding.DOUBLE, Rounding.FLOAT32])),
+    }
+
+
+zero_points = st.integers(-128, 127)
+
+
+@st.composite
+def convolutions(draw: Any, config: HwConfig, largest_channels: int = 60) -> g.Conv2D:
+    """Any kernel, strides, dilation, padding and groups on a small image."""
+    kernel, strides, dilation = (tuple(draw(st.integers(1, n)) for _ in range(2)) for n in (5, 3, 2))
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = [draw(st.integers(r, 20)) for r in reach]
+    padding = tuple(draw(st.integers(0, reach[axis % 2] - 1)) for axis in range(4))
+    kind = draw(st.sampled_from(["dense", "depthwise", "grouped"]))
+    if kind == "dense":
+        groups, in_group, out = 1, draw(st.integers(1, largest_channels)), draw(st.integers(1, largest_channels))
+    elif kind == "depthwise":
+        groups, in_group = draw(st.integers(2, largest_channels)), 1
+        out = groups * draw(st.integers(1, 2))
+    else:
+        groups, in_group = draw(st.integers(2, 6)), draw(st.sampled_from([1, 2, 4, 5, 8, 16]))
+        out = groups * draw(st.sampled_from([1, 3, 4, 8, 16]))
+    n = config.batch * draw(st.integers(1, 2))
+    rows, columns = ((size[a] + padding[a] + padding[a + 2] - reach[a]) // strides[a] + 1 for a in (0, 1))
+    return g.Conv2D(
+        name="conv",
+        inputs=(tensor("x", (n, *size, groups * in_group), zero_point=draw(zero_points)),),
+        outputs=(tensor("y", (n, rows, columns, out), zero_point=draw(zero_points)),),
+        strides=strides,
+        dilation=dilation,
+        padding=padding,
+        groups=groups,
+        **draw(weights_and_quantization((out, *kernel, in_group))),
+    )
+
+
+@st.composite
+def dense_layers(draw: Any, config: HwConfig) -> g.Dense:
+    rows, inputs, out = config.batch * draw(st.integers(1, 5)), draw(st.integers(1, 200)), draw(st.integers(1, 200))
+    return g.Dense(
+        name="dense",
+        inputs=(tensor("x", (rows, inputs), zero_point=draw(zero_points)),),
+        outputs=(tensor("y", (rows, out), zero_point=draw(zero_points)),),
+        **draw(weights_and_quantization((out, inputs))),
+    )
