@@ -2,7 +2,7 @@
 //
 // In:   vta/devices/timing/NAME.json, one value at a time.
 // Out:  a plain struct.
-// Next: timing.cc. docs/timing.md says what each one rests on.
+// Next: timing.cc. docs/timing.md says what each one means and rests on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,30 +11,35 @@
 namespace lds::sim {
 
 // name, value of vta-rtl
-#define LDS_TIMING_CONSTANTS(X)    \
-  X(nop_cycles, 2)                 \
-  X(gemm_overhead_cycles, 7)       \
-  X(gemm_step_cycles, 1)           \
-  X(alu_overhead_cycles, 7)        \
-  X(alu_imm_step_cycles, 1)        \
-  X(alu_tensor_step_cycles, 2)     \
-  X(rq_step_cycles, 1)             \
-  X(rq_operand_cycles, 0)          \
-  X(config_cycles, 2)              \
-  X(load_overhead_cycles, 7)       \
-  X(load_uop_overhead_cycles, 6)   \
-  X(pad_tiles_per_cycle, 1)        \
-  X(store_overhead_cycles, 1)      \
-  X(store_burst_cycles, 3)         \
-  X(store_tile_cycles, 3)          \
-  X(read_latency_cycles, 16)       \
-  X(read_burst_extra_cycles, 0)    \
-  X(burst_max_beats, 256)          \
-  X(burst_boundary_bytes, 2048)    \
-  X(read_requests_in_flight, 16)   \
-  X(fetch_batch_instructions, 128) \
-  X(fetch_overhead_cycles, 2)      \
-  X(fetch_to_stage_cycles, 5)      \
+#define LDS_TIMING_CONSTANTS(X)      \
+  X(nop_cycles, 2)                   \
+  X(config_cycles, 2)                \
+  X(gemm_overhead_cycles, 7)         \
+  X(gemm_step_cycles, 1)             \
+  X(alu_overhead_cycles, 7)          \
+  X(alu_imm_step_cycles, 1)          \
+  X(alu_tensor_step_cycles, 2)       \
+  X(rq_step_cycles, 2)               \
+  X(rq_operand_cycles, 0)            \
+  X(load_request_cycles, 2)          \
+  X(load_done_cycles, 4)             \
+  X(load_uop_done_cycles, 3)         \
+  X(pad_start_cycles, 2)             \
+  X(pad_beat_cycles, 2)              \
+  X(pad_tiles_per_cycle, 1)          \
+  X(store_overhead_cycles, 1)        \
+  X(store_burst_cycles, 3)           \
+  X(store_tile_cycles, 3)            \
+  X(read_request_interval_cycles, 2) \
+  X(read_requests_in_flight, 16)     \
+  X(read_latency_cycles, 17)         \
+  X(read_burst_extra_cycles, 0)      \
+  X(burst_max_beats, 256)            \
+  X(burst_boundary_bytes, 2048)      \
+  X(fetch_start_cycles, 3)           \
+  X(fetch_batch_instructions, 128)   \
+  X(fetch_deliver_cycles, 3)         \
+  X(fetch_next_cycles, 2)            \
   X(stage_queue_entries, 512)
 
 struct TimingConstants {

@@ -117,7 +117,9 @@ class Sequencer {
         return;
       case LDS_OPCODE_ALU:
         count_steps(uint64_t{f.u.alu.iter_out} * f.u.alu.iter_in, f.u.alu.uop_bgn, f.u.alu.uop_end, &r_.alu_steps);
-        return exec_alu(m_, f.u.alu);
+        exec_alu(m_, f.u.alu);
+        if (f.u.alu.alu_op == LDS_ALU_RQ) out_.rq_operand_tiles.push_back(moves_of_src(loops_of(m_, f.u.alu)));
+        return;
       case LDS_OPCODE_CONFIG:
         return exec_config(m_, f.u.config);
       default:
@@ -136,6 +138,19 @@ class Sequencer {
       default:
         return LDS_SIM_READ_ACC;
     }
+  }
+
+  // Steps whose src is not that of the step before.
+  static uint64_t moves_of_src(const Loops &l) {
+    uint64_t moves = 0, before = ~uint64_t{0};
+    for (uint32_t i = 0; i < l.iter_out; ++i)
+      for (uint32_t j = 0; j < l.iter_in; ++j)
+        for (uint32_t u = 0; u < l.count; ++u) {
+          const uint64_t src = l.uops[u].src + uint64_t{i} * l.src_out + uint64_t{j} * l.src_in;
+          moves += src != before;
+          before = src;
+        }
+    return moves;
   }
 
   void count_memory(const lds_insn_memory &i, uint64_t &bytes) {

@@ -52,7 +52,8 @@ struct RunOutcome {
   uint32_t pc = 0;
   uint64_t address = 0;
   std::string message;
-  uint32_t done[3] = {0, 0, 0};  // instructions completed, by stage
+  uint32_t done[3] = {0, 0, 0};            // instructions completed, by stage
+  std::vector<uint64_t> rq_operand_tiles;  // of each RQ: how often src moved, and new operands were read
   lds_sim_waiting waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
 };
 

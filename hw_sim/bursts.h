@@ -1,0 +1,60 @@
+// The bursts that a LOAD, a STORE or a fetch puts on the bus.
+//
+// In:   rows of bytes in DRAM; the width of the bus; the longest burst and the boundary that none crosses.
+// Out:  one burst after another, in beats.
+// Next: timing.cc sends them to the read channel.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "constants.h"
+
+namespace lds::sim {
+
+struct BusShape {
+  uint64_t beat_bytes;  // powers of two
+  uint64_t boundary_bytes;
+  uint64_t max_bytes;  // of one burst
+
+  BusShape(uint32_t bus_bits, const TimingConstants &c)
+      : beat_bytes(bus_bits / 8),
+        boundary_bytes(std::max<uint64_t>(beat_bytes, static_cast<uint64_t>(c.burst_boundary_bytes) / beat_bytes * beat_bytes)),
+        max_bytes(beat_bytes * static_cast<uint64_t>(std::max<int64_t>(1, c.burst_max_beats))) {}
+};
+
+// Every row starts new bursts; a row splits at boundaries and at the longest burst; partial beats count as whole ones.
+class Bursts {
+ public:
+  Bursts(const BusShape &bus, uint64_t address, uint64_t row_bytes, uint64_t rows, uint64_t stride_bytes)
+      : bus_(bus), row_(address), row_bytes_(row_bytes), rows_(row_bytes == 0 ? 0 : rows), stride_(stride_bytes) {
+    begin_row();
+  }
+
+  bool done() const { return rows_ == 0; }
+
+  // Beats of the next burst; only when not done.
+  uint64_t next() {
+    const uint64_t room = std::min(bus_.boundary_bytes - at_ % bus_.boundary_bytes, bus_.max_bytes);
+    const uint64_t size = std::min(end_ - at_, room);
+    at_ += size;
+    if (at_ == end_ && --rows_ != 0) {
+      row_ += stride_;
+      begin_row();
+    }
+    return size / bus_.beat_bytes;
+  }
+
+ private:
+  void begin_row() {
+    at_ = row_ / bus_.beat_bytes * bus_.beat_bytes;
+    end_ = (row_ + row_bytes_ + bus_.beat_bytes - 1) / bus_.beat_bytes * bus_.beat_bytes;
+  }
+
+  BusShape bus_;
+  uint64_t row_, row_bytes_, rows_, stride_;
+  uint64_t at_ = 0, end_ = 0;
+};
+
+}  // namespace lds::sim

@@ -1,0 +1,79 @@
+// The one channel on which everything is read from DRAM.
+//
+// In:   requests, in the order in which the arbiter lets them through.
+// Out:  when each one's beats arrive.
+// Next: timing.cc arbitrates between fetch and the loads.
+//
+// One request a cycle enters; they are served in order, a beat a cycle. A request that finds the queue empty waits `read_latency_cycles`;
+// one that comes while another still waits does not wait again. At most `read_requests_in_flight` are under way; the slot of one is free
+// the cycle after its last beat, and in the cycle of a last beat no request enters (the tag memory has one port). SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "constants.h"
+
+namespace lds::sim {
+
+// One burst's service, in cycles: no beat before `first`, the last at `last`.
+struct Service {
+  uint64_t first, last;
+};
+
+class ReadChannel {
+ public:
+  explicit ReadChannel(const TimingConstants &c)
+      : latency_(static_cast<uint64_t>(c.read_latency_cycles)),
+        extra_(static_cast<uint64_t>(c.read_burst_extra_cycles)),
+        slots_(static_cast<size_t>(std::clamp<int64_t>(c.read_requests_in_flight, 1, 1024))),
+        lasts_(slots_, 0) {}
+
+  // The first cycle from `cycle` on in which a request may enter. (Changes nothing: an earlier request may still come first.)
+  uint64_t next_entry(uint64_t cycle) const {
+    cycle = std::max(cycle, after_entry_);
+    size_t oldest = oldest_, under_way = under_way_;
+    for (;;) {
+      while (under_way != 0 && lasts_[oldest] < cycle) {
+        oldest = after(oldest);
+        --under_way;
+      }
+      if (under_way == 0 || (lasts_[oldest] != cycle && under_way < slots_)) return cycle;
+      cycle = lasts_[oldest] + 1;
+    }
+  }
+
+  // A request enters at `cycle`, a value of next_entry().
+  Service enter(uint64_t cycle, uint64_t beats) {
+    while (under_way_ != 0 && lasts_[oldest_] < cycle) {
+      oldest_ = after(oldest_);
+      --under_way_;
+    }
+    const uint64_t waited = cycle > taken_ || !used_ ? cycle + latency_ : 0;  // nothing waited in the queue
+    taken_ = std::max(waited, last_);
+    last_ = taken_ + extra_ + beats;
+    used_ = true;
+    after_entry_ = cycle + 1;
+    size_t place = oldest_ + under_way_;
+    if (place >= slots_) place -= slots_;
+    lasts_[place] = last_;
+    ++under_way_;
+    return {taken_ + extra_ + 1, last_};
+  }
+
+ private:
+  size_t after(size_t place) const { return place + 1 == slots_ ? 0 : place + 1; }
+
+  uint64_t latency_, extra_;
+  size_t slots_;
+  std::vector<uint64_t> lasts_;  // ring: last beats of requests under way
+  size_t oldest_ = 0, under_way_ = 0;
+  uint64_t taken_ = 0;  // when the newest request left the queue to be served
+  uint64_t last_ = 0;   // its last beat
+  uint64_t after_entry_ = 0;
+  bool used_ = false;
+};
+
+}  // namespace lds::sim

@@ -1,0 +1,362 @@
+// What timing.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "timing.h"
+
+#include <algorithm>
+
+#include "bursts.h"
+#include "padding.h"
+#include "read_channel.h"
+#include "run.h"
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+constexpr uint64_t kNever = ~uint64_t{0};
+constexpr int kReaders = 5;  // by LDS_SIM_READ_*, which is their priority
+
+uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
+
+// A LOAD, or a batch of instructions, that still has bursts to request.
+struct Reader {
+  uint64_t at = kNever;  // when its next request stands at the arbiter; kNever: none
+  Bursts bursts{BusShape(64, TimingConstants{}), 0, 0, 0, 0};
+  uint64_t beats = 0;
+  bool keep_services = false;
+  std::vector<Service> services;  // kept for LOADs with padding
+};
+
+struct Token {
+  uint64_t cycle;
+  uint32_t insn;
+};
+
+struct TokenTimes {
+  std::vector<Token> pushed;
+  size_t popped = 0;
+
+  bool empty() const { return popped == pushed.size(); }
+  Token front() const { return pushed[popped]; }
+};
+
+struct StageState {
+  uint32_t position = 0;   // in its queue: the instruction that runs, or is next
+  uint32_t delivered = 0;  // instructions that fetch has put into the queue
+  uint64_t free = 0;       // when the instruction before was done
+  bool loading = false;    // a LOAD runs whose end is not known yet
+  lds_sim_event event{};   // of the instruction that runs
+};
+
+class Model {
+ public:
+  Model(const TimingInput &in, lds_sim_result *result, std::vector<lds_sim_event> *events)
+      : in_(in),
+        c_(in.constants),
+        bus_(in.bus_bits, in.constants),
+        r_(*result),
+        events_(events),
+        channel_(in.constants),
+        deliverable_(in.program.insns.size(), kNever),
+        end_(in.program.insns.size(), kNever) {}
+
+  TimingOutcome run() {
+    request_batch(cycles_of(c_.fetch_start_cycles));
+    while (out_.status == LDS_ERROR_NONE && !finished_) {
+      const int stage = earliest_start();
+      const uint64_t cycle = stage < 0 ? kNever : start_cycle_;
+      if (serve_reads_until(cycle)) continue;  // a read is complete: something else may start now
+      if (stage < 0) {
+        if (!all_done()) blocked();
+        break;
+      }
+      start(stage, cycle);
+    }
+    if (!finished_)
+      for (const StageState &s : stages_) r_.cycles = std::max(r_.cycles, s.free);
+    return out_;
+  }
+
+ private:
+  // --- stages ---------------------------------------------------------------------------------------
+  bool has_next(int s) const { return stages_[s].position < in_.done[s]; }
+  uint32_t next_insn(int s) const { return in_.program.queue[s][stages_[s].position]; }
+
+  bool all_done() const {
+    for (int s = 0; s < 3; ++s)
+      if (has_next(s)) return false;
+    return true;
+  }
+
+  // The stage that can start an instruction first, and sets start_cycle_; -1: none.
+  int earliest_start() {
+    int best = -1;
+    start_cycle_ = kNever;
+    for (int s = 0; s < 3; ++s) {
+      const StageState &state = stages_[s];
+      if (state.loading || !has_next(s) || state.position >= state.delivered) continue;
+      const Insn &insn = in_.program.insns[next_insn(s)];
+      const StageQueues &q = kStageQueues[s];
+      uint64_t cycle = std::max(state.free, deliverable_[next_insn(s)]);
+      if (insn.fields.flags.pop_prev != 0 && !wait_for(tokens_[q.pop_prev], &cycle)) continue;
+      if (insn.fields.flags.pop_next != 0 && !wait_for(tokens_[q.pop_next], &cycle)) continue;
+      if (cycle < start_cycle_) {
+        start_cycle_ = cycle;
+        best = s;
+      }
+    }
+    return best;
+  }
+
+  static bool wait_for(const TokenTimes &tokens, uint64_t *cycle) {
+    if (tokens.empty()) return false;
+    *cycle = std::max(*cycle, tokens.front().cycle);
+    return true;
+  }
+
+  uint32_t pop(bool wanted, int queue) { return wanted ? tokens_[queue].pushed[tokens_[queue].popped++].insn : ~0u; }
+
+  void start(int s, uint64_t cycle) {
+    if (over_limit(cycle)) return;
+    StageState &state = stages_[s];
+    const uint32_t index = next_insn(s);
+    const Insn &insn = in_.program.insns[index];
+    lds_sim_event &e = state.event;
+    e.insn = index;
+    e.stage = static_cast<uint32_t>(s);
+    e.enter = state.free;
+    e.ready = std::max(state.free, deliverable_[index]);
+    e.start = cycle;
+    e.from_prev = pop(insn.fields.flags.pop_prev != 0, kStageQueues[s].pop_prev);
+    e.from_next = pop(insn.fields.flags.pop_next != 0, kStageQueues[s].pop_next);
+    e.dram_cycles = 0;
+    r_.stall_fetch_cycles[s] += e.ready - e.enter;
+    r_.stall_token_cycles[s] += cycle - e.ready;
+    if (insn.fields.opcode == LDS_OPCODE_LOAD && !insn.is_nop() && insn.fields.u.memory.y_size != 0)
+      return start_load(s, insn.fields.u.memory);
+    if (insn.fields.opcode == LDS_OPCODE_FINISH) {
+      finished_ = true;
+      r_.cycles = cycle;
+      return finish(s, cycle);
+    }
+    finish(s, cycle + duration(insn));
+  }
+
+  // The running instruction of stage s ends at `cycle`: its tokens can be popped, and the next can start, in that cycle.
+  void finish(int s, uint64_t cycle) {
+    StageState &state = stages_[s];
+    const lds_insn_flags &flags = in_.program.insns[state.event.insn].fields.flags;
+    state.event.end = cycle;
+    r_.busy_cycles[s] += cycle - state.event.start;
+    if (flags.push_prev != 0) tokens_[kStageQueues[s].push_prev].pushed.push_back({cycle, state.event.insn});
+    if (flags.push_next != 0) tokens_[kStageQueues[s].push_next].pushed.push_back({cycle, state.event.insn});
+    if (events_ != nullptr) events_->push_back(state.event);
+    end_[state.event.insn] = cycle;
+    state.free = cycle;
+    state.loading = false;
+    ++state.position;
+    if (fetch_blocked_) deliver();
+  }
+
+  // Cycles of everything but LOADs.
+  uint64_t duration(const Insn &insn) {
+    const lds_insn &f = insn.fields;
+    switch (f.opcode) {
+      case LDS_OPCODE_GEMM:
+        return cycles_of(c_.gemm_overhead_cycles) + steps(f.u.gemm) * cycles_of(c_.gemm_step_cycles);
+      case LDS_OPCODE_ALU:
+        return cycles_of(c_.alu_overhead_cycles) + alu_steps(f.u.alu);
+      case LDS_OPCODE_CONFIG:
+        return cycles_of(c_.config_cycles);
+      case LDS_OPCODE_STORE:
+        return f.u.memory.x_size == 0 || f.u.memory.y_size == 0 ? cycles_of(c_.nop_cycles) : store_cycles(f.u.memory);
+      default:
+        return cycles_of(c_.nop_cycles);
+    }
+  }
+
+  template <typename Loop>
+  static uint64_t steps(const Loop &i) {
+    return i.uop_end > i.uop_bgn ? uint64_t{i.uop_end - i.uop_bgn} * i.iter_out * i.iter_in : 0;
+  }
+
+  uint64_t alu_steps(const lds_insn_alu &i) {
+    if (i.alu_op == LDS_ALU_RQ)
+      return steps(i) * cycles_of(c_.rq_step_cycles) + in_.rq_operand_tiles[next_rq_++] * cycles_of(c_.rq_operand_cycles);
+    return steps(i) * cycles_of(i.use_imm != 0 ? c_.alu_imm_step_cycles : c_.alu_tensor_step_cycles);
+  }
+
+  Bursts bursts_of(const lds_insn_memory &i) const {
+    const uint64_t tile_bytes = in_.geometry.dram_tile_bytes[i.memory_id];
+    return Bursts(bus_, in_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+  }
+
+  uint64_t store_cycles(const lds_insn_memory &i) {
+    uint64_t beats = 0, bursts = 0;
+    for (Bursts b = bursts_of(i); !b.done(); ++bursts) beats += b.next();
+    r_.write_beats += beats;
+    r_.write_bursts += bursts;
+    const uint64_t tiles = uint64_t{i.x_size} * i.y_size;
+    return cycles_of(c_.store_overhead_cycles) + bursts * cycles_of(c_.store_burst_cycles) +
+           std::max(tiles * cycles_of(c_.store_tile_cycles), beats);
+  }
+
+  // --- loads ----------------------------------------------------------------------------------------
+  static int reader_of(uint32_t memory) {
+    switch (memory) {
+      case LDS_MEMORY_UOP:
+        return LDS_SIM_READ_UOP;
+      case LDS_MEMORY_INP:
+        return LDS_SIM_READ_INP;
+      case LDS_MEMORY_WGT:
+        return LDS_SIM_READ_WGT;
+      default:
+        return LDS_SIM_READ_ACC;
+    }
+  }
+
+  void start_load(int s, const lds_insn_memory &i) {
+    Reader &reader = readers_[reader_of(i.memory_id)];
+    reader.at = stages_[s].event.start + cycles_of(c_.load_request_cycles) + i.y_pad_0;
+    reader.bursts = bursts_of(i);
+    reader.beats = 0;
+    reader.keep_services = has_padding(i);
+    reader.services.clear();
+    stages_[s].loading = true;
+  }
+
+  void finish_load(int s, uint64_t last) {
+    const lds_insn_memory &i = in_.program.insns[stages_[s].event.insn].fields.u.memory;
+    const Reader &reader = readers_[reader_of(i.memory_id)];
+    const uint64_t start = stages_[s].event.start;
+    const uint64_t waited = last - (start + cycles_of(c_.load_request_cycles) + i.y_pad_0) - reader.beats;
+    stages_[s].event.dram_cycles = static_cast<uint32_t>(std::min<uint64_t>(waited, ~0u));
+    r_.stall_dram_cycles[s] += waited;
+    uint64_t end = last + cycles_of(i.memory_id == LDS_MEMORY_UOP ? c_.load_uop_done_cycles : c_.load_done_cycles);
+    if (reader.keep_services) end = std::max(end, padding_done(i, start, reader.services, c_) + 1);
+    finish(s, end);
+  }
+
+  // --- the read channel -----------------------------------------------------------------------------
+  // Lets requests through before `limit`. True when a reader got its last one: its end is known now.
+  bool serve_reads_until(uint64_t limit) {
+    for (;;) {
+      uint64_t first = kNever;
+      for (const Reader &reader : readers_) first = std::min(first, reader.at);
+      if (first == kNever) return false;
+      const uint64_t cycle = channel_.next_entry(first);
+      if (cycle >= limit || over_limit(cycle)) return false;
+      int chosen = 0;  // of those whose request stands there, the first in priority
+      while (readers_[chosen].at > cycle) ++chosen;
+      Reader &reader = readers_[chosen];
+      const uint64_t beats = reader.bursts.next();
+      const Service service = channel_.enter(cycle, beats);
+      reader.beats += beats;
+      r_.read_beats += beats;
+      ++r_.read_bursts;
+      if (reader.keep_services) reader.services.push_back(service);
+      reader.at = cycle + cycles_of(c_.read_request_interval_cycles);
+      if (reader.bursts.done()) {
+        reader.at = kNever;
+        complete(chosen, service.last);
+        return true;
+      }
+    }
+  }
+
+  void complete(int reader, uint64_t last) {
+    if (reader == LDS_SIM_READ_FETCH) {
+      next_delivery_ = last + cycles_of(c_.fetch_deliver_cycles);
+      return deliver();
+    }
+    finish_load(reader == LDS_SIM_READ_INP || reader == LDS_SIM_READ_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE, last);
+  }
+
+  // --- fetch ----------------------------------------------------------------------------------------
+  void request_batch(uint64_t cycle) {
+    const uint64_t size = static_cast<uint64_t>(std::max<int64_t>(1, c_.fetch_batch_instructions));
+    const uint32_t batch = static_cast<uint32_t>(std::min<uint64_t>(size, in_.insn_count - batch_end_));
+    if (batch == 0) return;
+    Reader &reader = readers_[LDS_SIM_READ_FETCH];
+    reader.at = cycle;
+    // One burst whatever its address and size: fetch does not split at boundaries.
+    BusShape whole = bus_;
+    whole.boundary_bytes = whole.max_bytes = uint64_t{1} << 40;
+    reader.bursts = Bursts(whole, 0, uint64_t{batch} * LDS_INSN_BYTES, 1, 0);
+    batch_end_ += batch;
+  }
+
+  // Puts the instructions of the batch into their queues, one a cycle, as far as there is room; then asks for the next batch.
+  void deliver() {
+    fetch_blocked_ = false;
+    const uint32_t known = static_cast<uint32_t>(in_.program.insns.size());  // what follows a refused instruction is not decoded
+    for (; delivered_ < std::min(batch_end_, known); ++delivered_) {
+      const int s = in_.program.insns[delivered_].stage;
+      StageState &state = stages_[s];
+      const uint32_t entries = static_cast<uint32_t>(std::max<int64_t>(1, c_.stage_queue_entries));
+      if (state.delivered >= entries) {
+        const uint64_t room = end_[in_.program.queue[s][state.delivered - entries]];
+        if (room == kNever) {
+          fetch_blocked_ = true;
+          return;
+        }
+        next_delivery_ = std::max(next_delivery_, room + 1);
+      }
+      deliverable_[delivered_] = next_delivery_++;
+      ++state.delivered;
+    }
+    if (delivered_ == batch_end_) request_batch(next_delivery_ - 1 + cycles_of(c_.fetch_next_cycles));
+  }
+
+  // --- ends -----------------------------------------------------------------------------------------
+  bool over_limit(uint64_t cycle) {
+    if (in_.abort != nullptr && in_.abort->load(std::memory_order_relaxed)) {
+      out_ = {LDS_ERROR_ABORTED, 0, "the run was aborted"};
+      return true;
+    }
+    if (in_.cycle_limit == 0 || cycle <= in_.cycle_limit) return false;
+    out_ = {LDS_ERROR_CYCLE_LIMIT, first_unfinished(),
+            format("needs more than the limit of %llu cycles", static_cast<unsigned long long>(in_.cycle_limit))};
+    return true;
+  }
+
+  uint32_t first_unfinished() const {
+    uint32_t first = ~0u;
+    for (int s = 0; s < 3; ++s)
+      if (has_next(s)) first = std::min(first, next_insn(s));
+    return first == ~0u ? 0 : first;
+  }
+
+  void blocked() {
+    out_ = {LDS_ERROR_DEADLOCK, delivered_,
+            format("fetch waits for room in a queue of %lld instructions, which waits for a token from an instruction behind it",
+                   static_cast<long long>(c_.stage_queue_entries))};
+  }
+
+  const TimingInput &in_;
+  const TimingConstants &c_;
+  const BusShape bus_;
+  lds_sim_result &r_;
+  std::vector<lds_sim_event> *events_;
+  TimingOutcome out_;
+
+  StageState stages_[3];
+  TokenTimes tokens_[kTokenQueues + 1];
+  Reader readers_[kReaders];
+  ReadChannel channel_;
+  std::vector<uint64_t> deliverable_;  // by instruction: when it can start at the earliest
+  std::vector<uint64_t> end_;          // by instruction: kNever until known
+  uint64_t start_cycle_ = kNever;
+  uint64_t next_delivery_ = 0;
+  uint32_t delivered_ = 0, batch_end_ = 0;
+  size_t next_rq_ = 0;
+  bool fetch_blocked_ = false, finished_ = false;
+};
+
+}  // namespace
+
+TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std::vector<lds_sim_event> *events) {
+  return Model(input, result, events).run();
+}
+
+}  // namespace lds::sim

@@ -1,0 +1,47 @@
+// How many cycles a program takes: an event model of fetch, the three stages, their tokens, and the read channel.
+//
+// In:   a program that run.cc has executed (which instructions, how often RQ's operands changed); the device's constants.
+// Out:  cycles, busy and stall cycles, beats and bursts; an event for each instruction.
+// Next: api.cc. docs/timing.md explains the model.
+//
+// What a program computes does not depend on time, so that values and time are two passes. The cost here is a few operations
+// for each instruction and each burst.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "constants.h"
+#include "lds_sim.h"
+#include "machine.h"
+#include "program.h"
+
+namespace lds::sim {
+
+struct TimingInput {
+  const Geometry &geometry;
+  const Region *regions;
+  const TimingConstants &constants;
+  uint32_t bus_bits;
+  const Program &program;
+  const uint32_t *done;                           // by stage: instructions that were executed
+  const std::vector<uint64_t> &rq_operand_tiles;  // of each executed RQ, in order: how often its src moved
+  uint64_t insn_address;
+  uint32_t insn_count;  // of the whole stream: fetch reads all of it
+  uint64_t cycle_limit;
+  const std::atomic<bool> *abort;
+};
+
+struct TimingOutcome {
+  uint32_t status = LDS_ERROR_NONE;  // DEADLOCK (a full queue blocks fetch), CYCLE_LIMIT or ABORTED
+  uint32_t pc = 0;
+  std::string message;
+};
+
+// Fills the fields of *result that depend on time; appends to *events unless it is nullptr.
+TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std::vector<lds_sim_event> *events);
+
+}  // namespace lds::sim
