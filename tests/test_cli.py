@@ -76,6 +76,36 @@ def test_isa_check_finds_a_changed_file(root: Path, tmp_path: Path, capsys: pyte
     assert "lds_isa.h differs from the spec" in capsys.readouterr().out
 
 
+def test_disasm_and_asm_are_inverse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, binary = tmp_path / "a.txt", tmp_path / "a.bin"
+    source.write_text("nop load push(compute)\npop(load) finish\n")
+    assert main(["asm", str(source), "-o", str(binary)]) == 0
+    assert binary.stat().st_size == 32
+    assert main(["disasm", str(binary)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["    0: nop load push(compute)", "    1: pop(load) finish"]
+
+
+def test_asm_and_disasm_as_a_pipe() -> None:
+    command = f"echo finish | {sys.executable} -m loadstone asm - -o - | {sys.executable} -m loadstone disasm -"
+    out = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
+    assert out.stdout == "# stdin: 1 instructions for vta-pynq\n    0: finish\n"
+
+
+def test_mistakes_in_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad"
+    assert one_line_of(capsys, "disasm", str(bad)) == f"loadstone: {bad}: No such file or directory"
+    assert one_line_of(capsys, "disasm", str(tmp_path)) == f"loadstone: {tmp_path}: Is a directory"
+    bad.write_bytes(b"\x03" + bytes(30))
+    assert one_line_of(capsys, "disasm", str(bad)) == (
+        f"loadstone: {bad}: instruction stream of 31 bytes is no multiple of 16: cut after 1 instructions"
+    )
+    bad.write_text("finish\nfinnish\n")
+    assert one_line_of(capsys, "asm", str(bad), "-o", str(tmp_path / "out")).startswith(f"loadstone: {bad}, line 2: expected one of load, ")
+    assert not (tmp_path / "out").exists()
+    bad.write_bytes(b"finish \xff")
+    assert one_line_of(capsys, "asm", str(bad), "-o", "-") == f"loadstone: {bad}: is no UTF-8 text: byte 7 is 0xFF"
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -26,7 +26,7 @@ from typing import Any
 from loadstone.errors import ConfigError
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
-__all__ = ["HwConfig", "TimingConstant", "device_names", "load_config"]
+__all__ = ["HwConfig", "TimingConstant", "config_of", "device_names", "load_config"]
 
 #: Keys of VTA's vta_config.json that every device file must have, with the widths this project supports.
 _LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
@@ -69,6 +69,7 @@ _OURS = {
     "timing",
 }
 _NONE = Capability(0)
+_FINGERPRINT = "<12BII"
 _REGISTER_BLOCKS = ("native", "vta-chisel", "vta-hls")
 
 
@@ -188,7 +189,7 @@ class HwConfig:
         isa version, three log widths, log_batch, log_block, four log sizes (bytes), two zero bytes, uop_depth (u32), capabilities (u32)
         """
         logs = (self.log_batch, self.log_block, self.log_uop_buff, self.log_inp_buff, self.log_wgt_buff, self.log_acc_buff)
-        return struct.pack("<12BII", 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities))
+        return struct.pack(_FINGERPRINT, 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities))
 
     @property
     def config_hash(self) -> int:
@@ -268,6 +269,25 @@ def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
     if not isinstance(data, dict):
         raise ConfigError(f"device file {text}: holds a {type(data).__name__}, not an object of keys as in vta_config.json")
     return _from_dict(data, path.stem)
+
+
+def config_of(fingerprint: bytes) -> HwConfig:
+    """The device of an artifact's fingerprint: the built-in one, or one that has no name. Raises ConfigError."""
+    for config in map(load_config, device_names()):
+        if config.fingerprint() == fingerprint:
+            return config
+    try:
+        values = struct.unpack(_FINGERPRINT, fingerprint)
+    except struct.error:
+        raise ConfigError(
+            f"a fingerprint of {len(fingerprint)} bytes has not the {struct.calcsize(_FINGERPRINT)} of isa version 1"
+        ) from None
+    logs, (uop_depth, capabilities) = values[4:10], values[12:]
+    named = dict(zip(("log_batch", "log_block", "log_uop_buff", "log_inp_buff", "log_wgt_buff", "log_acc_buff"), logs, strict=True))
+    config = HwConfig("unnamed", **named, profile="vtaq", uop_depth=uop_depth, capabilities=Capability(capabilities))
+    if config.fingerprint() != fingerprint:
+        raise ConfigError(f"the fingerprint {fingerprint.hex()} is not one of isa version 1, int8 and int32")
+    return config
 
 
 def _read_builtin(name: str) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""`loadstone asm FILE -o OUT`: text as instructions.
+
+In:   text in the form that `loadstone disasm` prints.
+Out:  instruction bytes, 16 for each line.
+Next: `loadstone disasm`, the simulator, a board's own tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from loadstone.errors import AssemblerError
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa.asm import assemble
+from loadstone.vta.listing import DEFAULT_DEVICE
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone asm program.txt -o program.bin                      for the default VTA
+  loadstone asm program.txt -o program.bin --device mine.json   for a device of your own
+  echo finish | loadstone asm - -o - | xxd                      from stdin to stdout
+
+a program:
+  load uop[0] = dram[64 + x] for x<9                                    # comments stand behind a hash
+  load inp[0] = dram[256 + 56y + x] for y<28 x<14 pad top 1 left 1 push(compute)
+  pop(load) gemm acc[u+14i+1j] += inp[u+15i+1j] * wgt[u] for i<28 j<14 u in 0..9 push(store)
+  pop(compute) store dram[512 + 28y + x] = out[0] for y<28 x<14 push(compute)
+  pop(store) finish
+`python -m pydoc loadstone.vta.isa.asm` shows every form.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds FILE, -o and --device."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="text; - is stdin")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where the instruction bytes go; - is stdout")
+    parser.add_argument(
+        "--device", metavar="NAME", default=DEFAULT_DEVICE, help=f"a device's name or JSON file (default: {DEFAULT_DEVICE})"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Writes the bytes; nothing is written when a line is wrong."""
+    name = "stdin" if args.file == "-" else args.file
+    try:
+        text = (sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()).decode("utf-8")
+        insns = assemble(text, load_config(args.device)).tobytes()
+    except UnicodeDecodeError as error:
+        raise AssemblerError(f"{name}: is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02X}") from None
+    except AssemblerError as error:
+        raise AssemblerError(f"{name}, {error}") from None
+    if args.output == "-":
+        sys.stdout.buffer.write(insns)
+    else:
+        Path(args.output).write_bytes(insns)

@@ -1,0 +1,48 @@
+"""`loadstone disasm FILE`: instructions as text.
+
+In:   an artifact, a vector, or instruction bytes.
+Out:  one line for each instruction, with the loop that it stands for.
+Next: a person reads it; `loadstone asm` turns it back into the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from loadstone.vta.listing import DEFAULT_DEVICE, listing, programs_of
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone disasm model.lds                     every program of an artifact, layer by layer
+  loadstone disasm conv.npz                      a vector measured on VTA's RTL, with its micro-ops
+  loadstone disasm insns.bin --device mine.json  instruction bytes of a device of your own
+  loadstone disasm model.lds | grep -c gemm      how many GEMMs there are
+  loadstone disasm a.bin > a.txt && loadstone asm a.txt -o b.bin     a.bin and b.bin are the same
+
+a line, and how to read it:
+  pop(load) gemm acc[u+28i+1j] += inp[u+30i+1j] * wgt[u] for i<28 j<28 u in 0..9 push(load)
+    wait for a token of the load stage; for i, j and the micro-ops 0 to 8: multiply the input tile by the weight
+    tile and add to the accumulator tile; u is the index that the micro-op gives; then give the load stage a token
+docs/isa.md says what each instruction does; `python -m pydoc loadstone.vta.isa.asm` shows every form.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds FILE and --device."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="artifact, .npz vector, or instruction bytes; - is stdin")
+    parser.add_argument(
+        "--device", metavar="NAME", help=f"a device's name or JSON file (default: the artifact's own; else {DEFAULT_DEVICE})"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the listing."""
+    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    for program in programs_of(data, "stdin" if args.file == "-" else args.file, args.device):
+        for line in listing(program):
+            print(line)
