@@ -27,6 +27,7 @@ from loadstone.numerics import Rounding
 
 __all__ = [
     "Add",
+    "ArgMax",
     "AveragePool2D",
     "Concatenate",
     "Conv2D",
@@ -161,6 +162,16 @@ class Weighted(Operator):
             assert array.shape == channels
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
+
+    def addends(self) -> tuple[NDArray[np.int8], NDArray[np.int8] | None]:
+        """int8 arrays whose sum is weights - weight_zero_points; the second is None where one suffices.
+
+        In uint8 models a handful of weights per layer lie outside int8, so that almost all of the second is 0.
+        """
+        centred = self.weights.astype(np.int16) - self.weight_zero_points.reshape((-1,) + (1,) * (self.weights.ndim - 1))
+        first = np.clip(centred, -128, 127).astype(np.int8)
+        rest = (centred - first).astype(np.int8)
+        return first, rest if rest.any() else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -298,6 +309,15 @@ class Softmax(Operator):
     rounding: Rounding
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArgMax(Operator):
+    """Index (int32 or int64) of the first largest element along `axis`, int8 in. Whether the axis stays is seen in output.shape."""
+
+    kind: ClassVar[str] = "argmax"
+
+    axis: int
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Pooling and reduction
 # ---------------------------------------------------------------------------------------------------------------
@@ -307,7 +327,7 @@ class Softmax(Operator):
 class Pool2D(Operator):
     """A window over (N, H, W, C). kernel, strides: (height, width). padding: (top, left, bottom, right).
 
-    Where the output's quantization differs from the input's (ONNX only), the result is requantized.
+    The input's and the output's quantization are the same, but for averages of ONNX models: those are requantized.
     """
 
     kernel: tuple[int, int]
@@ -332,11 +352,16 @@ class Pool2D(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AveragePool2D(Pool2D):
-    """Mean of the window. Padded taps count (as zero points) only when `count_include_pad`."""
+    """Mean of the window. Padded taps count (as zero points) only when `count_include_pad`.
+
+    unsigned: the model was uint8, and what is rounded is the mean of x + 128: TFLite's uint8 kernel rounds half up, the
+    int8 one away from zero.
+    """
 
     kind: ClassVar[str] = "average_pool2d"
 
     count_include_pad: bool
+    unsigned: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -433,6 +458,14 @@ class Resize(Operator):
     half_pixel_centers: bool
     rounding: Rounding
 
+    def positions(self, axis: int) -> NDArray[np.float64]:
+        """Where each output index of an axis (1 or 2) samples the input."""
+        size, out = self.input.shape[axis], self.output.shape[axis]
+        index = np.arange(out, dtype=np.float64)
+        if self.align_corners and out > 1:
+            return index * (size - 1) / (out - 1)
+        return (index + 0.5) * size / out - 0.5 if self.half_pixel_centers else index * size / out
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResizeNearest(Resize):
@@ -440,12 +473,20 @@ class ResizeNearest(Resize):
 
     kind: ClassVar[str] = "resize_nearest"
 
+    def nearest(self, axis: int) -> NDArray[np.int64]:
+        """The input index that each output index of an axis (1 or 2) copies."""
+        position = self.positions(axis)
+        rounded = np.floor(position + 0.5) if self.align_corners or self.half_pixel_centers else np.floor(position)
+        return np.asarray(np.clip(rounded, 0, self.input.shape[axis] - 1), np.int64)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResizeBilinear(Resize):
-    """Between the four nearest samples."""
+    """Between the four nearest samples. unsigned: as for AveragePool2D, x + 128 is what is rounded."""
 
     kind: ClassVar[str] = "resize_bilinear"
+
+    unsigned: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -457,8 +498,8 @@ class ResizeBilinear(Resize):
 class Host(Operator):
     """What no dataclass describes: a Relax function, run by TVM on the host.
 
-    function: tvm.relax.Function of the inputs in order; a tuple when there are several outputs (typed Any: a board
-    has no TVM). operators: names of the Relax operators in it, for reports.
+    function: tvm.IRModule whose `main` takes the inputs in order and gives a tuple when there are several outputs
+    (typed Any: a board has no TVM). operators: names of the Relax operators in it, for reports.
     """
 
     kind: ClassVar[str] = "host"

@@ -324,15 +324,18 @@ def average_pool_2d(
     padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     low: int = -128,
     high: int = 127,
+    unsigned: bool = False,
 ) -> Int8Array:
     """AVERAGE_POOL_2D of x (N, H, W, C), in its own quantization: padded taps are left out of sum and count.
 
     The integers are averaged, zero point and all: half away from zero of the integer, not of the real value.
+    unsigned: a uint8 model, where that integer is x + 128: half up.
     """
-    total = windows(x.astype(np.int64), kernel, strides, padding).sum((-2, -1))
+    offset = 128 if unsigned else 0
     count = windows(np.ones((1, *x.shape[1:3], 1), np.int64), kernel, strides, padding).sum((-2, -1))
+    total = windows(x.astype(np.int64), kernel, strides, padding).sum((-2, -1)) + offset * count
     magnitude = (np.abs(total) + count // 2) // count
-    return _finish(np.sign(total) * magnitude, 0, low, high)
+    return _finish(np.sign(total) * magnitude, -offset, low, high)
 
 
 def max_pool_2d(
@@ -408,8 +411,15 @@ def _nearest(size: int, out: int, align_corners: bool, half_pixel_centers: bool)
     return np.clip(index, 0, size - 1).astype(np.int64)
 
 
-def resize_bilinear(x: Int8Array, size: tuple[int, int], *, align_corners: bool = False, half_pixel_centers: bool = False) -> Int8Array:
-    """RESIZE_BILINEAR of x (N, H, W, C) to `size` (height, width): positions and weights with 10 fractional bits."""
+def resize_bilinear(
+    x: Int8Array, size: tuple[int, int], *, align_corners: bool = False, half_pixel_centers: bool = False, unsigned: bool = False
+) -> Int8Array:
+    """RESIZE_BILINEAR of x (N, H, W, C) to `size` (height, width): positions and weights with 10 fractional bits.
+
+    unsigned: a uint8 model, whose kernel works on x + 128 in float32 and rounds half up.
+    """
+    if unsigned:
+        return _resize_bilinear_uint8(x, size, align_corners, half_pixel_centers)
     (top, bottom, y), (left, right, xs) = (
         _between(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
     )
@@ -419,6 +429,30 @@ def resize_bilinear(x: Int8Array, size: tuple[int, int], *, align_corners: bool 
     lower = wide[:, bottom][:, :, left] * (one - across) + wide[:, bottom][:, :, right] * across
     total = upper * (one - down) + lower * down
     return _finish(np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20), 0)
+
+
+def _resize_bilinear_uint8(x: Int8Array, size: tuple[int, int], align_corners: bool, half_pixel_centers: bool) -> Int8Array:
+    (top, bottom, y), (left, right, xs) = (
+        _between_float32(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
+    )
+    wide, one = (x.astype(np.int16) + 128).astype(np.float32), np.float32(1)
+    down, across = y[None, :, None, None], xs[None, None, :, None]
+    total = wide[:, top][:, :, left] * (one - down) * (one - across)
+    total += wide[:, bottom][:, :, left] * down * (one - across)
+    total += wide[:, top][:, :, right] * (one - down) * across
+    total += wide[:, bottom][:, :, right] * down * across
+    return _finish(np.trunc(total + np.float32(0.5)), -128)
+
+
+def _between_float32(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[Any], ...]:
+    """(lower index, upper index, float32 weight of the upper) of each output index."""
+    stretched = align_corners and out > 1
+    scale = np.float32(size - 1) / np.float32(out - 1) if stretched else np.float32(size) / np.float32(out)
+    offset = np.float32(0.5 if half_pixel_centers else 0)
+    position = (np.arange(out, dtype=np.float32) + offset) * scale - offset
+    lower = np.maximum(np.floor(position).astype(np.int64), 0)
+    upper = np.minimum(np.ceil(position).astype(np.int64), size - 1)
+    return lower, upper, position - lower.astype(np.float32)
 
 
 def _between(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[np.int64], ...]:

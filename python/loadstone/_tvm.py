@@ -1,0 +1,192 @@
+"""The only place that knows TVM names that changed, and the few questions that every stage asks Relax.
+
+In:   the pinned TVM (see pyproject.toml).
+Out:  modules under stable names; helpers that read expressions as Python values and rebuild functions.
+Next: frontend/, patterns.py, partition.py and the stages import this, never TVM itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import ArrayLike, NDArray
+from tvm import relax
+from tvm.ir import SourceName, Span
+from tvm.relax import dpl
+from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
+
+__all__ = [
+    "DeadCodeElimination",
+    "FloatImm",
+    "Function",
+    "FuseOpsByPattern",
+    "Var",
+    "bindings",
+    "constant",
+    "dpl",
+    "dtype",
+    "integers",
+    "is_call",
+    "is_constant",
+    "load_function",
+    "name_of",
+    "named",
+    "onnx_importer",
+    "op_name",
+    "relax",
+    "result",
+    "run_module",
+    "save_function",
+    "scalar",
+    "shape",
+    "tflite_importer",
+    "tvm",
+    "uses",
+    "value",
+]
+
+Var = relax.Var
+Function = relax.Function
+FloatImm = tvm.tirx.FloatImm
+
+
+def onnx_importer() -> Any:
+    """TVM's module that imports ONNX; imported on demand, because it imports onnx."""
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    return onnx_frontend
+
+
+def tflite_importer() -> Any:
+    """TVM's module that imports TFLite; on demand as well."""
+    from tvm.relax.frontend.tflite import tflite_frontend
+
+    return tflite_frontend
+
+
+def op_name(expr: Any) -> str:
+    """`nn.conv2d` of a call to relax.nn.conv2d; the Python class of anything else."""
+    if isinstance(expr, relax.Call) and hasattr(expr.op, "name"):
+        return str(expr.op.name).removeprefix("relax.")
+    return type(expr).__name__
+
+
+def is_call(expr: Any, *names: str) -> bool:
+    """Whether it is a call to one of these Relax operators."""
+    return isinstance(expr, relax.Call) and op_name(expr) in names
+
+
+def is_constant(expr: Any) -> bool:
+    """Whether it is a tensor constant."""
+    return isinstance(expr, tvm.ir.GenericConst)
+
+
+def constant(array: ArrayLike) -> Any:
+    """A tensor constant; a NumPy scalar keeps its type."""
+    return relax.const(np.array(array, order="C"))
+
+
+def value(expr: Any) -> NDArray[Any]:
+    """The array in a tensor constant (a copy)."""
+    return np.array(expr.value.numpy())
+
+
+def scalar(expr: Any) -> float | int:
+    """The number in an argument: an immediate, or a constant of one element."""
+    if is_constant(expr):
+        return value(expr).reshape(-1)[0].item()  # type: ignore[no-any-return]
+    return expr.value if hasattr(expr, "value") else expr  # type: ignore[no-any-return]
+
+
+def integers(expr: Any) -> tuple[int, ...]:
+    """The numbers in an attribute, a shape or a tuple of immediates."""
+    items = expr.fields if isinstance(expr, relax.Tuple) else expr
+    return tuple(int(item) for item in items)
+
+
+def shape(expr: Any) -> tuple[int, ...] | None:
+    """The static shape of a tensor expression; None where it is unknown, symbolic, or no tensor."""
+    dimensions = getattr(expr.ty, "shape", None)
+    if not isinstance(dimensions, relax.ShapeExpr):
+        return None
+    if any(not isinstance(extent, int | tvm.tirx.IntImm) for extent in dimensions):
+        return None
+    return integers(dimensions)
+
+
+def dtype(expr: Any) -> str:
+    """The element type of a tensor expression; empty when it is no tensor."""
+    return str(getattr(expr.ty, "dtype", ""))
+
+
+def bindings(function: Any) -> Iterator[tuple[Any, Any]]:
+    """(variable, value) in order."""
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            yield binding.var, binding.value
+
+
+def result(function: Any) -> tuple[Any, ...]:
+    """The variables that the function returns."""
+    bound = dict(bindings(function))
+    body = function.body.body
+    body = bound.get(body, body)
+    return tuple(body.fields) if isinstance(body, relax.Tuple) else (function.body.body,)
+
+
+def uses(function: Any) -> dict[Any, int]:
+    """How often each variable is read, the function's result included."""
+    counts: dict[Any, int] = {}
+
+    def count(expr: Any) -> None:
+        if isinstance(expr, relax.Var):
+            counts[expr] = counts.get(expr, 0) + 1
+        elif isinstance(expr, relax.Tuple):
+            for item in expr.fields:
+                count(item)
+        elif isinstance(expr, relax.TupleGetItem):
+            count(expr.tuple_value)
+        elif isinstance(expr, relax.Call):
+            for item in expr.args:
+                count(item)
+
+    for _, bound in bindings(function):
+        count(bound)
+    count(function.body.body)
+    return counts
+
+
+def save_function(module: Any) -> str:
+    """A Host operator's module as text, for an artifact."""
+    return str(tvm.ir.save_json(module))
+
+
+def load_function(text: str) -> Any:
+    """What `save_function` wrote."""
+    return tvm.ir.load_json(text)
+
+
+def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """`main` of a module on the host (TVM llvm); compiled once per module."""
+    if module not in _compiled:
+        executable = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))
+        _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
+    outputs = _compiled[module]["main"](*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs))
+    many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]
+    return [np.array(output.numpy()) for output in many]
+
+
+_compiled: dict[Any, Any] = {}
+
+
+def named(call: Any, name: str) -> Any:
+    """The same call with a name from the model file, which survives TVM's passes as its span."""
+    return relax.Call(call.op, call.args, call.attrs, call.ty_args, span=Span(SourceName(name), 0, 0, 0, 0))
+
+
+def name_of(call: Any) -> str | None:
+    """The name that `named` gave."""
+    return str(call.span.source_name.name) if getattr(call, "span", None) is not None else None

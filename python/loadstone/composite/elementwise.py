@@ -1,0 +1,127 @@
+"""Operators on elements: their patterns, and what they read as.
+
+In:   quantize(relu? (add | subtract | multiply (dequantize(a), dequantize(b)))), quantize(dequantize(x)), softmax.
+Out:  Add, Sub, Mul, Requantize, Quantize, Dequantize, Softmax.
+Next: composite/__init__.py lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from loadstone._tvm import dtype, name_of, shape
+from loadstone.composite.forms import anything, dq, op, q, tail
+from loadstone.composite.reader import Mismatch, Reader
+from loadstone.graph import Add, ArgMax, Dequantize, Elementwise, Mul, Quantize, Requantize, Softmax, Sub, Tensor
+
+__all__ = [
+    "argmax",
+    "argmax_pattern",
+    "binary",
+    "binary_pattern",
+    "dequantize",
+    "dequantize_pattern",
+    "quantize",
+    "quantize_pattern",
+    "requantize",
+    "requantize_pattern",
+    "softmax",
+    "softmax_pattern",
+]
+
+_BINARY: dict[str, type[Elementwise]] = {"add": Add, "subtract": Sub, "multiply": Mul}
+
+
+def binary_pattern(relax_name: str) -> Callable[[], Any]:
+    """Either operand may be a constant."""
+    return lambda: tail(op(relax_name)(dq(), dq()))
+
+
+def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
+    """The extractor for add, subtract or multiply."""
+
+    def extract(reader: Reader, root: Any) -> Elementwise:
+        inner, low, high = reader.tail(root)
+        output = reader.output(root)
+        first, second = (_int8(reader.source(operand, output.name)) for operand in reader.call(inner).args)
+        return _BINARY[relax_name](
+            name=output.name, inputs=(first, second), outputs=(output,), low=low, high=high, rounding=reader.rounding
+        )
+
+    return extract
+
+
+def requantize_pattern() -> Any:
+    """Integers to other integers, with a clamp or without."""
+    return tail(dq())
+
+
+def requantize(reader: Reader, root: Any) -> Requantize:
+    """Raises Mismatch where the input is a constant (which would be folded by hand)."""
+    inner, low, high = reader.tail(root)
+    output = reader.output(root)
+    source = reader.source(inner, output.name)
+    return Requantize(name=output.name, inputs=(source,), outputs=(output,), low=low, high=high, rounding=reader.rounding)
+
+
+def quantize_pattern() -> Any:
+    """float32 to integers."""
+    return q(anything())
+
+
+def quantize(reader: Reader, root: Any) -> Quantize:
+    """The last resort for a quantize: what computes its input stays outside."""
+    if dtype(root.args[0]) != "float32":
+        raise Mismatch(f"it quantizes {dtype(root.args[0])}")
+    output = reader.output(root)
+    low, high = reader.clamp(root, -float("inf"), float("inf"))
+    return Quantize(
+        name=output.name, inputs=(reader.tensor(root.args[0]),), outputs=(output,), low=low, high=high, rounding=reader.rounding
+    )
+
+
+def dequantize_pattern() -> Any:
+    """Integers to float32."""
+    return dq()
+
+
+def dequantize(reader: Reader, root: Any) -> Dequantize:
+    """The last resort for a dequantize: what reads it stays outside."""
+    source = reader.source(root)
+    name = name_of(root) or ""
+    return Dequantize(name=name, inputs=(source,), outputs=(Tensor(name, source.shape, "float32"),))
+
+
+def softmax_pattern() -> Any:
+    """int8 to int8."""
+    return q(op("nn.softmax")(dq()))
+
+
+def softmax(reader: Reader, root: Any) -> Softmax:
+    """Raises Mismatch unless it is over the last axis."""
+    call = reader.call(root.args[0])
+    source, output = _int8(reader.source(call.args[0])), reader.output(root)
+    if int(call.attrs.axis) not in (-1, len(source.shape) - 1):
+        raise Mismatch(f"its axis is {int(call.attrs.axis)} of {len(source.shape)}")
+    return Softmax(name=output.name, inputs=(source,), outputs=(output,), rounding=reader.rounding)
+
+
+def argmax_pattern() -> Any:
+    """int8 to an index: dequantize changes no order."""
+    return op("argmax")(dq())
+
+
+def argmax(reader: Reader, root: Any) -> ArgMax:
+    """Raises Mismatch without an axis."""
+    source, extents = _int8(reader.source(root.args[0])), shape(root)
+    if root.attrs.axis is None or extents is None:
+        raise Mismatch("it flattens its input")
+    output = Tensor(name_of(root) or "", extents, dtype(root))
+    return ArgMax(name=output.name, inputs=(source,), outputs=(output,), axis=int(root.attrs.axis) % len(source.shape))
+
+
+def _int8(tensor: Tensor) -> Tensor:
+    if tensor.dtype != "int8":
+        raise Mismatch(f"its input is {tensor.dtype}")
+    return tensor

@@ -1,0 +1,61 @@
+"""Model files to Relax, one file per format; then one QDQ form for all of them.
+
+In:   a path, or a tvm.IRModule.
+Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as the importers leave it.
+Next: quantize/ for float models, partition.py for quantized ones.
+
+    .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
+    .onnx     qoperator.py rewrites integer operators to QDQ, onnx.py imports
+    then      layout.py channels last; canonical.py the one form
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import LoadstoneError, ModelError
+
+__all__ = ["import_model", "load"]
+
+
+def load(source: str | Path | Any) -> Any:
+    """A model file, or an IRModule, in canonical form. Raises ModelError, one line that names the file."""
+    from loadstone.frontend.canonical import canonical
+
+    name = _name(source)
+    module = import_model(source)
+    try:
+        return canonical(module)
+    except LoadstoneError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: cannot be brought into QDQ form: {_last_line(error)}") from error
+
+
+def import_model(source: str | Path | Any) -> Any:
+    """The module as the importer of the format leaves it; an IRModule is returned as it is."""
+    if not isinstance(source, str | Path):
+        return source
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    suffix = path.suffix.lower()
+    if suffix == ".tflite" or (suffix != ".onnx" and data[4:8] == b"TFL3"):
+        from loadstone.frontend import tflite as reader
+    elif suffix == ".onnx":
+        from loadstone.frontend import onnx as reader  # type: ignore[no-redef]
+    else:
+        raise ModelError(f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads .tflite and .onnx")
+    return reader.from_bytes(data, path.name)
+
+
+def _name(source: Any) -> str:
+    return Path(source).name if isinstance(source, str | Path) else "module"
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

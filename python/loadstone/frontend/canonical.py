@@ -1,0 +1,312 @@
+"""The one QDQ form that everything after the frontends knows.
+
+In:   a Relax function with quantize and dequantize, channels last.
+Out:  the same function, in which
+        - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted, exactly (x - 128), and
+          a uint8 input or output of the model is requantized at the edge;
+        - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern silently);
+        - an operator that only moves elements has its input's quantization on both sides;
+        - weights are `dequantize(constant)`, kernels OHWI;
+        - every call carries a name from the model file (`name_of`); those of quantize and dequantize are unique.
+Next: partition.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone._tvm import (
+    DeadCodeElimination,
+    constant,
+    dtype,
+    integers,
+    is_call,
+    is_constant,
+    named,
+    op_name,
+    relax,
+    scalar,
+    shape,
+    tvm,
+    value,
+)
+from loadstone.frontend.layout import channels_last, transposed
+from loadstone.frontend.rewriter import Rewriter
+
+__all__ = ["canonical"]
+
+#: Operators that move elements (or choose among them): quantize(op(dequantize(x))) is op on the integers themselves.
+MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "flatten", "strided_slice", "nn.max_pool2d", "nn.pad")
+#: Clamps keep the quantization too, but fold into the quantize that follows them.
+CLAMPS = ("nn.relu", "clip")
+
+
+def canonical(module: Any) -> Any:
+    """The module in the form above; float parts of it stay as they are."""
+    functions = {variable: function for variable, function in module.functions.items() if variable.name_hint != "main"}
+    functions["main"] = _Canonical(channels_last(module["main"])).run()
+    return DeadCodeElimination(["main"])(tvm.IRModule(functions))
+
+
+@dataclass(frozen=True, eq=False)
+class _Real:
+    """A real tensor that is stored as integers: what a dequantize would give. It is emitted anew for each reader.
+
+    stored: variable or constant of int8 or int32. scale, zero_point: one, or one per index of axis.
+    """
+
+    stored: Any
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int32]
+    axis: int
+
+    def same_quantization(self, other: _Real) -> bool:
+        return np.array_equal(self.scale, other.scale) and np.array_equal(self.zero_point, other.zero_point)
+
+
+class _Canonical(Rewriter):
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.taken = {parameter.name for parameter in function.params}
+        self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
+        self.unsigned: dict[Any, _Real] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
+
+    # -- what each binding becomes ------------------------------------------------------------------------------
+
+    def visit(self, variable: Any, call: Any) -> Any:
+        self.name = variable.name
+        name = op_name(call)
+        if name == "dequantize":
+            real = self.dequantized(call)
+            return real if real is not None else self.emit(self.mapped(call))
+        if name == "quantize":
+            return self.quantized(call)
+        if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.dropout":
+            return self.value(self.env[call.tuple_value]).args[0] if call.index == 0 else self.emit(self.mapped(call))
+        if name in MOVES:
+            return self.moved(call)
+        if name == "nn.conv2d":
+            return self.emit(self.convolution(call))
+        return self.emit(self.mapped(call), self.unique(self.name))
+
+    def dequantized(self, call: Any) -> _Real | None:
+        """None where the form does not reach: other types, parameters computed at run time."""
+        stored, scale, zero_point = (self.env.get(item, item) for item in call.args)
+        if not (is_constant(scale) and is_constant(zero_point)) or isinstance(stored, _Real):
+            return None
+        scales, zeros = value(scale).astype(np.float32).reshape(-1), value(zero_point).astype(np.int32).reshape(-1)
+        axis = int(call.attrs.axis) % max(1, len(shape(call) or (1,))) if scales.size > 1 else 0
+        kind = dtype(call.args[0])
+        if kind == "uint8":
+            zeros = zeros - 128
+            stored = self.signed(stored, scales, zeros) if not is_constant(stored) else _flipped(stored)
+        elif kind not in ("int8", "int32") or (kind == "int32" and not is_constant(stored)):
+            return None
+        return _Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
+
+    def signed(self, stored: Any, scales: NDArray[np.float32], zeros: NDArray[np.int32]) -> Any:
+        """The int8 version of a uint8 variable: for a parameter one requantization at the edge."""
+        if dtype(stored) == "int8":
+            return stored
+        if stored not in self.edges:
+            real = relax.op.dequantize(stored, constant(scales[0]), constant(zeros[0] + 128), axis=0)
+            name = self.unique(stored.name + "/int8")
+            self.edges[stored] = self.emit(relax.op.quantize(self.emit(real), constant(scales[0]), constant(zeros[0]), axis=0), name)
+        return self.edges[stored]
+
+    def quantized(self, call: Any) -> Any:
+        """The new int8 variable of a quantize."""
+        scale, zero_point = (self.env.get(item, item) for item in call.args[1:])
+        kind = str(call.attrs.out_dtype)
+        if not (is_constant(scale) and is_constant(zero_point)) or scale.value.numpy().size != 1 or kind not in ("int8", "uint8"):
+            return self.emit(self.mapped(call))
+        zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
+        target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
+        stored = self.stored(self.env.get(call.args[0], call.args[0]), target, self.name)
+        if kind == "uint8":
+            self.unsigned[stored] = replace(target, stored=stored)
+        return stored
+
+    def stored(self, expr: Any, target: _Real, name: str) -> Any:
+        """`expr` quantized as `target`; a move on the way is done on the integers."""
+        if isinstance(expr, _Real):
+            if expr.same_quantization(target) and not is_constant(expr.stored):
+                return expr.stored
+        elif self.producer(expr) in MOVES:
+            move = self.value(expr)
+            inner = self.stored(move.args[0], target, f"{name}/{op_name(move)}")
+            return self.close(move, replace(target, stored=inner), name).stored
+        call = relax.op.quantize(self.read(expr), constant(target.scale[0]), constant(target.zero_point[0]), axis=0)
+        return self.emit(call, self.unique(name))
+
+    def moved(self, call: Any) -> Any:
+        """A move of constants is done now, one of integers is closed by a quantize and a dequantize; others stay."""
+        source = self.env.get(call.args[0], call.args[0])
+        if isinstance(source, _Real):
+            if is_constant(source.stored):
+                folded = _folded(call, source)
+                return folded if folded is not None else self.emit(self.mapped(call))
+            if source.scale.size == 1 and _keeps_grid(call, source):
+                return self.close(self.mapped_move(call), source, self.name)
+        elif is_constant(source) and (fold := _fold(call, value(source))) is not None:
+            return constant(fold)
+        return self.emit(self.mapped(call))
+
+    def mapped_move(self, call: Any) -> Any:
+        """The move with a placeholder for its source (`close` sets it)."""
+        return relax.Call(call.op, [call.args[0], *(self.mapped(item) for item in call.args[1:])], call.attrs, call.ty_args)
+
+    def close(self, move: Any, source: _Real, name: str) -> _Real:
+        """quantize(move(dequantize(source))), under the source's quantization."""
+        moved = self.emit(relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args))
+        call = relax.op.quantize(moved, constant(source.scale[0]), constant(source.zero_point[0]), axis=0)
+        return replace(source, stored=self.emit(call, self.unique(name)))
+
+    def convolution(self, call: Any) -> Any:
+        """Kernel as OHWI; a pad by the zero point before it joins its own padding."""
+        attrs = call.attrs
+        if str(attrs.data_layout) != "NHWC":
+            return self.mapped(call)
+        kernel = self.env.get(call.args[1], call.args[1])
+        order = [str(attrs.kernel_layout).index(letter) for letter in "OHWI"]
+        if order != [0, 1, 2, 3]:
+            kernel = self.reordered(kernel, order)
+        data, padding = self.unpadded(self.env.get(call.args[0], call.args[0]), integers(attrs.padding))
+        return relax.op.nn.conv2d(
+            self.read(data),
+            self.read(kernel),
+            strides=integers(attrs.strides),
+            padding=padding,
+            dilation=integers(attrs.dilation),
+            groups=int(attrs.groups),
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+        )
+
+    def reordered(self, kernel: Any, order: Sequence[int]) -> Any:
+        """A kernel under another order of axes; done now when it is constant."""
+        if is_constant(kernel):
+            return constant(np.transpose(value(kernel), order))
+        if isinstance(kernel, _Real) and is_constant(kernel.stored):
+            folded = _folded(relax.op.permute_dims(kernel.stored, order), kernel)
+            assert folded is not None
+            return folded
+        return self.emit(transposed(self.read(kernel), order), self.name + "/weights")
+
+    def unpadded(self, data: Any, padding: Sequence[int]) -> tuple[Any, Sequence[int]]:
+        """(what the pad before the convolution pads, the sum of both paddings)."""
+        if not isinstance(data, _Real) or not is_call(self.value(data.stored), "quantize"):
+            return data, padding
+        pad = self.value(self.value(data.stored).args[0])
+        if not is_call(pad, "nn.pad") or float(pad.attrs.pad_value) != 0 or str(pad.attrs.pad_mode) != "constant":
+            return data, padding
+        n0, n1, top, bottom, left, right, c0, c1 = integers(pad.attrs.pad_width)
+        source = self.value(pad.args[0])
+        if any((n0, n1, c0, c1)) or not is_call(source, "dequantize"):
+            return data, padding
+        return replace(data, stored=source.args[0]), [own + more for own, more in zip(padding, (top, left, bottom, right), strict=True)]
+
+    # -- operands -----------------------------------------------------------------------------------------------
+
+    def read(self, expr: Any) -> Any:
+        """An operand as an expression: a _Real is dequantized here, for this reader alone."""
+        if not isinstance(expr, _Real):
+            return expr
+        many = expr.scale.size > 1
+        scale = constant(expr.scale if many else expr.scale[0])
+        zero_point = constant(expr.zero_point if many else expr.zero_point[0])
+        return self.emit(relax.op.dequantize(expr.stored, scale, zero_point, axis=expr.axis), self.unique(self.name + "/real"))
+
+    def mapped(self, expr: Any) -> Any:
+        if isinstance(expr, relax.Var):
+            new = self.env[expr]
+            if dtype(expr) == "uint8" and new in self.unsigned:
+                return self.as_unsigned(self.unsigned[new])
+            return self.read(self.closed(new))
+        return super().mapped(expr)
+
+    def closed(self, expr: Any) -> Any:
+        """A clamp of integers that something else than a quantize reads stays integer: both clamps are on its grid."""
+        if isinstance(expr, _Real) or self.producer(expr) not in CLAMPS:
+            return expr
+        source = self.value(self.value(expr).args[0])
+        if not is_call(source, "dequantize") or not _clamps_on_grid(self.value(expr), source):
+            return expr
+        target = _Real(None, value(source.args[1]).reshape(-1), value(source.args[2]).reshape(-1), 0)
+        return replace(target, stored=self.stored(expr, target, expr.name))
+
+    def as_unsigned(self, real: _Real) -> Any:
+        call = relax.op.quantize(self.read(real), constant(real.scale[0]), constant(real.zero_point[0] + 128), axis=0, out_dtype="uint8")
+        return self.emit(call, self.unique(self.name))
+
+    def finish(self, output: Any) -> Any:
+        self.name = output.name + "/uint8" if dtype(output) == "uint8" else output.name
+        return self.mapped(output)
+
+    def emit(self, expr: Any, name: str | None = None) -> Any:
+        name = name if name is not None else self.name
+        return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
+
+    def unique(self, name: str) -> str:
+        """Calls that may end a composite have names that differ from each other and from the parameters'."""
+        fresh, count = name, 1
+        while fresh in self.taken:
+            count += 1
+            fresh = f"{name}#{count}"
+        self.taken.add(fresh)
+        return fresh
+
+
+def _flipped(stored: Any) -> Any:
+    """uint8 constant -> int8, minus 128."""
+    return constant((value(stored).astype(np.int16) - 128).astype(np.int8))
+
+
+def _keeps_grid(call: Any, source: _Real) -> bool:
+    """A pad must write a value that the integers have; the others move what is there."""
+    if not is_call(call, "nn.pad"):
+        return True
+    quotient = np.float64(float(call.attrs.pad_value)) / source.scale[0] + source.zero_point[0]
+    return str(call.attrs.pad_mode) == "constant" and quotient == np.round(quotient) and -128 <= quotient <= 127
+
+
+def _clamps_on_grid(clamp: Any, source: Any) -> bool:
+    """Zero is always a point of the grid; another bound need not be one."""
+    if is_call(clamp, "nn.relu"):
+        return True
+    scale, zero_point = scalar(source.args[1]), scalar(source.args[2])
+    points = [scalar(bound) / scale + zero_point for bound in clamp.args[1:]]
+    return all(abs(point) == np.inf or abs(point - round(point)) < 1e-6 or not -128 < point < 127 for point in points)
+
+
+def _folded(call: Any, source: _Real) -> _Real | None:
+    """A move of a quantized constant; None where an axis with its own scales would be split or merged."""
+    moved = _fold(call, value(source.stored))
+    if moved is None:
+        return None
+    if source.scale.size == 1:
+        return replace(source, stored=constant(moved))
+    along = np.zeros([extent if axis == source.axis else 1 for axis, extent in enumerate(value(source.stored).shape)], np.int64)
+    along[...] = np.arange(source.scale.size).reshape(along.shape)
+    index = _fold(call, np.broadcast_to(along, value(source.stored).shape))
+    assert index is not None
+    for axis, extent in enumerate(index.shape):
+        line = np.moveaxis(index, axis, 0).reshape(extent, -1)
+        if extent == source.scale.size and np.array_equal(line, np.broadcast_to(np.arange(extent)[:, None], line.shape)):
+            return replace(source, stored=constant(moved), axis=axis)
+    return None
+
+
+def _fold(call: Any, array: NDArray[Any]) -> NDArray[Any] | None:
+    if is_call(call, "permute_dims"):
+        return np.transpose(array, integers(call.attrs.axes))
+    if is_call(call, "reshape", "squeeze", "expand_dims", "flatten") and shape(call) is not None:
+        return array.reshape(shape(call))
+    if is_call(call, "reshape") and isinstance(call.args[1], relax.ShapeExpr):
+        return array.reshape(integers(call.args[1]))
+    return None

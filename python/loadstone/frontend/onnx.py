@@ -1,0 +1,184 @@
+"""ONNX to Relax: float, QDQ and QOperator models.
+
+In:   the bytes of an .onnx file with static shapes (a symbolic batch becomes 1).
+Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "onnx" and the file's tensor names.
+Next: canonical.py brings it into the one QDQ form (NHWC, int8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import warnings
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from loadstone._tvm import FloatImm, is_constant, onnx_importer, relax, scalar, shape, value
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.qoperator import rewrite_to_qdq
+
+__all__ = ["from_bytes"]
+
+#: Dynamic quantization computes scales at run time: another kind of network.
+DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeLSTM")
+MAX_TENSOR_ELEMENTS = 2**31 - 1
+
+
+def from_bytes(data: bytes, name: str) -> Any:
+    """The model as an IRModule, NCHW as ONNX has it.
+
+    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name` begins the message.
+    """
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{name}: not an ONNX file: {_first_line(error)}") from error
+    shapes = _input_shapes(model, name)
+    _refuse(model, name)
+
+    def describe(node: Any) -> str:
+        return f"{name}: {_describe(node)}"
+
+    try:
+        rewrite_to_qdq(model.graph, describe)
+        _check(model, name)
+        return _import(model, shapes, name)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: cannot be imported: {_first_line(error)}") from error
+
+
+def _describe(node: Any) -> str:
+    return f'{node.op_type} (node "{node.name}", output "{node.output[0] if node.output else ""}")'
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    shapes = {}
+    for entry in model.graph.input:
+        if entry.name in constants:
+            continue
+        if not entry.type.HasField("tensor_type") or not entry.type.tensor_type.HasField("shape"):
+            raise UnsupportedError(f'{name}: input "{entry.name}" has no static tensor shape')
+        extents = []
+        for axis, dimension in enumerate(entry.type.tensor_type.shape.dim):
+            if dimension.HasField("dim_value") and dimension.dim_value > 0:
+                extents.append(int(dimension.dim_value))
+            elif axis == 0:
+                extents.append(1)
+            else:
+                symbol = dimension.dim_param or dimension.dim_value
+                raise UnsupportedError(
+                    f'{name}: input "{entry.name}" has the dynamic dimension {axis} ({symbol}): export it with a fixed size'
+                )
+        shapes[entry.name] = extents
+    if not shapes or not model.graph.output:
+        raise ModelError(f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs")
+    return shapes
+
+
+def _refuse(model: Any, name: str) -> None:
+    for node in model.graph.node:
+        if node.op_type in DYNAMIC:
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: dynamic quantization, whose scales are computed at run time: "
+                "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
+            )
+    for tensor in model.graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise UnsupportedError(f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file')
+
+
+def _check(model: Any, name: str) -> None:
+    """ONNX's own checker and shape inference, before anything is believed."""
+    for node in model.graph.node:
+        if node.domain not in ("", "ai.onnx"):
+            raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator of {node.domain}")
+        if node.op_type not in ("Constant", "If") and node.op_type not in onnx_importer()._get_convert_map():
+            raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator")
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError) as error:
+        raise ModelError(f"{name}: damaged ONNX file: {_first_line(error)}") from error
+
+
+def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+    for node in model.graph.node:
+        node.name = node.output[0]  # what _Importer names the variable
+    importer = _Importer(shapes, "float32", sanitize=False)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        module = importer.from_onnx(model.graph, opset)
+    return type(module)({"main": module["main"].with_attr("loadstone.numerics", "onnx")})
+
+
+class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
+    """TVM's importer, but it names what it emits, and does the operators that TVM makes unrecognisable."""
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
+        name = attrs["tvm_custom"]["name"]
+        if op_name == "Clip" and all(bound is None or is_constant(bound) for bound in inputs[1:]):
+            converted = _clip(inputs, attrs)
+        elif op_name == "GlobalMaxPool" and len(shape(inputs[0]) or ()) == 4:
+            converted = relax.op.nn.max_pool2d(inputs[0], pool_size=(shape(inputs[0]) or ())[2:])
+        elif op_name == "Pad" and _is_constant_pad(inputs, attrs):
+            converted = _pad(inputs, attrs)
+        else:
+            _set_pads(op_name, inputs, attrs)
+            converted = super()._convert_operator(op_name, inputs, attrs, opset)
+        if not isinstance(converted, relax.Call):
+            return converted
+        normal = self.bb.normalize(converted)
+        return self.bb.emit(normal, name_hint=name) if isinstance(normal.ty, relax.TensorType) else normal
+
+
+def _clip(inputs: Any, attrs: dict[str, Any]) -> Any:
+    """Bounds are attributes up to opset 10, inputs later."""
+    low, high = attrs.get("min", -math.inf), attrs.get("max", math.inf)
+    low = low if inputs[1] is None else scalar(inputs[1])
+    high = high if inputs[2] is None else scalar(inputs[2])
+    return relax.op.clip(inputs[0], FloatImm("float32", float(low)), FloatImm("float32", float(high)))
+
+
+def _is_constant_pad(inputs: Any, attrs: dict[str, Any]) -> bool:
+    """Padding with a constant, by numbers that are known; opset 18 can also name axes."""
+    return (
+        attrs.get("mode", b"constant") == b"constant"
+        and all(entry is None or is_constant(entry) for entry in inputs[1:3])
+        and not inputs[3]
+    )
+
+
+def _pad(inputs: Any, attrs: dict[str, Any]) -> Any:
+    """ONNX: all befores, then all afters. Attributes up to opset 10, inputs later."""
+    pads = attrs["pads"] if inputs[1] is None else [int(number) for number in value(inputs[1])]
+    fill = attrs.get("value", 0.0) if inputs[2] is None else scalar(inputs[2])
+    pairs = zip(pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True)
+    return relax.op.nn.pad(inputs[0], [number for pair in pairs for number in pair], pad_value=float(fill))
+
+
+def _set_pads(op_name: str, inputs: Any, attrs: dict[str, Any]) -> None:
+    """SAME_UPPER and SAME_LOWER as numbers: TVM's importer would pad apart from the convolution."""
+    mode = attrs.get("auto_pad", b"NOTSET").decode()
+    if op_name != "Conv" or not mode.startswith("SAME"):
+        return
+    spatial, kernel = (shape(inputs[0]) or ())[2:], (shape(inputs[1]) or ())[2:]
+    befores, afters = [], []
+    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
+        stride, dilation = (attrs.get(key, [1] * len(kernel))[axis] for key in ("strides", "dilations"))
+        total = max(0, (-(-size // stride) - 1) * stride + dilation * (taps - 1) + 1 - size)
+        small, large = total // 2, total - total // 2
+        befores.append(small if mode == "SAME_UPPER" else large)
+        afters.append(large if mode == "SAME_UPPER" else small)
+    attrs.pop("auto_pad")
+    attrs["pads"] = tuple(befores + afters)

@@ -1,0 +1,279 @@
+"""Read a TFLite file and believe nothing in it.
+
+In:   bytes.
+Out:  TfliteFile: tensors and operators as small records, every index, size and number checked.
+Next: tflite.py turns the operators into Relax.
+
+The flatbuffer library checks no bounds, and TVM's importer trusts what it reads: a spoiled offset or a stride
+of zero would end in a traceback or a signal. So everything that is used later is read here once, under one `try`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import tflite
+from numpy.typing import NDArray
+
+from loadstone.errors import ModelError, UnsupportedError
+
+__all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "read"]
+
+#: TensorType -> NumPy type; other types (strings, resources, 4-bit) are refused.
+TYPES = {0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64", 15: "uint32"}
+MAX_TENSOR_BYTES = 2**31 - 1
+MAX_WINDOW = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class TensorRecord:
+    """scales, zero_points: float32 and int32 (1,) or one per index of `axis`; None when it is not quantized.
+
+    data: the constant, None for activations.
+    """
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scales: NDArray[np.float32] | None
+    zero_points: NDArray[np.int32] | None
+    axis: int
+    data: NDArray[Any] | None
+
+    @property
+    def is_quantized(self) -> bool:
+        """An integer tensor that stands for real numbers."""
+        return self.scales is not None and self.dtype in ("int8", "uint8", "int16", "int32")
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorRecord:
+    """One operator; `table` is its flatbuffer table, for the options. An absent optional input is -1."""
+
+    index: int
+    code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    table: Any
+
+
+@dataclass(frozen=True, eq=False)
+class TfliteFile:
+    """The first subgraph of a model."""
+
+    model: Any
+    subgraph: Any
+    tensors: tuple[TensorRecord, ...]
+    operators: tuple[OperatorRecord, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def describe(self, operator: OperatorRecord) -> str:
+        """`CONV_2D (operator 3, output "conv1/Relu")`: how messages name it."""
+        output = self.tensors[operator.outputs[0]].name if operator.outputs else "none"
+        return f'{operator.code} (operator {operator.index}, output "{output}")'
+
+
+def read(data: bytes, name: str) -> TfliteFile:
+    """Raises ModelError, naming the file and what is wrong, unless all of it is sound."""
+    if len(data) < 8 or data[4:8] != b"TFL3":
+        raise ModelError(f"{name}: not a TFLite file (the identifier at byte 4 is {data[4:8]!r}, not b'TFL3')")
+    try:
+        return _Reader(data, name).read()
+    except ModelError:
+        raise
+    except (struct.error, ValueError, IndexError, TypeError, OverflowError, UnicodeDecodeError, MemoryError, AssertionError) as error:
+        raise ModelError(f"{name}: damaged TFLite file: {error}".splitlines()[0]) from error
+
+
+class _Reader:
+    def __init__(self, data: bytes, name: str) -> None:
+        self.data, self.name = data, name
+        self.model = tflite.Model.GetRootAsModel(data, 0)
+
+    def fail(self, what: str) -> ModelError:
+        return ModelError(f"{self.name}: damaged TFLite file: {what}")
+
+    def dynamic(self, where: str, shape: tuple[int, ...]) -> UnsupportedError:
+        return UnsupportedError(f"{self.name}: {where} has shape {list(shape)}: dynamic shapes are not supported, convert with fixed ones")
+
+    def count(self, length: int, what: str) -> range:
+        """A vector cannot have more entries than the file has 4-byte words."""
+        if not 0 <= length <= len(self.data) // 4:
+            raise self.fail(f"{length} {what} in {len(self.data)} bytes")
+        return range(length)
+
+    def read(self) -> TfliteFile:
+        if len(self.count(self.model.SubgraphsLength(), "subgraphs")) == 0:
+            raise self.fail("it holds no subgraph")
+        self.subgraph = self.model.Subgraphs(0)
+        self.buffers = [self.model.Buffers(index) for index in self.count(self.model.BuffersLength(), "buffers")]
+        self.tensors = tuple(self.tensor(index) for index in self.count(self.subgraph.TensorsLength(), "tensors"))
+        inputs = self.indices(self.subgraph.InputsAsNumpy(), "graph inputs")
+        outputs = self.indices(self.subgraph.OutputsAsNumpy(), "graph outputs")
+        operators = tuple(self.operator(index) for index in self.count(self.subgraph.OperatorsLength(), "operators"))
+        if not outputs:
+            raise self.fail("the graph has no output")
+        file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
+        self.check_order(file)
+        for operator in operators:
+            _check_options(self, file, operator)
+        return file
+
+    # -- tensors ------------------------------------------------------------------------------------------------
+
+    def tensor(self, index: int) -> TensorRecord:
+        table = self.subgraph.Tensors(index)
+        name = (table.Name() or b"").decode("utf-8", "replace") or f"tensor_{index}"
+        where = f'tensor {index} "{name}"'
+        if table.Type() not in TYPES:
+            raise UnsupportedError(f"{self.name}: {where} has element type {table.Type()}: Loadstone reads {', '.join(TYPES.values())}")
+        if table.Sparsity() is not None:
+            raise UnsupportedError(f"{self.name}: {where} is stored sparse: convert the model without sparsity")
+        dtype = TYPES[table.Type()]
+        shape = tuple(int(table.Shape(axis)) for axis in self.count(table.ShapeLength(), f"dimensions of {where}"))
+        if len(shape) > 8 or any(extent < 0 for extent in shape):
+            raise self.dynamic(where, shape)
+        size_bytes = prod(shape) * np.dtype(dtype).itemsize
+        if size_bytes > MAX_TENSOR_BYTES:
+            raise self.fail(f"{where} has shape {list(shape)}: {size_bytes} bytes")
+        data = self.constant(table, shape, dtype, where)
+        if data is None and size_bytes == 0:
+            raise self.dynamic(where, shape)
+        scales, zero_points, axis = self.quantization(table, shape, dtype, where)
+        return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data)
+
+    def constant(self, table: Any, shape: tuple[int, ...], dtype: str, where: str) -> NDArray[Any] | None:
+        if not 0 <= table.Buffer() < len(self.buffers):
+            raise self.fail(f"{where} names buffer {table.Buffer()} of {len(self.buffers)}")
+        buffer = self.buffers[table.Buffer()]
+        length = buffer.DataLength()
+        if length == 0:
+            return None
+        if not 0 <= length <= len(self.data):
+            raise self.fail(f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}")
+        if table.IsVariable():
+            raise UnsupportedError(f"{self.name}: {where} keeps a state between runs: stateful models are not supported")
+        expected = prod(shape) * np.dtype(dtype).itemsize
+        if length != expected:
+            raise self.fail(f"{where} has {length} bytes, its shape {list(shape)} of {dtype} needs {expected}")
+        return np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+
+    def quantization(
+        self, table: Any, shape: tuple[int, ...], dtype: str, where: str
+    ) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None, int]:
+        parameters = table.Quantization()
+        count = 0 if parameters is None else len(self.count(parameters.ScaleLength(), f"scales of {where}"))
+        if count == 0:
+            return None, None, 0
+        scales = np.array([parameters.Scale(index) for index in range(count)], np.float32)
+        zeros = [int(parameters.ZeroPoint(index)) for index in self.count(parameters.ZeroPointLength(), f"zero points of {where}")]
+        if count == 1 and scales[0] == 0:  # written by old converters for tensors that are not quantized
+            return None, None, 0
+        if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
+            raise self.fail(f"{where} has a scale that is not positive and finite")
+        if len(zeros) not in (0, 1, count):
+            raise self.fail(f"{where} has {count} scales and {len(zeros)} zero points")
+        zero_points = np.resize(np.array(zeros or [0], np.int64), count)
+        if dtype in ("int8", "uint8", "int16", "int32"):
+            limits = np.iinfo(dtype)
+            if np.any((zero_points < limits.min) | (zero_points > limits.max)):
+                raise self.fail(f"{where} has a zero point outside [{limits.min}, {limits.max}]")
+        axis = 0 if len(shape) <= 1 else int(parameters.QuantizedDimension())  # converters of 2019 gave biases axis 3
+        if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
+            raise self.fail(f"{where} of shape {list(shape)} has {count} scales along axis {axis}")
+        return scales, zero_points.astype(np.int32), axis if count > 1 else 0
+
+    # -- operators ----------------------------------------------------------------------------------------------
+
+    def indices(self, values: Any, what: str, *, optional: bool = False) -> tuple[int, ...]:
+        """Tensor indices of a vector (the library returns 0 for an absent one)."""
+        found = tuple(int(value) for value in values) if isinstance(values, np.ndarray) else ()
+        for value in found:
+            if not (0 <= value < len(self.tensors) or (optional and value == -1)):
+                raise self.fail(f"{what} name tensor {value} of {len(self.tensors)}")
+        return found
+
+    def operator(self, index: int) -> OperatorRecord:
+        table = self.subgraph.Operators(index)
+        codes = self.model.OperatorCodesLength()
+        if not 0 <= table.OpcodeIndex() < codes:
+            raise self.fail(f"operator {index} names operator code {table.OpcodeIndex()} of {codes}")
+        code = self.model.OperatorCodes(table.OpcodeIndex())
+        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        if number not in _CODES:
+            raise UnsupportedError(f"{self.name}: operator {index} has the unknown code {number}")
+        label = _CODES[number]
+        if label == "CUSTOM":
+            label = f"CUSTOM {(code.CustomCode() or b'').decode('utf-8', 'replace')}"
+        inputs = self.indices(table.InputsAsNumpy(), f"inputs of operator {index}", optional=True)
+        outputs = self.indices(table.OutputsAsNumpy(), f"outputs of operator {index}")
+        if not outputs:
+            raise self.fail(f"operator {index} {label} has no output")
+        return OperatorRecord(index, label, inputs, outputs, table)
+
+    def check_order(self, file: TfliteFile) -> None:
+        """Every tensor is an input, a constant, or written once before it is read."""
+        known = {-1} | set(file.inputs) | {tensor.index for tensor in file.tensors if tensor.data is not None}
+        for index in file.inputs:
+            if file.tensors[index].data is not None:
+                raise self.fail(f"graph input {index} is a constant")
+        for operator in file.operators:
+            missing = [file.tensors[index].name for index in operator.inputs if index not in known]
+            if missing:
+                raise self.fail(f"{file.describe(operator)} reads {missing[0]!r} before it is written")
+            for index in operator.outputs:
+                if index in known:
+                    raise self.fail(f"{file.describe(operator)} writes tensor {index}, which is already written")
+                known.add(index)
+        for index in file.outputs:
+            if index not in known:
+                raise self.fail(f"graph output {file.tensors[index].name!r} is never written")
+
+
+_CODES = {number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
+
+_Options = Callable[[Any], Iterator[tuple[str, int]]]
+
+
+def _window(options: Any) -> Iterator[tuple[str, int]]:
+    """The numbers that TVM would divide by."""
+    for name in ("StrideH", "StrideW", "StrideD", "DilationHFactor", "DilationWFactor", "DilationDFactor"):
+        if hasattr(options, name):
+            yield name, getattr(options, name)()
+    for name in ("FilterHeight", "FilterWidth", "DepthMultiplier"):
+        if hasattr(options, name):
+            yield name, getattr(options, name)()
+
+
+_OPTIONS = {
+    "CONV_2D": "Conv2DOptions",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "TRANSPOSE_CONV": "TransposeConvOptions",
+    "CONV_3D": "Conv3DOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_POOL_2D": "Pool2DOptions",
+}
+
+
+def _check_options(reader: _Reader, file: TfliteFile, operator: OperatorRecord) -> None:
+    if operator.code not in _OPTIONS:
+        return
+    kind = _OPTIONS[operator.code]
+    if operator.table.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, kind):
+        raise reader.fail(f"{file.describe(operator)} does not carry {kind}")
+    options = getattr(tflite, kind)()
+    options.Init(operator.table.BuiltinOptions().Bytes, operator.table.BuiltinOptions().Pos)
+    for name, number in _window(options):
+        if name == "DepthMultiplier" and number == 0:  # unused by the kernels, which divide the channel counts
+            continue
+        if not 1 <= number <= MAX_WINDOW:
+            raise reader.fail(f"{file.describe(operator)} has {name} = {number}, outside [1, {MAX_WINDOW}]")

@@ -1,0 +1,348 @@
+"""Who runs what: the back ends' pattern tables, in the target's order, and for every operator left over a reason.
+
+In:   an IRModule in canonical form; back ends.
+Out:  Partition: the module with composite functions, the Graph, a Placement per operator, Segments of each back end.
+Next: a back end lowers its segments; host.py runs the rest; cli.py prints the placements (`--explain`).
+
+The patterns of all back ends, and then of the host, go into one FuseOpsByPattern. Its check extracts the dataclass
+that a match stands for and asks the predicate, so that a predicate never sees Relax. What no pattern takes is gathered
+into Host operators: runs of Relax operators that follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtype, name_of, op_name, relax, result, shape, tvm
+from loadstone.backend import Backend, Pattern, Refusal, Segment
+from loadstone.composite import FORMS, Form, Mismatch, Reader
+from loadstone.errors import UnsupportedError
+from loadstone.graph import Graph, Host, Operator, Tensor
+
+__all__ = ["HOST", "Partition", "Placement", "explain", "partition"]
+
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one operator runs. refusals: what each back end before said, by its name."""
+
+    operator: Operator
+    backend: str
+    refusals: tuple[tuple[str, Refusal], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The network, divided. placements: in the order of graph.operators. segments: in an order that can be executed."""
+
+    module: Any
+    graph: Graph
+    placements: tuple[Placement, ...]
+    segments: tuple[Segment, ...]
+
+    def backend_of(self, operator: Operator) -> str:
+        """Who runs it."""
+        return next(placement.backend for placement in self.placements if placement.operator is operator)
+
+
+def partition(module: Any, backends: Sequence[Backend], name: str = "model") -> Partition:
+    """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError for dynamic shapes."""
+    chooser = _Chooser(module, backends)
+    fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    graph = _Builder(fused, chooser, name).build()
+    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
+    ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
+    steps = _ordered(graph, backend_of, ranks)
+    graph = replace(graph, operators=tuple(operator for _, operator in steps))
+    placements = tuple(chooser.placement(operator) for operator in graph.operators)
+    return Partition(fused, graph, placements, _segments(graph, steps, backend_of))
+
+
+class _Chooser:
+    """Extracts operators and asks predicates, once each; remembers the answers."""
+
+    def __init__(self, module: Any, backends: Sequence[Backend]) -> None:
+        function = module["main"]
+        numerics = str(function.attrs["loadstone.numerics"]) if "loadstone.numerics" in function.attrs else "onnx"
+        self.reader = Reader(function, numerics)
+        self.backends = backends
+        self.read: dict[tuple[str, int], Operator | str] = {}  # (root's name, form) -> operator or why it is not one
+        self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
+        self.refused: dict[str, list[tuple[str, Refusal]]] = {}
+
+    def rows(self) -> list[Any]:
+        """Arguments of FuseOpsByPattern."""
+        rows = []
+        for backend in self.backends:
+            for pattern in backend.patterns():
+                forms = [pattern.form] if isinstance(pattern.form, Form) else [form for form in FORMS if form.name == pattern.form]
+                assert forms, f"{backend.name} offers {pattern.form}, which loadstone.composite does not have"
+                rows += [self.row(backend.name, pattern, form) for form in forms]
+        return rows + [self.row(HOST, Pattern(form.name, form, lambda _: None), form) for form in FORMS]
+
+    def row(self, backend: str, pattern: Pattern, form: Form) -> Any:
+        def check(context: Any) -> bool:
+            operator = self.extract(form, name_of(context.matched_expr) or "")
+            if isinstance(operator, str):
+                return False
+            refusal = pattern.predicate(operator)
+            if refusal is not None:
+                self.refused.setdefault(operator.name, []).append((backend, refusal))
+                return False
+            self.taken[operator.name] = (backend, operator)
+            return True
+
+        return (f"{backend}.{pattern.name}", form.pattern(), {}, check)
+
+    def extract(self, form: Form, name: str) -> Operator | str:
+        """Read in the function as it was: FuseOpsByPattern rewrites it pattern by pattern, and renames variables."""
+        key = (name, id(form))
+        if key not in self.read:
+            try:
+                self.read[key] = form.extract(self.reader, self.reader.roots[name])
+            except Mismatch as mismatch:
+                self.read[key] = str(mismatch)
+        return self.read[key]
+
+    def backend_of(self, operator: Operator) -> str:
+        return self.taken.get(operator.name, (HOST, operator))[0]
+
+    def placement(self, operator: Operator) -> Placement:
+        backend = self.backend_of(operator)
+        refusals = [entry for entry in self.refused.get(operator.name, []) if entry[0] != backend]
+        silent = [entry.name for entry in self.backends if entry.name != backend and entry.name not in dict(refusals)]
+        before = [entry.name for entry in self.backends]
+        before = before[: before.index(backend)] if backend in before else before
+        refusals += [(name, self.unmatched(operator)) for name in silent if name in before]
+        return Placement(operator, backend, tuple(refusals))
+
+    def unmatched(self, operator: Operator) -> Refusal:
+        """No pattern of a back end matched."""
+        mismatches = [why for (name, _), why in self.read.items() if name == operator.name and isinstance(why, str)]
+        if mismatches:
+            return Refusal(mismatches[0], "another form of the operator in the model")
+        if isinstance(operator, Host):
+            floats = [tensor.name for tensor in operator.inputs if tensor.dtype.startswith("float")]
+            if floats:
+                return Refusal(
+                    f"works on {operator.inputs[0].dtype} ({', '.join(operator.operators)})", "quantize this part of the model to int8"
+                )
+            return Refusal(f"no int8 form of {', '.join(operator.operators)}", "a form in loadstone.composite")
+        return Refusal(f"the device has no {operator.kind}", "a pattern and a schedule for it in the back end")
+
+
+class _Builder:
+    """From the fused module to the Graph: composites by their operators, runs of other calls as Host operators."""
+
+    def __init__(self, fused: Any, chooser: _Chooser, name: str) -> None:
+        self.fused, self.chooser, self.name = fused, chooser, name
+        self.function = fused["main"]
+        self.tensors: dict[Any, Tensor] = {}  # variable of the fused main -> tensor
+        self.aliases: dict[Any, Any] = {}
+        self.operators: list[Operator] = []
+
+    def build(self) -> Graph:
+        reader = self.chooser.reader
+        inputs = tuple(self.parameter(variable) for variable in self.function.params)
+        pending: list[tuple[Any, Any]] = []  # calls that no pattern took and that nothing has read yet
+        for variable, value in bindings(self.function):
+            if isinstance(value, relax.Var):  # the result, under another name
+                self.aliases[variable] = value
+                continue
+            operator = self.composite(value)
+            if operator is None:
+                pending.append((variable, value))
+                continue
+            pending = self.flush(pending, _variables(value))
+            self.tensors[variable] = operator.output
+            self.operators.append(operator)
+        self.flush(pending, {variable for variable, _ in pending})
+        outputs = tuple(self.tensor(variable) for variable in self.results())
+        used = {tensor.name for operator in self.operators for tensor in operator.inputs}
+        constants = {name: array for name, array in reader.constants.items() if name in used}
+        return Graph(name=self.name, inputs=inputs, outputs=outputs, operators=tuple(self.operators), constants=constants)
+
+    def results(self) -> list[Any]:
+        return [self.aliases.get(variable, variable) for variable in result(self.function)]
+
+    def parameter(self, variable: Any) -> Tensor:
+        extents = shape(variable)
+        if extents is None:
+            raise UnsupportedError(f'{self.name}: input "{variable.name}" has a dynamic shape: export it with a fixed size')
+        grid = next((grid for old, grid in self.chooser.reader.grids.items() if old.name == variable.name), None)
+        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), grid)
+        return self.tensors[variable]
+
+    def composite(self, value: Any) -> Operator | None:
+        """The operator of a call to a composite function, on tensors of this graph."""
+        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar):
+            return None
+        body = dict(bindings(self.fused[value.op]))
+        root = result(self.fused[value.op])[0]
+        _, operator = self.chooser.taken[name_of(body[root]) or ""]
+        return operator
+
+    # -- what stays Relax ---------------------------------------------------------------------------------------
+
+    def flush(self, pending: list[tuple[Any, Any]], read: set[Any]) -> list[tuple[Any, Any]]:
+        """Makes Host operators of the connected groups that `read` needs; returns what is still pending."""
+        rest = []
+        for group in _connected(pending):
+            if read.intersection(variable for variable, _ in group):
+                self.host(group)
+            else:
+                rest += group
+        return rest
+
+    def host(self, group: list[tuple[Any, Any]]) -> None:
+        """One Host operator; names that a composite bound to it are those of its extractor."""
+        inside = {variable for variable, _ in group}
+        outside = {reader for variable, value in bindings(self.function) if variable not in inside for reader in _variables(value)}
+        outside.update(self.results())
+        sources = list(dict.fromkeys(item for _, value in group for item in _variables(value) if item not in inside))
+        targets = [variable for variable, _ in group if variable in outside and not isinstance(variable.ty, relax.TupleType)]
+        if not targets:
+            return
+        outputs = tuple(self.tensor(variable, dict(group)[variable]) for variable in targets)
+        names = tuple(dict.fromkeys(op_name(value) for _, value in group if isinstance(value, relax.Call)))
+        self.operators.append(
+            Host(
+                name=outputs[0].name,
+                inputs=tuple(self.tensor(variable) for variable in sources),
+                outputs=outputs,
+                function=_function(self.fused, sources, group, targets),
+                operators=names,
+            )
+        )
+
+    def tensor(self, variable: Any, value: Any = None) -> Tensor:
+        """The tensor of a variable of the fused main."""
+        if variable not in self.tensors:
+            extents = shape(variable)
+            if extents is None:
+                raise UnsupportedError(f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs shapes known at compile time')
+            taken = {tensor.name for tensor in self.tensors.values()}
+            name = base = name_of(value) or variable.name
+            while name in taken:
+                name = f"{base}#{len(taken)}"
+            self.tensors[variable] = Tensor(name, extents, dtype(variable))
+        return self.tensors[variable]
+
+
+def _variables(expr: Any) -> set[Any]:
+    """The variables that an expression reads."""
+    if isinstance(expr, relax.Var):
+        return {expr}
+    if isinstance(expr, relax.Tuple):
+        return {variable for item in expr.fields for variable in _variables(item)}
+    if isinstance(expr, relax.TupleGetItem):
+        return _variables(expr.tuple_value)
+    if isinstance(expr, relax.Call):
+        return {variable for item in expr.args for variable in _variables(item)}
+    return set()
+
+
+def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+    """Groups of bindings that read each other, each in order."""
+    groups: list[list[tuple[Any, Any]]] = []
+    for entry in pending:
+        read = _variables(entry[1])
+        joined = [group for group in groups if any(variable in read for variable, _ in group)]
+        merged = [binding for group in joined for binding in group]
+        groups = [group for group in groups if group not in joined] + [[*merged, entry]]
+    order = {variable: index for index, (variable, _) in enumerate(pending)}
+    return [sorted(group, key=lambda binding: order[binding[0]]) for group in groups]
+
+
+def _function(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]) -> Any:
+    """A module whose main computes the targets from the sources, with the TensorIR functions that it calls."""
+    builder = relax.BlockBuilder()
+    fresh = {variable: relax.Var(variable.name, variable.ty) for variable in sources}
+    with builder.function("main", [fresh[variable] for variable in sources]):
+        with builder.dataflow():
+            for variable, value in group:
+                fresh[variable] = builder.emit(_renamed(value, fresh), name_hint=variable.name)
+            results = [fresh[variable] for variable in targets]
+            output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
+        builder.emit_func_output(output)
+    functions = {variable: function for variable, function in fused.functions.items() if isinstance(function, tvm.tirx.PrimFunc)}
+    return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
+
+
+def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
+    if isinstance(expr, relax.Var):
+        return fresh.get(expr, expr)
+    if isinstance(expr, relax.Tuple):
+        return relax.Tuple([_renamed(item, fresh) for item in expr.fields])
+    if isinstance(expr, relax.TupleGetItem):
+        return relax.TupleGetItem(_renamed(expr.tuple_value, fresh), expr.index)
+    if isinstance(expr, relax.Call):
+        return relax.Call(expr.op, [_renamed(item, fresh) for item in expr.args], expr.attrs, expr.ty_args)
+    return expr
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Segments
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def _ordered(graph: Graph, backend_of: Mapping[str, str], ranks: Mapping[str, int]) -> list[tuple[int, Operator]]:
+    """(step, operator) in an order of execution in which each step belongs to one back end.
+
+    A step is as early as its inputs allow, and steps modulo the number of back ends name the back end. On every path
+    the step never falls, and rises where the back end changes: so no path leaves a step and comes back.
+    """
+    step_of: dict[str, int] = {}
+    steps = []
+    for operator in graph.operators:
+        ready = max((step_of[tensor.name] for tensor in operator.inputs if tensor.name in step_of), default=0)
+        step = ready + (ranks[backend_of[operator.name]] - ready) % len(ranks)
+        step_of.update((tensor.name, step) for tensor in operator.outputs)
+        steps.append((step, operator))
+    return sorted(steps, key=lambda entry: entry[0])
+
+
+def _segments(graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mapping[str, str]) -> tuple[Segment, ...]:
+    """One per step of a back end; the host has none."""
+    segments = []
+    for step, entries in groupby(steps, key=lambda entry: entry[0]):
+        operators = tuple(operator for _, operator in entries)
+        backend = backend_of[operators[0].name]
+        if backend == HOST:
+            continue
+        written = {tensor.name for operator in operators for tensor in operator.outputs}
+        read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
+        wanted = {tensor.name for tensor in graph.outputs}
+        wanted.update(tensor.name for operator in graph.operators if operator not in operators for tensor in operator.inputs)
+        segments.append(
+            Segment(
+                name=f"{backend}_{step}",
+                backend=backend,
+                graph=graph,
+                operators=operators,
+                inputs=tuple(tensor for name, tensor in read.items() if name not in written and name not in graph.constants),
+                outputs=tuple(tensor for operator in operators for tensor in operator.outputs if tensor.name in wanted),
+            )
+        )
+    return tuple(segments)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Why on the host?
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def explain(result: Partition) -> list[dict[str, str]]:
+    """One row per operator: operator, kind, where, why, remedy. An operator that the first back end took has no why."""
+    rows = []
+    for placement in result.placements:
+        row = {"operator": placement.operator.name, "kind": placement.operator.kind, "where": placement.backend}
+        row["why"] = "; ".join(f"{name}: {refusal.why}" for name, refusal in placement.refusals)
+        row["remedy"] = "; ".join(dict.fromkeys(refusal.remedy for _, refusal in placement.refusals))
+        rows.append(row)
+    return rows
