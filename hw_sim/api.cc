@@ -6,14 +6,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <new>
 
+#include "check.h"
 #include "constants.h"
 #include "lds_sim.h"
 #include "machine.h"
 #include "program.h"
 #include "run.h"
 #include "stop.h"
+#include "strict.h"
 #include "timing.h"
 
 using namespace lds::sim;  // NOLINT: this file only wraps
@@ -28,7 +31,7 @@ struct lds_sim {
   std::string message;
   std::atomic<bool> abort{false};
   std::atomic<uint32_t> progress{0};
-  std::vector<lds_sim_finding> findings;
+  std::unique_ptr<Checker> checker;  // from the first run that asks for checks
   std::vector<lds_sim_event> events;
   lds_sim_waiting waiting{};
 };
@@ -56,6 +59,18 @@ std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
     bytes.insert(bytes.end(), insn, insn + sizeof insn);
   }
   return bytes;
+}
+
+// The checks that are on, ready for a run; nullptr: none.
+Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
+  const bool races = sim->options[LDS_SIM_CHECK_RACES] != 0, uninitialised = sim->options[LDS_SIM_CHECK_INIT] != 0;
+  if (!races && !uninitialised) {
+    sim->checker.reset();
+    return nullptr;
+  }
+  if (sim->checker == nullptr) sim->checker = std::make_unique<Checker>(sim->machine, races, uninitialised);
+  sim->checker->begin(races, uninitialised, insn_address, insn_address + uint64_t{count} * LDS_INSN_BYTES);
+  return sim->checker.get();
 }
 
 // The second pass. What stops a program that ran to its FINISH takes the place of its outcome.
@@ -87,8 +102,12 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   control.cycle_limit = cycle_limit;
   control.abort = &sim->abort;
   control.progress = &sim->progress;
+  Strict strict(sim->machine, count);
+  if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
+  if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
   outcome = run_program(sim->machine, program, control, result);
   result->read_bytes[LDS_SIM_READ_FETCH] = uint64_t{count} * LDS_INSN_BYTES;
+  if (sim->checker != nullptr) result->findings = sim->checker->count();
   result->status = outcome.status;
   result->error_pc = outcome.pc;
   result->error_address = outcome.address;
@@ -165,12 +184,14 @@ int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t li
   return LDS_SIM_OK;
 }
 
-void lds_sim_reset(lds_sim *sim) { sim->machine.reset_scratchpads(); }
+void lds_sim_reset(lds_sim *sim) {
+  sim->machine.reset_scratchpads();
+  if (sim->checker != nullptr) sim->checker->forget_writes();
+}
 
 int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
   std::memset(result, 0, sizeof *result);
   sim->message.clear();
-  sim->findings.clear();
   sim->events.clear();
   sim->abort.store(false);
   sim->progress.store(0);
@@ -188,8 +209,9 @@ void lds_sim_abort(lds_sim *sim) { sim->abort.store(true); }
 uint32_t lds_sim_progress(const lds_sim *sim) { return sim->progress.load(); }
 
 size_t lds_sim_findings(const lds_sim *sim, const lds_sim_finding **findings) {
-  *findings = sim->findings.data();
-  return sim->findings.size();
+  if (sim->checker == nullptr) return 0;
+  *findings = sim->checker->findings().data();
+  return sim->checker->findings().size();
 }
 
 size_t lds_sim_events(const lds_sim *sim, const lds_sim_event **events) {

@@ -24,12 +24,12 @@ uint8_t stage_of(const lds_insn &i) {
 std::string refuse_memory(const Geometry &g, const lds_insn &i) {
   const lds_insn_memory &m = i.u.memory;
   const bool store = i.opcode == LDS_OPCODE_STORE;
-  const bool nop = store && m.x_size == 0;  // VTA leaves all its fields 0
+  const bool nop = m.x_size == 0;  // moves nothing: VTA leaves all its fields 0
   if (!nop && store != (m.memory_id == LDS_MEMORY_OUT))
     return format("%s of memory %s: only OUT is stored, and never loaded", store ? "STORE" : "LOAD", memory_name(m.memory_id));
   if (m.memory_id == LDS_MEMORY_ACC_8BIT && !g.has(LDS_CAP_LOAD_ACC8)) return "LOAD of ACC_8BIT needs capability load_acc8";
   if (m.region != 0 && !g.has(LDS_CAP_REGIONS)) return format("region %u needs capability regions", m.region);
-  if (store && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0) return "STORE has no padding: its pads must be 0";
+  if (store && !nop && (m.y_pad_0 | m.y_pad_1 | m.x_pad_0 | m.x_pad_1) != 0) return "STORE has no padding: its pads must be 0";
   return "";
 }
 

@@ -168,6 +168,8 @@ class Model {
         return cycles_of(c_.alu_overhead_cycles) + alu_steps(f.u.alu);
       case LDS_OPCODE_CONFIG:
         return cycles_of(c_.config_cycles);
+      case LDS_OPCODE_LOAD:  // of no row, but perhaps of padding; or a no-op
+        return f.u.memory.x_size == 0 ? cycles_of(c_.nop_cycles) : padding_done(f.u.memory, 0, {}, c_) + 1;
       case LDS_OPCODE_STORE:
         return f.u.memory.x_size == 0 || f.u.memory.y_size == 0 ? cycles_of(c_.nop_cycles) : store_cycles(f.u.memory);
       default:

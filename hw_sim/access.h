@@ -1,0 +1,49 @@
+// What an instruction touches: tiles of scratchpads, bytes of DRAM.
+//
+// In:   an instruction, and the micro-ops that the scratchpad holds when it runs; bounds already checked.
+// Out:  calls of visit(memory, tile, reads, writes), visit_dram(begin, end, writes).
+// Next: check.cc (races, uninitialised reads), strict.cc.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "machine.h"
+#include "program.h"
+
+namespace lds::sim {
+
+struct Moves {
+  uint32_t out, in;  // of one operand, by the turns of the two loops
+};
+
+// Each tile that an operand names, a tile more than once only when a micro-op or a factor repeats it: loops that do not move
+// the operand are taken once.
+template <typename Visit>
+void visit_operand(const Loops &l, uint16_t Uop::*operand, Moves moves, Visit visit) {
+  const uint32_t outs = moves.out == 0 ? 1 : l.iter_out, ins = moves.in == 0 ? 1 : l.iter_in;
+  for (uint32_t i = 0; i < outs; ++i)
+    for (uint32_t j = 0; j < ins; ++j)
+      for (uint32_t u = 0; u < l.count; ++u) visit(static_cast<uint32_t>(l.uops[u].*operand + i * moves.out + j * moves.in));
+}
+
+inline Moves dst_moves(const Loops &l) { return {l.dst_out, l.dst_in}; }
+inline Moves src_moves(const Loops &l) { return {l.src_out, l.src_in}; }
+inline Moves wgt_moves(const Loops &l) { return {l.wgt_out, l.wgt_in}; }
+
+// Rows of DRAM, those that follow each other without a gap as one.
+template <typename Visit>
+void visit_rows(const Machine &m, const lds_insn_memory &i, bool writes, Visit visit) {
+  if (i.x_size == 0 || i.y_size == 0) return;
+  const uint64_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
+  const uint64_t address = dram_address(m, i, writes), row = i.x_size * tile_bytes;
+  if (i.x_stride == i.x_size) return visit(address, address + row * i.y_size);
+  for (uint32_t y = 0; y < i.y_size; ++y) visit(address + y * i.x_stride * tile_bytes, address + y * i.x_stride * tile_bytes + row);
+}
+
+// The scratchpad that a LOAD fills: ACC for ACC_8BIT.
+inline uint32_t scratchpad_of(uint32_t memory) {
+  return memory == LDS_MEMORY_ACC_8BIT || memory == LDS_MEMORY_OUT ? LDS_MEMORY_ACC : memory;
+}
+
+}  // namespace lds::sim

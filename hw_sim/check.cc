@@ -1,0 +1,194 @@
+// What check.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "check.h"
+
+#include <algorithm>
+
+#include "access.h"
+
+namespace lds::sim {
+namespace {
+
+constexpr size_t kKept = 1000;
+constexpr uint32_t kInsnWrites = 1, kOtherWrites = 2;
+
+// The stage that writes a scratchpad, and the other one that reads it.
+int writer_of(uint32_t memory) { return memory == LDS_MEMORY_INP || memory == LDS_MEMORY_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE; }
+int reader_of(uint32_t memory) { return memory == LDS_MEMORY_ACC ? LDS_STAGE_STORE : LDS_STAGE_COMPUTE; }
+
+void join(Clock &into, const Clock &from) {
+  for (size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], from[s]);
+}
+
+}  // namespace
+
+Checker::Checker(const Machine &m, bool races, bool uninitialised) : m_(m), races_(races), uninitialised_(uninitialised) {
+  for (uint32_t memory = 0; memory < 4; ++memory) tiles_[memory].resize(m.g.depth[memory]);
+}
+
+void Checker::begin(bool races, bool uninitialised, uint64_t stream_begin, uint64_t stream_end) {
+  races_ = races;
+  uninitialised_ = uninitialised;
+  stream_begin_ = stream_begin;
+  stream_end_ = stream_end;
+  clock_ = {};
+  for (std::deque<Clock> &queue : tokens_) queue.clear();
+  for (std::vector<Tile> &tiles : tiles_)
+    for (Tile &tile : tiles) tile.write = tile.read = {};
+  stores_.clear();
+  loads_[0].clear();
+  loads_[1].clear();
+  findings_.clear();
+  count_ = 0;
+}
+
+void Checker::forget_writes() {
+  for (std::vector<Tile> &tiles : tiles_)
+    for (Tile &tile : tiles) tile.written = false;
+}
+
+void Checker::before(uint32_t index, const Insn &insn) {
+  stage_ = insn.stage;
+  insn_ = index;
+  take_tokens(stage_, insn.fields.flags);
+  ++clock_[static_cast<size_t>(stage_)][static_cast<size_t>(stage_)];
+  switch (insn.fields.opcode) {
+    case LDS_OPCODE_LOAD:
+    case LDS_OPCODE_STORE:
+      memory(insn);
+      break;
+    case LDS_OPCODE_GEMM:
+      gemm(insn.fields.u.gemm);
+      break;
+    case LDS_OPCODE_ALU:
+      alu(insn.fields.u.alu);
+      break;
+    default:
+      break;
+  }
+  report();
+  give_tokens(stage_, insn.fields.flags);
+}
+
+void Checker::take_tokens(int stage, const lds_insn_flags &flags) {
+  const auto take = [&](bool pops, int queue) {
+    if (!pops) return;
+    join(clock_[static_cast<size_t>(stage)], tokens_[queue].front());
+    tokens_[queue].pop_front();
+  };
+  take(flags.pop_prev != 0, kStageQueues[stage].pop_prev);
+  take(flags.pop_next != 0, kStageQueues[stage].pop_next);
+}
+
+void Checker::give_tokens(int stage, const lds_insn_flags &flags) {
+  if (flags.push_prev != 0) tokens_[kStageQueues[stage].push_prev].push_back(clock_[static_cast<size_t>(stage)]);
+  if (flags.push_next != 0) tokens_[kStageQueues[stage].push_next].push_back(clock_[static_cast<size_t>(stage)]);
+}
+
+// --- what instructions touch ------------------------------------------------------------------------
+void Checker::memory(const Insn &insn) {
+  const lds_insn_memory &i = insn.fields.u.memory;
+  if (i.x_size == 0) return;
+  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  if (rows == 0) return;
+  const uint32_t memory = scratchpad_of(i.memory_id);
+  check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
+  const bool store = insn.fields.opcode == LDS_OPCODE_STORE;
+  for (uint64_t k = 0; k < rows * width; ++k) {
+    const uint32_t tile = static_cast<uint32_t>(i.sram_base + k);
+    store ? read_tile(memory, tile) : write_tile(memory, tile);
+  }
+  visit_rows(m_, i, store, [&](uint64_t begin, uint64_t end) { store ? write_dram(begin, end) : read_dram(begin, end); });
+}
+
+void Checker::gemm(const lds_insn_gemm &i) {
+  const Loops loops = loops_of(m_, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  check_sram(m_, LDS_MEMORY_ACC, reach.dst, "GEMM dst");
+  if (i.reset == 0) {
+    check_sram(m_, LDS_MEMORY_INP, reach.src, "GEMM src");
+    check_sram(m_, LDS_MEMORY_WGT, reach.wgt, "GEMM wgt");
+    visit_operand(loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_INP, tile); });
+    visit_operand(loops, &Uop::wgt, wgt_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_WGT, tile); });
+  }
+  const bool adds = i.reset == 0 && i.overwrite == 0;
+  for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
+  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
+    if (adds) read_tile(LDS_MEMORY_ACC, tile);
+    write_tile(LDS_MEMORY_ACC, tile);
+  });
+}
+
+void Checker::alu(const lds_insn_alu &i) {
+  const Loops loops = loops_of(m_, i);
+  if (loops.steps() == 0) return;
+  const Reach reach = reach_of(loops);
+  const uint32_t operands = i.alu_op == LDS_ALU_RQ ? 3 : i.use_imm != 0 ? 0 : 1;
+  check_sram(m_, LDS_MEMORY_ACC, reach.dst, "ALU dst");
+  if (operands != 0) check_sram(m_, LDS_MEMORY_ACC, reach.src + operands - 1, "ALU src");
+  for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
+  for (uint32_t k = 0; k < operands; ++k)
+    visit_operand(loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_ACC, tile + k); });
+  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
+    read_tile(LDS_MEMORY_ACC, tile);
+    write_tile(LDS_MEMORY_ACC, tile);
+  });
+}
+
+// --- one tile, one range ----------------------------------------------------------------------------
+void Checker::read_tile(uint32_t memory, uint32_t tile) {
+  Tile &t = tiles_[memory][tile];
+  if (uninitialised_ && !t.written) found(LDS_SIM_FINDING_UNINITIALISED, memory, ~0u, 0, tile, 1);
+  if (stage_ == writer_of(memory)) return;
+  if (races_ && !ordered(writer_of(memory), t.write)) found(LDS_SIM_FINDING_RACE_SRAM, memory, t.write.insn, kOtherWrites, tile, 1);
+  t.read = here();
+}
+
+void Checker::write_tile(uint32_t memory, uint32_t tile) {
+  Tile &t = tiles_[memory][tile];
+  if (races_ && !ordered(reader_of(memory), t.read)) found(LDS_SIM_FINDING_RACE_SRAM, memory, t.read.insn, kInsnWrites, tile, 1);
+  t.write = here();
+  t.written = true;
+}
+
+void Checker::read_dram(uint64_t begin, uint64_t end) {
+  if (!races_) return;
+  stores_.overlaps(begin, end, [&](uint64_t first, uint64_t last, const Access &store) {
+    if (!ordered(LDS_STAGE_STORE, store)) found(LDS_SIM_FINDING_RACE_DRAM, 0, store.insn, kOtherWrites, first, last - first);
+  });
+  loads_[stage_].assign(begin, end, here());
+}
+
+void Checker::write_dram(uint64_t begin, uint64_t end) {
+  if (!races_) return;
+  for (int stage : {int{LDS_STAGE_LOAD}, int{LDS_STAGE_COMPUTE}})
+    loads_[stage].overlaps(begin, end, [&](uint64_t first, uint64_t last, const Access &load) {
+      if (!ordered(stage, load)) found(LDS_SIM_FINDING_RACE_DRAM, 0, load.insn, kInsnWrites, first, last - first);
+    });
+  if (begin < stream_end_ && end > stream_begin_) {  // fetch reads the stream when it likes
+    const uint64_t first = std::max(begin, stream_begin_), last = std::min(end, stream_end_);
+    found(LDS_SIM_FINDING_RACE_DRAM, 0, static_cast<uint32_t>((first - stream_begin_) / LDS_INSN_BYTES), kInsnWrites, first, last - first);
+  }
+  stores_.assign(begin, end, here());
+}
+
+// --- findings ---------------------------------------------------------------------------------------
+// One finding for each pair of instructions and memory, however many tiles they share.
+void Checker::found(uint32_t kind, uint32_t memory, uint32_t other, uint32_t writes, uint64_t first, uint64_t count) {
+  lds_sim_finding &f = pending_[{kind, memory, other, writes}];
+  if (f.count == 0) f = {kind, memory, insn_, other, writes, 0, first};
+  const uint64_t begin = std::min(f.first, first), end = std::max(f.first + f.count, first + count);
+  f.first = begin;
+  f.count = static_cast<uint32_t>(std::min<uint64_t>(end - begin, ~0u));
+}
+
+void Checker::report() {
+  for (const auto &[key, finding] : pending_) {
+    ++count_;
+    if (findings_.size() < kKept) findings_.push_back(finding);
+  }
+  pending_.clear();
+}
+
+}  // namespace lds::sim

@@ -1,0 +1,141 @@
+// What strict.h says.
+// SPDX-License-Identifier: Apache-2.0
+#include "strict.h"
+
+#include "access.h"
+#include "stop.h"
+
+namespace lds::sim {
+namespace {
+
+constexpr uint32_t kMaxInpTiles = 2047;  // one LOAD INP of 2048 ends too early on the RTL
+constexpr int32_t kMaxShift = 31;
+
+[[noreturn]] void unsafe(std::string message) {
+  throw Stop{LDS_ERROR_UNSAFE, 0, "real VTA hardware computes something else: " + std::move(message)};
+}
+
+bool all_zero(const lds_insn_memory &i) {
+  return (i.sram_base | i.dram_base | i.y_size | i.x_stride | i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) == 0;
+}
+
+template <typename Loop>
+void check_loops(const Loop &i) {
+  if (i.uop_end <= i.uop_bgn || i.iter_out == 0 || i.iter_in == 0) unsafe("a loop count of 0 (each must be at least 1)");
+}
+
+void check_immediate(const Loops &l, const lds_insn_alu &i) {
+  bool same = i.src_out == i.dst_out && i.src_in == i.dst_in;
+  for (uint32_t u = 0; u < l.count; ++u) same = same && l.uops[u].src == l.uops[u].dst;
+  if (!same) unsafe("an immediate ALU operation reads src: its index and factors must equal dst's");
+  if (i.alu_op == LDS_ALU_SHR && (i.imm < -16 || i.imm > 15)) unsafe(format("SHR by the immediate %d, outside [-16, 15]", i.imm));
+}
+
+void check_shifts(const Machine &m, const Loops &l) {
+  visit_operand(l, &Uop::src, src_moves(l), [&](uint32_t tile) {
+    const int32_t *lanes = m.acc.data() + size_t{tile} * m.g.lanes;
+    for (uint32_t k = 0; k < m.g.lanes; ++k)
+      if (lanes[k] < 0 || lanes[k] > kMaxShift)
+        unsafe(format("tensor SHR by %d in ACC tile %u, outside [0, %d]", lanes[k], tile, kMaxShift));
+  });
+}
+
+// A step is still in the pipeline while the next two read their operands.
+void check_distance(const Loops &l, bool reads_src) {
+  uint32_t before[2] = {~0u, ~0u};
+  for (uint32_t i = 0; i < l.iter_out; ++i)
+    for (uint32_t j = 0; j < l.iter_in; ++j)
+      for (uint32_t u = 0; u < l.count; ++u) {
+        const uint32_t d = l.uops[u].dst + i * l.dst_out + j * l.dst_in, s = reads_src ? l.uops[u].src + i * l.src_out + j * l.src_in : d;
+        for (uint32_t b : before)
+          if (b == d || b == s) unsafe(format("ACC tile %u is written, and used again within the next two ALU steps", b));
+        before[0] = before[1];
+        before[1] = d;
+      }
+}
+
+}  // namespace
+
+void Strict::before(uint32_t index, const Insn &insn) {
+  count_tokens(insn.stage, insn.fields.flags);
+  switch (insn.fields.opcode) {
+    case LDS_OPCODE_LOAD:
+    case LDS_OPCODE_STORE:
+      memory(insn);
+      break;
+    case LDS_OPCODE_GEMM:
+      gemm(insn.fields.u.gemm);
+      break;
+    case LDS_OPCODE_ALU:
+      alu(insn.fields.u.alu);
+      break;
+    case LDS_OPCODE_FINISH:
+      finish(index);
+      break;
+    default:
+      break;
+  }
+  ++seen_;
+}
+
+void Strict::count_tokens(int stage, const lds_insn_flags &f) {
+  const StageQueues &q = kStageQueues[stage];
+  tokens_[q.pop_prev] -= f.pop_prev;
+  tokens_[q.pop_next] -= f.pop_next;
+  tokens_[q.push_prev] += f.push_prev;
+  tokens_[q.push_next] += f.push_next;
+}
+
+void Strict::memory(const Insn &insn) {
+  const lds_insn_memory &i = insn.fields.u.memory;
+  if (i.x_size == 0) {
+    if (!all_zero(i)) unsafe("a no-op (x_size = 0) whose other fields are not 0");
+    return;
+  }
+  if (i.y_size == 0) unsafe("y_size = 0");
+  const uint32_t pads = i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1;
+  if (i.memory_id == LDS_MEMORY_WGT && pads != 0) unsafe("padding of WGT");
+  if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");
+  if (i.memory_id == LDS_MEMORY_INP && uint64_t{i.x_size} * i.y_size > kMaxInpTiles)
+    unsafe(format("LOAD INP of %u tiles, more than %u", i.x_size * i.y_size, kMaxInpTiles));
+  if (scratchpad_of(i.memory_id) != LDS_MEMORY_ACC) return;
+  const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
+  check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");
+  for (uint64_t t = i.sram_base; t < i.sram_base + rows * width; ++t) {
+    if (insn.fields.opcode == LDS_OPCODE_LOAD)
+      computed_[t] = 0;
+    else if (computed_[t] == 0)
+      unsafe(
+          format("STORE reads the out buffer, and ACC tile %u was not written by a GEMM (reset aside) or ALU operation since it was loaded",
+                 static_cast<uint32_t>(t)));
+  }
+}
+
+void Strict::gemm(const lds_insn_gemm &i) {
+  check_loops(i);
+  const Loops loops = loops_of(m_, i);
+  check_sram(m_, LDS_MEMORY_ACC, reach_of(loops).dst, "GEMM dst");
+  const uint8_t value = i.reset == 0;
+  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = value; });
+}
+
+void Strict::alu(const lds_insn_alu &i) {
+  check_loops(i);
+  const Loops loops = loops_of(m_, i);
+  const Reach reach = reach_of(loops);
+  check_sram(m_, LDS_MEMORY_ACC, reach.dst, "ALU dst");
+  if (i.use_imm == 0) check_sram(m_, LDS_MEMORY_ACC, reach.src, "ALU src");
+  if (i.use_imm != 0) check_immediate(loops, i);
+  if (i.alu_op == LDS_ALU_SHR && i.use_imm == 0) check_shifts(m_, loops);
+  check_distance(loops, i.use_imm == 0);
+  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = 1; });
+}
+
+void Strict::finish(uint32_t index) {
+  if (index + 1 != insn_count_) unsafe(format("FINISH is not the last instruction: %u follow", insn_count_ - index - 1));
+  if (seen_ != index) unsafe("FINISH runs while load or store has instructions left");
+  for (int queue = 0; queue < kTokenQueues; ++queue)
+    if (tokens_[queue] != 0) unsafe("FINISH leaves a token in a queue, which the next program would find");
+}
+
+}  // namespace lds::sim
