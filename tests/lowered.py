@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding, requantize, wrap_int32
+from loadstone.operators import tflite
 from loadstone.operators.windows import convolve
 from loadstone.vta.constants import requantization
 from loadstone.vta.hw_config import HwConfig, load_config
@@ -125,4 +126,82 @@ def dense_layers(draw: Any, config: HwConfig) -> g.Dense:
         inputs=(tensor("x", (rows, inputs), zero_point=draw(zero_points)),),
         outputs=(tensor("y", (rows, out), zero_point=draw(zero_points)),),
         **draw(weights_and_quantization((out, inputs))),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The others
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def reference(op: g.Operator, inputs: list[Array]) -> Array:
+    """What TFLite's kernels give."""
+    q_in, q_out = [t.quantization for t in op.inputs], op.output.quantization
+    low_high = {"low": getattr(op, "low", -128), "high": getattr(op, "high", 127)}
+    match op:
+        case g.Add():
+            return tflite.add(*inputs, *q_in, q_out, **low_high)
+        case g.Sub():
+            return tflite.sub(*inputs, *q_in, q_out, **low_high)
+        case g.Mul():
+            return tflite.mul(*inputs, *q_in, q_out, **low_high)
+        case g.Requantize():
+            return tflite.requantize(*inputs, *q_in, q_out, **low_high)
+        case g.Mean():
+            result = tflite.mean(*inputs, op.axes, *q_in, q_out)
+            return np.clip(result, op.low, op.high).reshape(op.output.shape)
+        case g.AveragePool2D():
+            return tflite.average_pool_2d(*inputs, op.kernel, strides=op.strides, padding=op.padding, **low_high)
+    raise AssertionError(op.kind)
+
+
+@st.composite
+def clamps(draw: Any) -> dict[str, Any]:
+    low, high = sorted((draw(zero_points), draw(zero_points))) if draw(st.booleans()) else (-128, 127)
+    return {"low": low, "high": high, "rounding": Rounding.DOUBLE}
+
+
+scales = st.floats(0.002, 0.2)
+
+
+@st.composite
+def images(draw: Any, config: HwConfig, largest: int = 14) -> tuple[int, int, int, int]:
+    n = config.batch * draw(st.integers(1, 2))
+    return (n, draw(st.integers(1, largest)), draw(st.integers(1, largest)), draw(st.integers(1, 60)))
+
+
+@st.composite
+def elementwise(draw: Any, config: HwConfig) -> g.Operator:
+    shape = draw(images(config))
+    tensors = [tensor(name, shape, draw(scales), draw(zero_points)) for name in ("a", "b", "y")]
+    kind = draw(st.sampled_from([g.Add, g.Sub, g.Mul, g.Requantize]))
+    if kind is g.Requantize:
+        return g.Requantize(name="op", inputs=(tensors[0],), outputs=(tensors[2],), **draw(clamps()))
+    if draw(st.integers(0, 3)) == 0:  # one value per sample and channel
+        tensors[draw(st.integers(0, 1))] = tensor("c", (shape[0], 1, 1, shape[3]), draw(scales), draw(zero_points))
+    return kind(name="op", inputs=(tensors[0], tensors[1]), outputs=(tensors[2],), **draw(clamps()))
+
+
+@st.composite
+def averages(draw: Any, config: HwConfig) -> g.Operator:
+    shape = draw(images(config))
+    q_in = (draw(scales), draw(zero_points))
+    kind = draw(st.sampled_from(["mean", "global", "pool", "padded"]))
+    if kind == "mean":
+        out = draw(st.sampled_from([(shape[0], shape[3]), (shape[0], 1, 1, shape[3])]))
+        outputs = (tensor("y", out, draw(scales), draw(zero_points)),)
+        return g.Mean(name="op", inputs=(tensor("x", shape, *q_in),), outputs=outputs, axes=(1, 2), **draw(clamps()))
+    kernel = shape[1:3] if kind == "global" else tuple(draw(st.integers(1, n)) for n in shape[1:3])
+    strides = tuple(draw(st.integers(1, 3)) for _ in range(2))
+    padding = tuple(draw(st.integers(0, kernel[axis % 2] - 1)) for axis in range(4)) if kind == "padded" else (0, 0, 0, 0)
+    size = tuple((shape[1 + a] + padding[a] + padding[a + 2] - kernel[a]) // strides[a] + 1 for a in (0, 1))
+    return g.AveragePool2D(
+        name="op",
+        inputs=(tensor("x", shape, *q_in),),
+        outputs=(tensor("y", (shape[0], *size, shape[3]), *q_in),),
+        kernel=kernel,
+        strides=strides,
+        padding=padding,
+        count_include_pad=False,
+        **draw(clamps()),
     )

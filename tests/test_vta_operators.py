@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.operators import folded_input, lower_operator
@@ -50,9 +51,27 @@ def test_dense_layers_are_exact(data: Any) -> None:
     np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
 
 
-def test_an_operator_without_a_lowering_is_named() -> None:
-    from loadstone import graph as g
+@given(st.data())
+@quick
+def test_elementwise_operators_are_exact(data: Any) -> None:
+    config = data.draw(lo.devices())
+    op = data.draw(lo.elementwise(config))
+    inputs = lo.random_inputs(op, 4)
+    result, _ = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
 
+
+@given(st.data())
+@quick
+def test_average_pools_and_means_are_exact(data: Any) -> None:
+    config = data.draw(lo.devices())
+    op = data.draw(lo.averages(config))
+    inputs = lo.random_inputs(op, 5)
+    result, _ = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+def test_an_operator_without_a_lowering_is_named() -> None:
     op = g.Softmax(name="probabilities", inputs=(lo.tensor("x", (1, 10)),), outputs=(lo.tensor("y", (1, 10)),), rounding=lo.Rounding.DOUBLE)
-    with pytest.raises(LoweringError, match="softmax probabilities has no lowering for vtaq-tiny"):
+    with pytest.raises(LoweringError, match="softmax probabilities: vtaq-tiny has no lowering of softmax"):
         lower_operator(op, load_config("vtaq-tiny"))

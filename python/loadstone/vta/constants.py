@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane, tflite_scale, wrap_int32
+from loadstone.operators import tflite
 from loadstone.vta.hw_config import HwConfig
 
 __all__ = [
@@ -111,7 +112,10 @@ def weighted_operands(op: g.Weighted, config: HwConfig) -> Int32Array:
     weights = centred_weights(op)
     sums = weights.reshape(len(weights), -1).sum(axis=1)
     bias = wrap_int32(op.bias.astype(np.int64) - op.input.zero_point * sums)
-    multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
+    if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
+        multiplier, shift, _ = dense_requantization(op)
+    else:
+        multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
     return operand_tiles(bias, multiplier, shift, len(weights), config)
 
 
@@ -130,6 +134,13 @@ def requantization(
         return scale_lane(scale), np.zeros(scale.shape, np.int32)
     multiplier, shift = quantize_multiplier(tflite_scale(input_scale, weight_scale, output_scale))
     return multiplier, shift_lane(shift)
+
+
+def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
+    """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are proven exact."""
+    scale = tflite_scale(op.input.scale, op.weight_scales, op.output.scale)
+    multiplier, shift, exact = tflite.fully_connected_multiplier(scale, op.output.zero_point, op.low, op.high)
+    return multiplier, shift_lane(shift), exact
 
 
 def identity_tile(config: HwConfig) -> Int8Array:

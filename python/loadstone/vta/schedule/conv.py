@@ -9,7 +9,7 @@ One sum serves many operators: dense layers (one pixel), depthwise (each group o
 
     x[n, s, c, y, x][batch, k]                              input, int8
     w[s, o, c, part, ky, kx][lane, k]                       weights, int8; parts are added up (weights of more than 8 bits)
-    p[s, o, 3][batch, lane]                                 bias, multiplier, shift, int32
+    p[s, o, 3][batch, lane]                                 bias, multiplier, shift, int32 (or p[i, j, 3], or p[3]: `operands`)
     acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride + kx*dilation][b, k] * w[...][l, k]
     out = int8(tail(acc, p))
 """
@@ -17,7 +17,7 @@ One sum serves many operators: dense layers (one pixel), depthwise (each group o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from loadstone._tvm_tir import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
@@ -25,14 +25,16 @@ from loadstone.vta.schedule import tail as tails
 from loadstone.vta.schedule import tile
 from loadstone.vta.schedule.tail import Rq, Step
 
-__all__ = ["ConvSpec", "schedule", "tiling"]
+__all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
+
+Operands: TypeAlias = Literal["channel", "pixel", "all"]
 
 
 @dataclass(frozen=True)
 class ConvSpec:
     """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding: (top, left), read as pad_value.
 
-    The bottom and right padding follow from the sizes.
+    The bottom and right padding follow from the sizes. operands: what the requantization depends on.
     """
 
     samples: int
@@ -49,6 +51,7 @@ class ConvSpec:
     parts: int
     shared_weights: bool
     tail: tuple[Step, ...]
+    operands: Operands = "channel"
 
     @property
     def has_operands(self) -> bool:
@@ -86,7 +89,7 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         window=spec.window,
         padded_rows=spec.padding[1] > 0 or spec.padded_size[1] != spec.input[1] or spec.row_step != spec.strides[0],
         shared_weights=spec.shared_weights,
-        operand_tiles=3 if spec.has_operands else 0,
+        operands=spec.operands if spec.has_operands else None,
         tail_steps=len(spec.tail),
     )
     return tile.choose(nest, config)
@@ -118,12 +121,14 @@ def _define(spec: ConvSpec, config: HwConfig) -> Any:
     acc = last = te.compute((n, s, o, *spec.output, batch, block), product, name="acc")
     parameters = [x, w]
     if spec.has_operands:
-        p = te.placeholder((s, o, 3, batch, block), "int32", name="p")
+        which = {"channel": (s, o), "pixel": spec.output, "all": (1, 1)}[spec.operands]
+        p = te.placeholder((*which, 3, batch, block), "int32", name="p")
         parameters.append(p)
     if spec.tail:
 
         def finish(*at: Any) -> Any:
-            operands = [p[at[1], at[2], which, at[5], at[6]] for which in range(3)] if spec.has_operands else []
+            first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
+            operands = [p[first, second, row, at[5], at[6]] for row in range(3)] if spec.has_operands else []
             return tails.apply(spec.tail, acc[at], operands)
 
         last = te.compute(acc.shape, finish, name="tail")
@@ -168,7 +173,7 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any) -> Any:
     if spec.has_operands:
         operands = s.cache_read(s.get_sblock("tail"), 1, "local.acc")
         if not tiling.operands_resident:
-            s.compute_at(operands, o0, preserve_unit_loops=True)
+            s.compute_at(operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True)
     pixels = s.cache_read(acc, 0, "local.inp")
     s.compute_inline(s.get_sblock("x_padded"))
     inner_pixels = s0 if tiling.spatial_outer else j0

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class Nest:
     window: tuple[int, int]
     padded_rows: bool
     shared_weights: bool
-    operand_tiles: int
+    operands: Literal["channel", "pixel", "all"] | None
     tail_steps: int
 
 
@@ -108,7 +109,8 @@ class _Candidates:
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
         self.acc = n * s * o * h * w
-        self.operands = nest.operand_tiles * s * o
+        zero = np.zeros_like(n)
+        self.operands = {"channel": 3 * s * o, "pixel": 3 * h * w, "all": zero + 3, None: zero}[nest.operands]  # tiles of one set
 
         turns = [-(-total // size) for total, size in zip(totals, sizes, strict=True)]
         self.turns_in = turns[3]
@@ -117,7 +119,7 @@ class _Candidates:
         self.turns_pixels = turns[0] * turns[4] * turns[5]
 
         self.all_wgt = 1 if nest.shared_weights else nest.groups * nest.out * nest.in_ * nest.taps
-        self.all_operands = nest.operand_tiles * nest.groups * nest.out
+        self.all_operands = {"channel": 3 * nest.groups * nest.out, "pixel": 3 * nest.height * nest.width, "all": 3, None: 0}[nest.operands]
         self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
         self.wgt_resident = self.all_wgt <= config.depth(Memory.WGT)
 
@@ -164,6 +166,8 @@ class _Candidates:
 
     def _wgt_loads(self) -> Cycles:
         """How often a weight tile is loaded: once where all weights fit, or where the pixels are inside and the sum is whole."""
+        if self.nest.shared_weights:
+            return np.ones_like(self.turns_in)
         stays = self.wgt_resident | (~self.spatial_outer & (self.turns_in == 1))
         return np.asarray(self.turns_channels * self.turns_in * np.where(stays, 1, self.turns_pixels), np.int64)
 
@@ -176,7 +180,7 @@ class _Candidates:
         instructions = turns * (self.turns_in + 1 + nest.tail_steps)
         operand_loads = 1 if self.operands_resident else turns
         operands = self.all_operands if self.operands_resident else self.operands
-        loads = operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD) if nest.operand_tiles else 0
+        loads = operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD) if nest.operands else 0
         micro_ops = self._micro_ops() * 4 // self._bus_bytes() + _LOAD_OVERHEAD
         return np.asarray(steps + instructions * _COMPUTE_OVERHEAD + loads + micro_ops, np.int64)
 

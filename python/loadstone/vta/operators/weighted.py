@@ -1,84 +1,51 @@
-"""One operator of the graph -> operations on virtual tiles and the constants that they read.
+"""Convolutions and dense layers, and the folding of a first layer's taps into channels.
 
-In:   a graph operator and the device's HwConfig.
-Out:  `LoweredOperator`. Activations are named by Tensor.name and lie in the blocked layout; constants by operator name.
-Next: the back end concatenates the operations of a region and allocates them together.
-
-    operator -> spec (integers only) -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
-                                        \\_____________________ Kernel, cached by spec _____________________/
-
-Layers with the same spec are lowered once; only the emission, which puts in names, runs for each.
+In:   graph.Conv2D, graph.Dense.
+Out:  a ConvSpec and the constants: weight tiles, requantization operands.
+Next: kernels.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
 from loadstone.vta import constants
-from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Folded
-from loadstone.vta.lower import Kernel, lower
+from loadstone.vta.operators.kernels import Constants, LoweredOperator, emit
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.tail import Rq
-from loadstone.vta.stream import Operation
 
-__all__ = ["LoweredOperator", "folded_input", "lower_operator"]
-
-Constants = Mapping[str, tuple[Memory, NDArray[Any]]]
+__all__ = ["conv2d", "dense", "folded_input", "unsupported"]
 
 
-@dataclass(frozen=True)
-class LoweredOperator:
-    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM). stages: (title, text), for dumps.
-
-    Two constants of one name are the same, also between operators (identity and pad tiles).
-    """
-
-    operations: list[Operation]
-    constants: Constants
-    stages: tuple[tuple[str, str], ...]
+def unsupported(op: g.Weighted) -> str | None:
+    """Why a device with RQ cannot do this exactly; None if it can."""
+    if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
+        channels = np.flatnonzero(~constants.dense_requantization(op)[2])
+        if channels.size:
+            return f"no multiplier of rounding single equals the kernel's float64 for output {channels[0]}"
+    return None
 
 
-def lower_operator(op: g.Operator, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
-    """The operator's operations. folded: the layout of its input when `folded_input` offered one and the host packs it so.
 
-    Raises LoweringError for an operator that this device does not do (`unsupported_reason` says so before).
-    """
-    rule = _RULES.get(type(op))
-    if rule is None:
-        raise LoweringError(f"operators: {op.kind} {op.name} has no lowering for {config.name}")
-    return rule(op, config, folded) if folded is not None else rule(op, config)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Convolutions and dense layers
-# ---------------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1024)
-def _conv_kernel(spec: ConvSpec, config: HwConfig) -> Kernel:
-    return lower(conv.schedule(spec, config))
-
-
-def _conv2d(op: g.Conv2D, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
+def conv2d(op: g.Conv2D, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
+    """folded: the layout of the input, where the host packs it so."""
     weights = constants.centred_weights(op)
     if folded is not None:
         return _weighted(op, _fold_spec(conv_spec(op, config), op, folded), _fold_weights(weights, folded), 1, config)
     return _weighted(op, conv_spec(op, config), weights, op.groups, config)
 
 
-def _dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
+def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
+    """A convolution of one pixel; rows of the input are samples."""
     weights = constants.centred_weights(op)[:, None, None, :]
     samples = Blocked(op.input.shape, config.batch, config.block).samples
     return _weighted(op, _spec(op, samples, (1, 1), (1, 1), weights.shape, config), weights, 1, config)
@@ -126,7 +93,7 @@ def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups
     tiles = constants.weight_tiles(constants.split_weights(weights), groups, blocks, config.block)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
     own: Constants = {names["w"]: (Memory.WGT, tiles), names["p"]: (Memory.ACC, constants.weighted_operands(op, config))}
-    return _emit(_conv_kernel(spec, config), {"x": op.input.name, "out": op.output.name, **names}, op, own, config)
+    return emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -189,22 +156,3 @@ def _fold_weights(weights: NDArray[np.int64], layout: Folded) -> NDArray[np.int6
     fold_y, fold_x = layout.kernel
     split = weights.reshape(out, height // fold_y, fold_y, width // fold_x, fold_x, channels)
     return split.transpose(0, 1, 3, 2, 4, 5).reshape(out, height // fold_y, width // fold_x, fold_y * fold_x * channels)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Emission
-# ---------------------------------------------------------------------------------------------------------------
-
-
-def _emit(kernel: Kernel, names: Mapping[str, str], op: g.Operator, own: Constants, config: HwConfig) -> LoweredOperator:
-    """Runs a kernel with the names of its DRAM tensors."""
-    emitter = Emitter(config, {})
-    kernel.emit(emitter, *(names[parameter] for parameter in kernel.parameters))
-    pads = {PAD_TENSOR.format(value): (Memory.INP, constants.pad_tile(value, config)) for value in sorted(emitter.pad_values)}
-    return LoweredOperator(emitter.operations, {**own, **pads}, kernel.stages)
-
-
-_RULES: dict[type[g.Operator], Callable[..., LoweredOperator]] = {
-    g.Conv2D: _conv2d,
-    g.Dense: _dense,
-}

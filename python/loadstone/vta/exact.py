@@ -1,0 +1,73 @@
+"""Finding requantizations that equal a framework's rule on every value that can occur.
+
+In:   all sums that can occur (a range of integers), and what the framework's rule makes of each.
+Out:  `Requantization`: RQ operands that give the same integers, or None.
+Next: an operator with None stays on the host, with a reason.
+
+RQ knows three roundings of acc * scale. An average, a float32 sum or a rule with its own constants is none of them by name, but
+may be one of them by value: each candidate is tried on all sums, exhaustively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.numerics import INT32_MAX, Rounding, quantize_multiplier, rq, scale_lane, shift_lane
+
+__all__ = ["Requantization", "find_requantization"]
+
+#: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two roundings finer.
+_PRE_SHIFTS = (0, 4, 8, 10, 12, 16)
+#: Distances from the nearest multiplier: one more or less decides ties.
+_NUDGES = (0, 1, -1, 2)
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """clamp(requantize(sum + bias, multiplier, shift, rounding) + zero_point, low, high); multiplier and shift are lanes."""
+
+    bias: int
+    multiplier: int
+    shift: int
+    rounding: Rounding
+    zero_point: int
+    low: int
+    high: int
+
+    def apply(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What RQ makes of sums."""
+        result = rq(
+            sums, self.bias, self.multiplier, self.shift, zero_point=self.zero_point, low=self.low, high=self.high, rounding=self.rounding
+        )
+        return np.asarray(result, np.int64)
+
+
+def find_requantization(
+    sums: NDArray[np.int64], wanted: NDArray[np.int64], scale: float, bias: int, zero_point: int, low: int, high: int
+) -> Requantization | None:
+    """The first candidate near `scale` that gives `wanted` for every one of `sums`."""
+    largest = int(np.max(np.abs(sums + bias), initial=1))
+    for multiplier, shift, rounding in _candidates(scale, largest):
+        found = Requantization(bias, multiplier, shift, rounding, zero_point, low, high)
+        if np.array_equal(found.apply(sums), wanted):
+            return found
+    return None
+
+
+def _candidates(scale: float, largest: int) -> Iterator[tuple[int, int, Rounding]]:
+    """(multiplier lane, shift lane, rounding) of every arithmetic that comes near sum * scale; |sum| <= largest."""
+    for rounding in (Rounding.DOUBLE, Rounding.SINGLE):
+        for pre_shift in _PRE_SHIFTS:
+            if largest << pre_shift > INT32_MAX:
+                break
+            multiplier, shift = (int(value) for value in quantize_multiplier(scale / (1 << pre_shift)))
+            for nudge in _NUDGES:
+                if multiplier + nudge <= INT32_MAX:
+                    yield multiplier + nudge, int(shift_lane(shift, pre_shift)), rounding
+    nearest = np.float32(scale)
+    for candidate in (nearest, np.nextafter(nearest, np.float32(np.inf)), np.nextafter(nearest, np.float32(0))):
+        yield int(scale_lane(candidate)), 0, Rounding.FLOAT32

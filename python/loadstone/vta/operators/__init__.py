@@ -1,0 +1,69 @@
+"""One operator of the graph -> operations on virtual tiles and the constants that they read.
+
+In:   a graph operator and the device's HwConfig.
+Out:  `LoweredOperator`. Activations are named by Tensor.name and lie in the blocked layout; constants by operator name.
+Next: the back end concatenates the operations of a region and allocates them together.
+
+To add an operator: a rule here, and its constants in the file of its family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone import graph as g
+from loadstone.errors import LoweringError
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability
+from loadstone.vta.layout import Folded
+from loadstone.vta.operators import elementwise, pool, weighted
+from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.operators.weighted import folded_input
+
+__all__ = ["LoweredOperator", "folded_input", "lower_operator", "unsupported_reason"]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """lower: the operator's stream. unsupported: why a device with RQ cannot do this very operator exactly, or None."""
+
+    lower: Callable[..., LoweredOperator]
+    unsupported: Callable[[Any], str | None]
+
+
+_RULES: dict[type[g.Operator], _Rule] = {
+    g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported),
+    g.Dense: _Rule(weighted.dense, weighted.unsupported),
+    g.Add: _Rule(elementwise.add, elementwise.unsupported),
+    g.Sub: _Rule(elementwise.add, elementwise.unsupported),
+    g.Mul: _Rule(elementwise.mul, elementwise.unsupported),
+    g.Requantize: _Rule(elementwise.requantize, elementwise.unsupported),
+    g.AveragePool2D: _Rule(pool.average_pool2d, pool.unsupported),
+    g.Mean: _Rule(pool.mean, pool.unsupported),
+}
+
+
+def unsupported_reason(op: g.Operator, config: HwConfig) -> str | None:
+    """Why this operator cannot run on this device with exactly the integers of its framework; None if it can."""
+    rule = _RULES.get(type(op))
+    if rule is None:
+        return f"{config.name} has no lowering of {op.kind}"
+    if not config.has(Capability.REQUANTIZE):
+        return f"{config.name} has no requantization instruction"
+    if op.output.shape[0] % config.batch:
+        return f"batch {op.output.shape[0]} is no multiple of the device's {config.batch}"
+    return rule.unsupported(op)
+
+
+def lower_operator(op: g.Operator, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
+    """The operator's operations. folded: the layout of its input, when `folded_input` offered one and the host packs it so.
+
+    Raises LoweringError for an operator that this device does not do.
+    """
+    reason = unsupported_reason(op, config)
+    if reason is not None:
+        raise LoweringError(f"operators: {op.kind} {op.name}: {reason}")
+    rule = _RULES[type(op)]
+    return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

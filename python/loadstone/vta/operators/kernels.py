@@ -1,0 +1,77 @@
+"""From a spec to operations: the part that every operator family shares.
+
+In:   a spec (integers only), and the names of the DRAM tensors that it stands for.
+Out:  `LoweredOperator`.
+Next: __init__.py returns it to the back end.
+
+    spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
+    \\______________________ Kernel, cached by spec ______________/
+
+Layers with the same spec are lowered once; only the emission, which puts in names, runs for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.vta import constants
+from loadstone.vta.emitter import PAD_TENSOR, Emitter
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.lower import Kernel, lower
+from loadstone.vta.schedule import conv, elementwise
+from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.elementwise import ElementwiseSpec
+from loadstone.vta.stream import Operation
+
+__all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit"]
+
+Constants = Mapping[str, tuple[Memory, NDArray[Any]]]
+Spec = ConvSpec | ElementwiseSpec
+#: The weight tile that passes lanes through; one for all operators.
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class LoweredOperator:
+    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM). stages: (title, text), for dumps.
+
+    Two constants of one name are the same, also between operators (identity and pad tiles).
+    """
+
+    operations: list[Operation]
+    constants: Constants
+    stages: tuple[tuple[str, str], ...]
+
+
+def emit(spec: Spec, names: Mapping[str, str], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
+    """Runs the kernel of a spec. names: what its parameters are called in DRAM. own: the operator's constants."""
+    kernel = _kernel(spec, config)
+    emitter = Emitter(config, _sizes(op, own, config))
+    kernel.emit(emitter, *(names[parameter] for parameter in kernel.parameters))
+    shared: dict[str, tuple[Memory, NDArray[Any]]] = {}
+    if IDENTITY in names.values():
+        shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
+    for value in sorted(emitter.pad_values):
+        shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
+    return LoweredOperator(emitter.operations, {**own, **shared}, kernel.stages)
+
+
+@lru_cache(maxsize=1024)
+def _kernel(spec: Spec, config: HwConfig) -> Kernel:
+    match spec:
+        case ConvSpec():
+            return lower(conv.schedule(spec, config))
+        case ElementwiseSpec():
+            return lower(elementwise.schedule(spec, config))
+
+
+def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
+    """Tiles of the DRAM tensors whose size is known here."""
+    return {name: len(tiles) for name, (_, tiles) in own.items()}

@@ -1,0 +1,153 @@
+"""Average pooling and means: sums through one identity weight tile, then a requantization that divides.
+
+In:   graph.AveragePool2D, graph.Mean.
+Out:  a ConvSpec with shared weights, and operands that equal the framework's division on every sum that can occur.
+Next: kernels.py.
+
+A window's sum on the GEMM core costs one step a tap, like a depthwise convolution, but with a single weight tile. A global pool is the
+same sum with pixels in the place of input channels, so that it can be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding, shift_lane
+from loadstone.operators import tflite
+from loadstone.operators.windows import windows
+from loadstone.vta import constants
+from loadstone.vta.exact import Requantization, find_requantization
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.layout import Blocked
+from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.schedule.conv import ConvSpec, Operands
+from loadstone.vta.schedule.tail import Rq
+
+__all__ = ["average_pool2d", "mean", "unsupported"]
+
+
+def unsupported(op: g.Operator) -> str | None:
+    """Why a device with RQ cannot do this pool or mean exactly; None if it can."""
+    if isinstance(op, g.Mean):
+        spatial = tuple(range(1, len(op.input.shape) - 1))
+        if op.axes != spatial or not spatial:
+            return f"mean over axes {op.axes}: the device sums over all pixels, axes {spatial}"
+        counts = {prod(op.input.shape[1:-1])}
+    else:
+        assert isinstance(op, g.AveragePool2D)
+        counts = set(_counts(op).ravel().tolist())
+    for count in sorted(counts):
+        if _division(op, count) is None:
+            return f"no requantization equals the {op.rounding.name.lower()} rule of a mean of {count}"
+    return None
+
+
+def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+    """Where padded taps do not count, the divisor depends on the pixel: operands per pixel."""
+    if op.is_global:
+        return _global(op, config)
+    counts = _counts(op)
+    same = np.unique(counts).size == 1
+    layout = Blocked(op.input.shape, config.batch, config.block)
+    spec = ConvSpec(
+        samples=layout.samples,
+        groups=layout.channel_blocks,
+        in_blocks=1,
+        out_blocks=1,
+        input=(op.input.shape[1], op.input.shape[2]),
+        output=(op.output.shape[1], op.output.shape[2]),
+        kernel=op.kernel,
+        strides=op.strides,
+        dilation=(1, 1),
+        padding=op.padding[:2],
+        pad_value=op.input.zero_point if op.count_include_pad else 0,
+        parts=1,
+        shared_weights=True,
+        tail=(_tail(op, int(counts.flat[0])),),
+        operands="all" if same else "pixel",
+    )
+    return _emit(spec, op, [int(counts.flat[0])] if same else counts.ravel().tolist(), config)
+
+
+def mean(op: g.Mean, config: HwConfig) -> LoweredOperator:
+    """The mean of all pixels."""
+    return _global(op, config)
+
+
+def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+    layout = Blocked(op.input.shape, config.batch, config.block)
+    spec = ConvSpec(
+        samples=layout.samples,
+        groups=layout.channel_blocks,
+        in_blocks=layout.pixels,
+        out_blocks=1,
+        input=(1, 1),
+        output=(1, 1),
+        kernel=(1, 1),
+        strides=(1, 1),
+        dilation=(1, 1),
+        padding=(0, 0),
+        pad_value=0,
+        parts=1,
+        shared_weights=True,
+        tail=(_tail(op, layout.pixels),),
+        operands="all",
+    )
+    return _emit(spec, op, [layout.pixels], config)
+
+
+def _emit(spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -> LoweredOperator:
+    divisions = [_needed(op, count) for count in counts]
+    tiles = [constants.operand_tiles(d.bias, d.multiplier, d.shift, config.block, config) for d in divisions]
+    name = f"{op.name}.operands"
+    names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
+    return emit(spec, names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
+
+
+def _tail(op: g.Mean | g.AveragePool2D, count: int) -> Rq:
+    division = _needed(op, count)
+    return Rq(division.zero_point, division.low, division.high, division.rounding)
+
+
+def _needed(op: g.Mean | g.AveragePool2D, count: int) -> Requantization:
+    division = _division(op, count)
+    if division is None:
+        raise LoweringError(f"operators: {op.kind} {op.name}: {unsupported(op)}")
+    return division
+
+
+def _division(op: g.Operator, count: int) -> Requantization | None:
+    """What turns a sum of `count` elements into the operator's output."""
+    assert isinstance(op, g.Mean | g.AveragePool2D)
+    q_in, q_out = op.input.quantization, op.output.quantization
+    assert q_in is not None
+    assert q_out is not None
+    if op.rounding is Rounding.FLOAT32:
+        return None
+    if isinstance(op, g.Mean):
+        multiplier, shift = tflite.mean_multiplier(count, q_in, q_out)
+        lane = int(shift_lane(shift))
+        return Requantization(-count * q_in.zero_point, multiplier, lane, Rounding.DOUBLE, q_out.zero_point, op.low, op.high)
+    return _average(count, op.low, op.high) if q_in == q_out else None
+
+
+@lru_cache(maxsize=256)
+def _average(count: int, low: int, high: int) -> Requantization | None:
+    """TFLite's average: half away from zero, on the integers as they are."""
+    sums = np.arange(-128 * count, 127 * count + 1)
+    wanted = np.clip(np.sign(sums) * ((np.abs(sums) + count // 2) // count), low, high)
+    return find_requantization(sums, wanted, 1 / count, 0, 0, low, high)
+
+
+def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Taps that count, per output pixel."""
+    if op.count_include_pad:
+        return np.full(op.output.shape[1:3], prod(op.kernel), np.int64)
+    inside = np.ones((1, *op.input.shape[1:3], 1), np.int64)
+    return np.asarray(windows(inside, op.kernel, op.strides, op.padding).sum((-2, -1))[0, :, :, 0], np.int64)
