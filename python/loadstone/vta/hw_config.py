@@ -31,30 +31,11 @@ __all__ = ["HwConfig", "TimingConstant", "config_of", "device_names", "load_conf
 #: Keys of VTA's vta_config.json that every device file must have, with the widths this project supports.
 _LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
 _LOG_SIZES = ("LOG_BATCH", "LOG_BLOCK", "LOG_UOP_BUFF_SIZE", "LOG_INP_BUFF_SIZE", "LOG_WGT_BUFF_SIZE", "LOG_ACC_BUFF_SIZE")
-#: Keys of VTA's files that say nothing Loadstone uses.
-_IGNORED = {
-    "HW_VER",
-    "LOG_OUT_WIDTH",
-    "LOG_OUT_BUFF_SIZE",
-    "LOG_BUS_WIDTH",
-    "GEMM_II",
-    "TALU_II",
-    "HW_FREQ",
-    "HW_CLK_TARGET",
-    "ALU_EN",
-    "ACC_EN",
-    "BITSTREAM",
-}
-#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for it.
-_VTA_TARGETS = {
-    "pynq": "vta-pynq",
-    "de10nano": "vta-de10nano",
-    "ultra96": "vta-ultra96",
-    "zcu104": "vta-zcu104",
-    "sim": "vta-pynq",
-    "fsim": "vta-pynq",
-    "tsim": "vta-de10nano",
-}
+#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for it. For other targets
+#: (sim, fsim, forks' own) it comes from vta-pynq's, as in VTA itself.
+_VTA_TARGETS = {"de10nano": "vta-de10nano", "tsim": "vta-de10nano", "ultra96": "vta-ultra96", "zcu104": "vta-zcu104"}
+#: The micro-op scratchpad of VTA's bitstreams, whatever LOG_UOP_BUFF_SIZE says: higher indices wrap.
+_VTA_UOP_DEPTH = 2048
 _OURS = {
     "name",
     "description",
@@ -105,7 +86,7 @@ class HwConfig:
 
     def __post_init__(self) -> None:
         if not self.uop_depth:
-            object.__setattr__(self, "uop_depth", 1 << self.lu)
+            object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
         _check(self)
 
     # --- geometry ---------------------------------------------------------------------------------
@@ -230,13 +211,15 @@ def _check(c: HwConfig) -> None:
     limit("LOG_BATCH", c.log_batch, 0, 6, "a tile has 1 to 64 rows")
     limit("LOG_BLOCK", c.log_block, 1, 7, "a block has 2 to 128 lanes")
     limit("lu=LOG_UOP_BUFF_SIZE-2", c.lu, 1, 13, "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU")
-    limit("li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK", c.li, 1, 15, "LOAD.sram_base has 16 bits")
-    limit("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", c.lw, 1, 15, "LOAD.sram_base has 16 bits")
+    limit("li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK", c.li, 1, 15, "a scratchpad has at most 32768 tiles")
+    limit("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", c.lw, 1, 15, "a scratchpad has at most 32768 tiles")
     limit("la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2", c.la, 1, 11, "ALU's factors, operation and immediate share one 64-bit word")
     limit("la+li+lw", c.la + c.li + c.lw, 3, 32, "GEMM's factors share one 64-bit word; make a scratchpad smaller")
     limit("la+max(la,li)+lw", c.la + max(c.la, c.li) + c.lw, 3, 32, "a micro-op has 32 bits; make a scratchpad smaller")
     limit("uop_depth", c.uop_depth, 1, 1 << c.lu, "micro-op indices have lu bits")
     limit("clock_mhz", c.clock_mhz, 1, 10_000, "a clock in MHz")
+    limit("register_base", c.register_base, 0, (1 << 64) - 1, "an address of 64 bits")
+    limit("bus_offset", c.bus_offset, 0, (1 << 64) - 1, "an address of 64 bits")
     if c.bus_bits not in (32, 64, 128, 256, 512):
         raise ConfigError(f"device {c.name}: bus_bits={c.bus_bits} is not one of 32, 64, 128, 256, 512")
     if c.profile not in ("vta", "vtaq"):
@@ -264,7 +247,7 @@ def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
         raise ConfigError(f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file")
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"device file {text}: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"device file {text}: holds a {type(data).__name__}, not an object of keys as in vta_config.json")
@@ -297,9 +280,13 @@ def _read_builtin(name: str) -> dict[str, Any]:
 
 def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
     name = str(data.get("name", name))
+    if "LOG_BLOCK_IN" in data:  # older files of VTA give two sides
+        data = {"LOG_BLOCK": data["LOG_BLOCK_IN"], "LOG_BLOCK_OUT": data["LOG_BLOCK_IN"], **data}
+        if not data["LOG_BLOCK"] == data["LOG_BLOCK_IN"] == data["LOG_BLOCK_OUT"]:
+            raise ConfigError(f"device {name}: LOG_BLOCK, LOG_BLOCK_IN and LOG_BLOCK_OUT differ: only square weight tiles are supported")
     if "TARGET" in data:
         data = _with_board_defaults(data, name)
-    unknown = sorted(k for k in data if k not in {*_LOG_WIDTHS, *_LOG_SIZES, *_OURS, *_IGNORED, "TARGET"})
+    unknown = sorted(key for key in data if key not in _OURS and not key.isupper())  # VTA's forks add capitals of their own
     if unknown:
         raise ConfigError(f"device {name}: unknown key {unknown[0]!r}; known are {', '.join([*_LOG_WIDTHS, *_LOG_SIZES, *sorted(_OURS)])}")
     for key, supported in _LOG_WIDTHS.items():
@@ -330,15 +317,11 @@ def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
 
 
 def _with_board_defaults(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """A bare vta_config.json: clock, bus, registers, timing come from our device file for its TARGET."""
-    target = str(data["TARGET"])
-    if target not in _VTA_TARGETS:
-        raise ConfigError(f"device {name}: TARGET={target!r} is not one of {', '.join(_VTA_TARGETS)}")
-    board = _read_builtin(_VTA_TARGETS[target])
-    defaults = {k: v for k, v in board.items() if k in _OURS and k not in ("name", "description", "uop_depth")}
-    if board["LOG_UOP_BUFF_SIZE"] == data.get("LOG_UOP_BUFF_SIZE"):
-        defaults["uop_depth"] = board["uop_depth"]
-    return {**defaults, **data}
+    """VTA's own vta_config.json: clock, bus, registers, timing come from our device file for its TARGET."""
+    board = _read_builtin(_VTA_TARGETS.get(str(data["TARGET"]), "vta-pynq"))
+    defaults = {key: value for key, value in board.items() if key in _OURS and key not in ("name", "description")}
+    encodable = 1 << max(0, min(_integer(data, "LOG_UOP_BUFF_SIZE", name) - 2, 13))
+    return {**defaults, "uop_depth": min(_VTA_UOP_DEPTH, encodable), **data}
 
 
 def _integer(data: Mapping[str, Any], key: str, name: str, default: int | None = None) -> int:
@@ -359,7 +342,7 @@ def _capabilities(names: Any, device: str) -> Capability:
     known = {c.name.lower(): c for c in Capability if c.name}
     result = Capability(0)
     for item in names if isinstance(names, list) else [names]:
-        if item not in known:
+        if not isinstance(item, str) or item not in known:
             raise ConfigError(f"device {device}: capability {item!r} is not one of {', '.join(known)}")
         result |= known[item]
     return result

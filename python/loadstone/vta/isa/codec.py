@@ -125,7 +125,7 @@ def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: npt.NDArray[
         if place.field.signed:
             value = value - ((value >> (place.width - 1)) << place.width)
         if place.field.enum is not None:
-            bad = np.flatnonzero(~np.isin(value, [int(e) for e in place.field.enum])) if value.size else value
+            bad = np.flatnonzero(value >= len(place.field.enum))  # the values are 0, 1, 2 ...
             if bad.size:
                 known = ", ".join(f"{e.name} {e.value}" for e in place.field.enum)
                 raise EncodingError(f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is unknown; known are {known}")
@@ -134,7 +134,8 @@ def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: npt.NDArray[
         reserved = words[:, word] & np.uint64(~used[word] & (1 << 64) - 1)
         bad = np.flatnonzero(reserved)
         if bad.size:
-            bit = 64 * word + int(reserved[bad[0]] & -reserved[bad[0]].astype(np.int64).view(np.uint64)).bit_length() - 1
+            first = int(reserved[bad[0]])
+            bit = 64 * word + (first & -first).bit_length() - 1
             raise EncodingError(f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0")
     return result
 

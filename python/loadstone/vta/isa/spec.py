@@ -156,8 +156,8 @@ VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
 class Field:
     """One field of an instruction: `width` in bits is a number or a sum such as "lu+1" or "max(la,li)".
 
-    `word` starts a new 64-bit word (1) or a fixed bit of it; without it the field follows its predecessor.
-    `needs` names the capability without which the field must be 0.
+    `at` is the absolute bit where it begins; without it the field follows its predecessor. An `enum` has the values
+    0, 1, 2 ... and others do not decode. `needs` names the capability without which the field must be 0.
     """
 
     name: str
