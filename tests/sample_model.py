@@ -21,7 +21,7 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
     """y = x of 16 int8: the smallest sound model. x goes through ACC and a shift by 0, on any device with ACC_8BIT."""
     config = config or load_config("vtaq-1x16x16")
     tile = config.tile_bytes(Memory.OUT)
-    uops = encode_uops(np.zeros((1, 3), np.int64), config).tobytes()
+    uops = encode_uops(np.zeros((1, 3), np.int64), config).tobytes().ljust(64, b"\0")
     program = [
         Load(memory_id=Memory.UOP, region=0, y_size=1, x_size=1, x_stride=1),
         Load(memory_id=Memory.ACC_8BIT, region=1, y_size=1, x_size=1, x_stride=1),
@@ -31,10 +31,11 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
     ]
     return Artifact(
         name="copy",
+        device=config.name,
         fingerprint=config.fingerprint(),
         samples=1,
         regions=(
-            Region("micro-ops", RegionKind.CONSTANTS, 64, 256, device_reads=True, data=uops),
+            Region("micro-ops", RegionKind.CONSTANTS, len(uops), 256, device_reads=True, data=uops),
             Region("in", RegionKind.INPUT, 64, 64, device_reads=True),
             Region("out", RegionKind.OUTPUT, 64, 64, device_writes=True),
         ),

@@ -42,7 +42,7 @@ __all__ = [
 MAGIC = b"LDSM"
 VERSION = 1
 INSN_BYTES = 16
-_HEADER = struct.Struct("<4sIII20sIII")
+_HEADER = struct.Struct("<4sIII20sIIIII")
 _SECTIONS = ("strings", "regions", "tensors", "inputs", "outputs", "steps", "words", "instructions", "source_map", "data")
 _HEADER_BYTES = _HEADER.size + 8 * len(_SECTIONS)
 _REGION = struct.Struct("<8I")
@@ -53,7 +53,7 @@ _WORD = struct.Struct("<I")
 _ENTRY_BYTES = dict(zip(_SECTIONS, (1, 32, 64, 4, 4, 16, 4, INSN_BYTES, 16, 1), strict=True))
 _SECTION_ALIGN = 64
 _MAX_DATA_ALIGN = 4096
-assert _HEADER_BYTES == 128
+assert _HEADER_BYTES == 136
 assert [s.size for s in (_REGION, _TENSOR, _STEP, _RANGE)] == [32, 64, 16, 16]
 
 
@@ -93,6 +93,7 @@ class Artifact:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     steps: tuple[DeviceProgram | HostStep, ...]
+    device: str = ""  # HwConfig.name, for people
 
     @property
     def config_hash(self) -> int:
@@ -222,7 +223,7 @@ class _Writer:
 
     def file(self) -> bytes:
         a = self.artifact
-        name = self.string(a.name)
+        name, device = self.string(a.name), self.string(a.device)
         regions = b"".join(map(self.region, a.regions))
         tensors = b"".join(map(self.tensor, a.tensors))
         steps = b"".join(map(self.step, a.steps))
@@ -239,7 +240,7 @@ class _Writer:
             body += content
         if len(body) >= 1 << 32:
             raise ArtifactError(f"model {a.name!r} has {len(body)} bytes: an artifact holds less than 4 GiB")
-        head = struct.pack("<20sIII", a.fingerprint, a.config_hash, a.samples, name)
+        head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
         body[16:_HEADER_BYTES] = head + table
         struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), zlib.crc32(body[16:]))
         return bytes(body)
@@ -256,12 +257,13 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = bytes(data)
         _require(len(data) >= _HEADER_BYTES, "R3", f"{len(data)} bytes are fewer than a header's {_HEADER_BYTES}")
-        magic, version, size, crc, self.fingerprint, config_hash, self.samples, self.name = _HEADER.unpack_from(data)
+        magic, version, size, crc, self.fingerprint, config_hash, self.samples, self.name, self.device, zero = _HEADER.unpack_from(data)
         _require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
         _require(version == VERSION, "R2", f"format version {version} is not {VERSION}")
         _require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         _require(crc == zlib.crc32(self.data[16:]), "R4", "the checksum does not fit the content: the file is damaged")
         _require(config_hash == zlib.crc32(self.fingerprint), "R5", f"config_hash {config_hash:#010x} is not that of the fingerprint")
+        _require(zero == 0, "R13", "the reserved word of the header is not 0")
         places = struct.unpack_from(f"<{2 * len(_SECTIONS)}I", data, _HEADER.size)
         self.section = {n: self._slice(n, *places[2 * i : 2 * i + 2]) for i, n in enumerate(_SECTIONS)}
         strings = self.section["strings"]
@@ -346,4 +348,5 @@ class _Reader:
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             steps=tuple(self.step(*r) for r in rows(_STEP, "steps")),
+            device=self.string(self.device),
         )

@@ -78,7 +78,7 @@ class Layout(IntEnum):
 
 @dataclass(frozen=True)
 class Region:
-    """One piece of memory. Only constants have data; what data leave unsaid is zero."""
+    """One piece of memory. Constants have data, all size_bytes of them; others begin as zeros."""
 
     name: str
     kind: RegionKind
@@ -109,8 +109,8 @@ class Region:
             "R11",
             f"region {self.name!r}: align_bytes={self.align_bytes} is no power of two in [{low}, {MAX_ALIGN_BYTES}]",
         )
-        _require(len(self.data) <= self.size_bytes, "R12", f"region {self.name!r} has more data than its {self.size_bytes} bytes")
-        _require(not self.data or self.kind == RegionKind.CONSTANTS, "R12", f"region {self.name!r} has data and is not constants")
+        size = self.size_bytes if self.kind == RegionKind.CONSTANTS else 0
+        _require(len(self.data) == size, "R12", f"region {self.name!r} has {len(self.data)} bytes of data, not {size}")
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Tensor:
         _require(
             self.offset_bytes + self.size_bytes <= region.size_bytes,
             "R15",
-            f"tensor {self.name!r}: {self.size_bytes} bytes at {self.offset_bytes} leave region {region.name!r} of {region.size_bytes} bytes",
+            f"tensor {self.name!r}: {self.size_bytes} bytes at {self.offset_bytes} leave region {region.name!r} ({region.size_bytes})",
         )
 
 

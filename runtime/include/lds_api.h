@@ -5,5 +5,7 @@
  * Next: python/loadstone/_native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loadstone.h"
+#include "lds_hal_sim.h"
 #include "lds_sim.h"
+#include "lds_simdev.h"
+#include "loadstone.h"

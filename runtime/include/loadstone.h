@@ -1,8 +1,20 @@
 /* The public face of the C runtime.
  *
- * In:   an artifact's bytes, a HAL, memory from the caller.
+ * In:   an artifact's bytes, a HAL with a register block, memory from the caller.
  * Out:  a session that runs the model.
- * Next: lds_hal.h is what a board implements.
+ * Next: lds_hal.h is what a board implements; runtime/FORMAT.md is what the bytes mean.
+ *
+ *     lds_model model;             lds_model_open(&model, bytes, size);
+ *     lds_device device;           lds_device_open(&device, hal, &lds_registers_native, 0);
+ *     lds_session_config config;   lds_session_config_default(&config);
+ *     lds_session *session;        lds_session_open(&session, &model, &device, &config, memory, lds_session_size_bytes(&model, &config));
+ *     lds_session_set_input(session, 0, x, sizeof x);
+ *     lds_session_run(session);
+ *     lds_session_get_output(session, 0, y, sizeof y);
+ *     lds_session_close(session);
+ *
+ * Every function that returns int returns LDS_OK (0), LDS_BUSY (1), or a negative LDS_ERR_*. Nothing is allocated but DMA
+ * memory through the HAL; of libc only memcpy and memset are used. A session and its device belong to one thread at a time.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LOADSTONE_H
@@ -12,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #endif
+
+#include "lds_hal.h"
 
 #if defined(LDS_CDEF)
 #define LDS_EXPORT
@@ -27,6 +41,176 @@ extern "C" {
 
 /* Version of the C interface: major * 10000 + minor * 100 + patch. */
 LDS_EXPORT uint32_t lds_version(void);
+
+/* --- statuses ------------------------------------------------------------------------------------------------------------- */
+enum {
+  LDS_OK = 0,
+  LDS_BUSY = 1, /* lds_session_wait: the time passed, the device is still working */
+
+  LDS_ERR_ARGUMENT = -1, /* a pointer is NULL, an index beyond what there is, or a size is not the tensor's */
+  LDS_ERR_STATE = -2,    /* not in this order: wait without start, start while running */
+  LDS_ERR_MEMORY = -3,   /* the memory given is too small, or the HAL has no DMA memory left */
+  LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, or beyond what the device can address */
+
+  LDS_ERR_MAGIC = -10,     /* not an artifact (R1) */
+  LDS_ERR_VERSION = -11,   /* an artifact of another format version (R2) */
+  LDS_ERR_TRUNCATED = -12, /* the size is not what the header says (R3) */
+  LDS_ERR_CHECKSUM = -13,  /* the content is damaged (R4) */
+  LDS_ERR_FORMAT = -14,    /* a table breaks one of FORMAT.md's rules (R5 to R18, R22) */
+  LDS_ERR_OPERATOR = -15,  /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
+  LDS_ERR_EXTERNAL = -16,  /* a step needs a function that only the Python runtime has */
+
+  LDS_ERR_CONFIG = -20,      /* the model is for another device than this one */
+  LDS_ERR_INSTRUCTION = -21, /* unknown opcode, memory, field value or reserved bit; or a capability the device has not */
+  LDS_ERR_DRAM = -22,        /* an access leaves its region, or stores where the device may not write */
+  LDS_ERR_SRAM = -23,        /* an access leaves a scratchpad */
+  LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or not from constants */
+  LDS_ERR_TOKEN = -25,       /* tokens deadlock, overflow, or are left over */
+  LDS_ERR_FINISH = -26,      /* FINISH is missing, not last, or does not wait for load and store */
+
+  LDS_ERR_DEVICE = -30, /* the device stopped with an error: lds_session_fault says which */
+  LDS_ERR_HUNG = -31,   /* the device made no progress; it was reset and is usable again */
+  LDS_ERR_DEAD = -32,   /* the device made no progress and could not be reset; the next start tries again */
+  LDS_ERR_ABSENT = -33, /* no device answers */
+  LDS_ERR_HAL = -34     /* a HAL callback failed, or the HAL lacks one or has another ABI version */
+};
+
+/* One line for people; never NULL. */
+LDS_EXPORT const char *lds_status_text(int status);
+
+/* --- models --------------------------------------------------------------------------------------------------------------- */
+enum { LDS_SECTIONS = 10, LDS_REGIONS = 8, LDS_RANK = 6 };
+
+typedef struct lds_table {
+  const uint8_t *bytes;
+  uint32_t count;
+} lds_table;
+
+/* An opened artifact: it points into the caller's bytes, which must stay. */
+typedef struct lds_model {
+  const uint8_t *bytes;
+  uint32_t size_bytes, config_hash, samples;
+  lds_table section[LDS_SECTIONS];
+} lds_model;
+
+typedef struct lds_tensor {
+  const char *name;
+  uint8_t dtype, rank, region, layout; /* FORMAT.md, Tensors */
+  uint32_t offset_bytes, size_bytes;
+  float scale;
+  int32_t zero_point;
+  uint32_t dims[LDS_RANK];
+  uint32_t batch_block, channel_block;
+} lds_tensor;
+
+enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL };
+
+/* Checks all rules of FORMAT.md. */
+LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
+LDS_EXPORT const char *lds_model_name(const lds_model *model);
+LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
+LDS_EXPORT uint32_t lds_model_output_count(const lds_model *model);
+LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out);
+LDS_EXPORT int lds_model_output(const lds_model *model, uint32_t index, lds_tensor *out);
+
+/* --- validation ----------------------------------------------------------------------------------------------------------- */
+/* Where something went wrong. What does not apply is 0. */
+typedef struct lds_fault {
+  int32_t status;       /* LDS_ERR_* */
+  uint32_t step;        /* index of the step */
+  uint32_t instruction; /* index in the step's program */
+  uint32_t error;       /* of the device: LDS_ERROR_* (lds_isa.h) */
+  uint32_t error_addr;  /* of the device: low 32 bits of the bus address */
+  const char *layer;    /* the layer this instruction is for, from the source map */
+} lds_fault;
+
+/* Checks `count` instructions against the allow-list, with constants[r] the content of region r (NULL where the host has none). */
+typedef int (*lds_validator)(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
+                             void *scratch, lds_fault *fault);
+
+LDS_EXPORT size_t lds_validate_scratch_bytes(const lds_model *model);
+LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions, uint32_t count, const uint8_t *const *constants,
+                            void *scratch, lds_fault *fault);
+/* All device programs of a model. scratch: lds_validate_scratch_bytes(model), aligned to 8. fault may be NULL. */
+LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
+
+/* --- devices and sessions ------------------------------------------------------------------------------------------------- */
+typedef struct lds_device {
+  const lds_hal *hal;
+  const lds_register_block *registers;
+  uint32_t config_hash;
+  int32_t dead; /* it hung and did not come back so far */
+} lds_device;
+
+/* config_hash: of the device as the port knows it; 0: the artifact's is compared with the register, or trusted where there is none. */
+LDS_EXPORT int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_block *registers, uint32_t config_hash);
+
+typedef struct lds_operand {
+  lds_tensor tensor;
+  uint8_t *data;
+} lds_operand;
+
+/* A host operator: the step's operands (inputs, then outputs) and parameters are sound. */
+typedef void (*lds_operator)(const lds_operand *operands, const int32_t *parameters);
+
+/* Operators by number; NULL where there is none. */
+#ifndef LDS_CDEF
+LDS_EXPORT extern const lds_operator lds_operators[];
+#endif
+
+enum { LDS_OPERATORS = 11 };
+
+#define LDS_NOT_IN_PLACE UINT64_MAX
+
+typedef struct lds_session lds_session;
+
+typedef struct lds_session_config {
+  lds_validator validate;        /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
+  const lds_operator *operators; /* lds_operators; NULL: models without host steps only */
+  uint64_t hang_ns;              /* without progress for so long the device hangs; blocks that show none: the whole program */
+  uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
+  lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
+  int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */
+  void *external_ctx;
+} lds_session_config;
+
+/* Validator and all operators linked in, 1 s, nothing in place. */
+LDS_EXPORT void lds_session_config_default(lds_session_config *config);
+
+/* What lds_session_open needs of the caller's memory; 0 for a NULL argument. */
+LDS_EXPORT size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *config);
+
+/* Validates, allocates DMA memory, copies constants and instructions. The model, the device and `memory` must stay until close.
+ * fault may be NULL. On an error everything allocated is freed. */
+LDS_EXPORT int lds_session_open(lds_session **session, const lds_model *model, lds_device *device, const lds_session_config *config,
+                                void *memory, size_t memory_bytes, lds_fault *fault);
+LDS_EXPORT void lds_session_close(lds_session *session);
+
+/* By copy. size_bytes must be the tensor's. */
+LDS_EXPORT int lds_session_set_input(lds_session *session, uint32_t index, const void *data, size_t size_bytes);
+LDS_EXPORT int lds_session_get_output(lds_session *session, uint32_t index, void *data, size_t size_bytes);
+/* Zero-copy: the tensor's memory. Write inputs before start, read outputs after wait; NULL for an index that is not. */
+LDS_EXPORT void *lds_session_input(lds_session *session, uint32_t index);
+LDS_EXPORT void *lds_session_output(lds_session *session, uint32_t index);
+
+/* start + wait until done. */
+LDS_EXPORT int lds_session_run(lds_session *session);
+LDS_EXPORT int lds_session_start(lds_session *session);
+/* LDS_BUSY when timeout_ns have passed; call it again. Host steps run inside start and wait. */
+LDS_EXPORT int lds_session_wait(lds_session *session, uint64_t timeout_ns);
+
+/* For `external`: what a step is, and its operands (inputs, then outputs). */
+typedef struct lds_step_info {
+  const char *name, *function, *attributes;
+  uint32_t inputs, outputs;
+} lds_step_info;
+LDS_EXPORT int lds_session_step(const lds_session *session, uint32_t step, lds_step_info *out);
+LDS_EXPORT int lds_session_operand(lds_session *session, uint32_t step, uint32_t index, lds_operand *out);
+
+/* Of all device programs of the last run together. */
+LDS_EXPORT void lds_session_counters(const lds_session *session, lds_counters *out);
+/* Of the last run that failed. */
+LDS_EXPORT void lds_session_fault(const lds_session *session, lds_fault *out);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,42 @@
+/* HALs without a board: the simulator in this process, and a device that does nothing.
+ *
+ * In:   a device configuration.
+ * Out:  lds_hal structs; for the simulator shadow memory, faults and results.
+ * Next: the runtime cannot tell them from a board.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_HAL_SIM_H
+#define LDS_HAL_SIM_H
+
+#include "lds_hal.h"
+#include "lds_simdev.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  LDS_HAL_SIM_SHADOW = 1 /* CPU and device have copies of their own: only dma_sync moves data, as with caches that are not coherent */
+};
+
+typedef struct lds_hal_sim lds_hal_sim;
+
+/* NULL when the configuration cannot be or memory is out. registers: LDS_SIMDEV_*. DMA memory of pool_bytes stands at bus address
+ * 0x10000000. The struct below stays until destroy. */
+LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, int registers, size_t pool_bytes,
+                                               uint32_t flags);
+LDS_HAL_EXPORT void lds_hal_sim_destroy(lds_hal_sim *sim);
+LDS_HAL_EXPORT const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim);
+LDS_HAL_EXPORT lds_simdev *lds_hal_sim_device(lds_hal_sim *sim);
+
+/* A native device that says DONE at once and computes nothing: what is left is the host's own cost. Destroy with lds_hal_null_destroy. */
+typedef struct lds_hal_null lds_hal_null;
+LDS_HAL_EXPORT lds_hal_null *lds_hal_null_create(uint32_t config_hash, size_t pool_bytes);
+LDS_HAL_EXPORT void lds_hal_null_destroy(lds_hal_null *null_device);
+LDS_HAL_EXPORT const lds_hal *lds_hal_null_hal(lds_hal_null *null_device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LDS_HAL_SIM_H */

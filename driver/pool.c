@@ -1,0 +1,44 @@
+/* What pool.h says.
+ *
+ * In:   requests.
+ * Out:  buffers.
+ * Next: -
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+static size_t aligned_from(const lds_pool *pool, size_t offset, size_t align_bytes) {
+  const uint64_t bus = pool->bus + offset;
+  return offset + (size_t)((align_bytes - bus % align_bytes) % align_bytes);
+}
+
+int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
+  size_t begin = 0;
+  uint32_t k, j;
+  if (pool->used == pool->capacity || align_bytes == 0) return LDS_HAL_NO_MEMORY;
+  for (k = 0; k <= pool->used; ++k) {
+    const size_t end = k < pool->used ? pool->blocks[k].offset : pool->size_bytes;
+    const size_t offset = aligned_from(pool, begin, align_bytes);
+    if (offset <= end && size_bytes <= end - offset) {
+      for (j = pool->used++; j > k; --j) pool->blocks[j] = pool->blocks[j - 1u];
+      pool->blocks[k].offset = offset;
+      pool->blocks[k].size_bytes = size_bytes;
+      out->cpu = pool->cpu + offset;
+      out->bus = pool->bus + offset;
+      out->size_bytes = size_bytes;
+      out->flags = flags;
+      return LDS_HAL_OK;
+    }
+    if (k < pool->used) begin = pool->blocks[k].offset + pool->blocks[k].size_bytes;
+  }
+  return LDS_HAL_NO_MEMORY;
+}
+
+void lds_pool_free(lds_pool *pool, lds_dma_buffer *buffer) {
+  uint32_t k;
+  for (k = 0; k < pool->used && pool->cpu + pool->blocks[k].offset != buffer->cpu; ++k) continue;
+  if (k == pool->used) return;
+  --pool->used;
+  for (; k < pool->used; ++k) pool->blocks[k] = pool->blocks[k + 1u];
+  buffer->cpu = NULL;
+}

@@ -1,0 +1,30 @@
+/* DMA memory out of one piece: first fit over a table of blocks. Private to driver/.
+ *
+ * In:   a piece of memory, known to the CPU and on the bus; a table that the owner provides.
+ * Out:  aligned buffers.
+ * Next: the HALs whose memory is reserved beforehand: sim, linux_uio, linux_devmem, baremetal.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_POOL_H
+#define LDS_POOL_H
+
+#include "lds_hal.h"
+
+/* A block in use; blocks stand in the order of their offsets. */
+typedef struct lds_pool_block {
+  size_t offset, size_bytes;
+} lds_pool_block;
+
+typedef struct lds_pool {
+  uint8_t *cpu;
+  uint64_t bus;
+  size_t size_bytes;
+  lds_pool_block *blocks;
+  uint32_t used, capacity;
+} lds_pool;
+
+/* LDS_HAL_OK or LDS_HAL_NO_MEMORY. align_bytes: a power of two, for the bus address and the CPU's. */
+int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out);
+void lds_pool_free(lds_pool *pool, lds_dma_buffer *buffer);
+
+#endif /* LDS_POOL_H */

@@ -1,0 +1,47 @@
+/* The register page of VTA's Chisel shell (DE10-Nano).
+ *
+ * In:   a HAL's read32 and write32.
+ * Out:  lds_registers_chisel.
+ * Next: runtime/run.c.
+ *
+ * It has no identity, no interrupt and no way to stop: a hang needs the board's hw_reset. The instruction address and
+ * every address in the stream have 32 bits. The base registers are ORed into addresses: always 0.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lds_hal.h"
+#include "lds_isa.h"
+
+static int identify(const lds_hal *hal, uint32_t config_hash) {
+  (void)hal;
+  (void)config_hash;
+  return LDS_HAL_OK;
+}
+
+static void start(const lds_hal *hal, const lds_job *job) {
+  uint32_t base;
+  hal->write32(hal->ctx, LDS_CHISEL_INSN_COUNT, job->insn_count);
+  hal->write32(hal->ctx, LDS_CHISEL_INSN_BASE, (uint32_t)job->insn_bus);
+  for (base = LDS_CHISEL_UOP_BASE; base <= LDS_CHISEL_OUT_BASE; base += 4u) hal->write32(hal->ctx, base, 0);
+  hal->write32(hal->ctx, LDS_CHISEL_CONTROL, LDS_CHISEL_START);
+}
+
+static void state(const lds_hal *hal, lds_device_state *out) {
+  const uint32_t done = hal->read32(hal->ctx, LDS_CHISEL_CONTROL) & LDS_CHISEL_DONE;
+  out->state = done != 0 ? LDS_STATE_DONE : LDS_STATE_RUNNING;
+  out->error = LDS_ERROR_NONE;
+  out->error_pc = out->error_addr = out->insn_pc = 0;
+}
+
+static void irq_clear(const lds_hal *hal) { (void)hal; }
+
+static int stop(const lds_hal *hal, int how) {
+  (void)hal;
+  (void)how;
+  return LDS_HAL_UNSUPPORTED;
+}
+
+static void counters(const lds_hal *hal, lds_counters *out) { out->cycles = hal->read32(hal->ctx, LDS_CHISEL_CYCLES); }
+
+const lds_register_block lds_registers_chisel = {
+    "vta-chisel", LDS_BLOCK_BUS_32 | LDS_BLOCK_NO_IRQ, identify, start, state, irq_clear, stop, counters,
+};

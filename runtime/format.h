@@ -1,0 +1,91 @@
+/* FORMAT.md as C: places of fields, and the readers' primitives. Private to runtime/.
+ *
+ * In:   bytes of a file, at any alignment.
+ * Out:  numbers; typed records.
+ * Next: model.c checks the tables, steps.c the host steps.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_FORMAT_H
+#define LDS_FORMAT_H
+
+#include <string.h>
+
+#include "loadstone.h"
+
+enum {
+  LDS_STRINGS,
+  LDS_REGION_TABLE,
+  LDS_TENSOR_TABLE,
+  LDS_INPUTS,
+  LDS_OUTPUTS,
+  LDS_STEPS,
+  LDS_WORDS,
+  LDS_INSTRUCTIONS,
+  LDS_SOURCE_MAP,
+  LDS_DATA
+};
+
+enum { LDS_HEADER_BYTES = 136, LDS_DEVICE_ALIGN = 64, LDS_MAX_ALIGN = 65536 };
+
+enum { LDS_REGION_CONSTANTS, LDS_REGION_ARENA, LDS_REGION_INPUT, LDS_REGION_OUTPUT, LDS_REGION_HOST };
+
+enum { LDS_ROW_MAJOR, LDS_BLOCKED };
+
+/* A step's operator. */
+enum {
+  LDS_STEP_DEVICE,
+  LDS_STEP_COPY,
+  LDS_STEP_FILL,
+  LDS_STEP_PACK,
+  LDS_STEP_UNPACK,
+  LDS_STEP_QUANTIZE,
+  LDS_STEP_DEQUANTIZE,
+  LDS_STEP_LOOKUP,
+  LDS_STEP_SOFTMAX_INT8,
+  LDS_STEP_SOFTMAX_FLOAT32,
+  LDS_STEP_ARGMAX,
+  LDS_STEP_EXTERNAL = 255
+};
+
+enum { LDS_MAX_OPERANDS = 3, LDS_MAX_PARAMETERS = 20 };
+
+typedef struct lds_region {
+  uint32_t kind, flags, size_bytes, align_bytes, data_offset, data_size_bytes, name;
+} lds_region;
+
+typedef struct lds_step {
+  uint32_t kind, inputs, outputs, first, count, name;
+} lds_step;
+
+static inline uint32_t lds_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+
+static inline uint32_t lds_u32(const uint8_t *p) { return lds_u16(p) | lds_u16(p + 2) << 16; }
+
+/* Two's complement without the implementation-defined conversion. */
+static inline int32_t lds_i32(uint32_t v) { return v <= INT32_MAX ? (int32_t)v : -(int32_t)~v - 1; }
+
+static inline float lds_f32(uint32_t v) {
+  float f;
+  memcpy(&f, &v, sizeof f);
+  return f;
+}
+
+/* Whether [first, first + count) lies in [0, limit). */
+static inline int lds_inside(uint32_t first, uint32_t count, uint32_t limit) { return first <= limit && count <= limit - first; }
+
+/* Entries of opened tables: the index is in range. */
+lds_region lds_model_region(const lds_model *model, uint32_t index);
+lds_step lds_model_step(const lds_model *model, uint32_t index);
+void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out);
+static inline uint32_t lds_model_word(const lds_model *model, uint32_t index) {
+  return lds_u32(model->section[LDS_WORDS].bytes + 4u * index);
+}
+
+/* Product of a tensor's dims: its elements without those that fill up blocks. At most 2^32. */
+uint64_t lds_tensor_elements(const lds_tensor *t);
+uint32_t lds_element_bytes(uint32_t dtype);
+
+/* R19 to R21: LDS_OK or LDS_ERR_OPERATOR. */
+int lds_step_check(const lds_model *model, const lds_step *step);
+
+#endif /* LDS_FORMAT_H */

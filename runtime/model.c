@@ -1,0 +1,253 @@
+/* Open an artifact: check every rule of FORMAT.md but those of host steps, then read its tables in place.
+ *
+ * In:   the bytes of a file, hostile until checked.
+ * Out:  an lds_model that points into them; tensors, regions and steps as structs.
+ * Next: session.c runs it.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format.h"
+
+static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 16, 16, 1};
+
+/* CRC-32 as zlib's, four bits at a time: 64 bytes of table. */
+static uint32_t crc32(const uint8_t *p, size_t n) {
+  static const uint32_t table[16] = {0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
+                                     0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
+                                     0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
+  uint32_t crc = 0xFFFFFFFFu;
+  size_t k;
+  for (k = 0; k < n; ++k) {
+    crc ^= p[k];
+    crc = crc >> 4 ^ table[crc & 15u];
+    crc = crc >> 4 ^ table[crc & 15u];
+  }
+  return ~crc;
+}
+
+static const uint8_t *entry(const lds_model *model, int section, uint32_t index) {
+  return model->section[section].bytes + (size_t)index * entry_bytes[section];
+}
+
+static int is_string(const lds_model *model, uint32_t offset) { return offset < model->section[LDS_STRINGS].count; }
+
+static const char *string_at(const lds_model *model, uint32_t offset) { return (const char *)(model->section[LDS_STRINGS].bytes + offset); }
+
+/* --- tables ------------------------------------------------------------------------------------------------------------------ */
+lds_region lds_model_region(const lds_model *model, uint32_t index) {
+  const uint8_t *p = entry(model, LDS_REGION_TABLE, index);
+  lds_region r;
+  r.kind = lds_u32(p);
+  r.flags = lds_u32(p + 4);
+  r.size_bytes = lds_u32(p + 8);
+  r.align_bytes = lds_u32(p + 12);
+  r.data_offset = lds_u32(p + 16);
+  r.data_size_bytes = lds_u32(p + 20);
+  r.name = lds_u32(p + 24);
+  return r;
+}
+
+lds_step lds_model_step(const lds_model *model, uint32_t index) {
+  const uint8_t *p = entry(model, LDS_STEPS, index);
+  lds_step s;
+  s.kind = lds_u16(p);
+  s.inputs = p[2];
+  s.outputs = p[3];
+  s.first = lds_u32(p + 4);
+  s.count = lds_u32(p + 8);
+  s.name = lds_u32(p + 12);
+  return s;
+}
+
+void lds_model_tensor(const lds_model *model, uint32_t index, lds_tensor *out) {
+  const uint8_t *p = entry(model, LDS_TENSOR_TABLE, index);
+  unsigned k;
+  out->name = string_at(model, lds_u32(p));
+  out->dtype = p[4];
+  out->rank = p[5];
+  out->region = p[6];
+  out->layout = p[7];
+  out->offset_bytes = lds_u32(p + 8);
+  out->size_bytes = lds_u32(p + 12);
+  out->scale = lds_f32(lds_u32(p + 16));
+  out->zero_point = lds_i32(lds_u32(p + 20));
+  for (k = 0; k < LDS_RANK; ++k) out->dims[k] = lds_u32(p + 24 + 4 * k);
+  out->batch_block = lds_u16(p + 48);
+  out->channel_block = lds_u16(p + 50);
+}
+
+uint32_t lds_element_bytes(uint32_t dtype) {
+  static const uint8_t bytes[] = {1, 1, 2, 4, 8, 4, 2, 1};
+  return bytes[dtype];
+}
+
+/* a * b, or 2^32 when it is more: products of tensors stay below. */
+static uint64_t limited_product(uint64_t a, uint32_t b) {
+  const uint64_t limit = (uint64_t)1 << 32;
+  return a >= limit || a * b > limit ? limit : a * b;
+}
+
+uint64_t lds_tensor_elements(const lds_tensor *t) {
+  uint64_t elements = 1;
+  unsigned k;
+  for (k = 0; k < t->rank; ++k) elements = limited_product(elements, t->dims[k]);
+  return elements;
+}
+
+static uint32_t blocks(uint32_t size, uint32_t block) { return size / block + (size % block != 0); }
+
+static uint64_t memory_bytes(const lds_tensor *t) {
+  uint64_t bytes = lds_element_bytes(t->dtype);
+  if (t->layout == LDS_ROW_MAJOR) {
+    unsigned k;
+    for (k = 0; k < t->rank; ++k) bytes = limited_product(bytes, t->dims[k]);
+    return bytes;
+  }
+  bytes = limited_product(bytes, blocks(t->dims[0], t->batch_block));
+  bytes = limited_product(bytes, blocks(t->dims[3], t->channel_block));
+  bytes = limited_product(bytes, t->dims[1]);
+  bytes = limited_product(bytes, t->dims[2]);
+  bytes = limited_product(bytes, t->batch_block);
+  return limited_product(bytes, t->channel_block);
+}
+
+/* --- rules ------------------------------------------------------------------------------------------------------------------- */
+static int region_is_sound(const lds_model *model, uint32_t index) {
+  const lds_region r = lds_model_region(model, index);
+  const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
+  if (r.kind > LDS_REGION_HOST || r.flags > 3u || reserved != 0 || !is_string(model, r.name)) return 0;
+  if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
+  if (r.kind == LDS_REGION_HOST && r.flags != 0) return 0;
+  if (r.size_bytes == 0 || r.align_bytes == 0 || r.align_bytes > LDS_MAX_ALIGN || (r.align_bytes & (r.align_bytes - 1u)) != 0) return 0;
+  if (r.flags != 0 && r.align_bytes < LDS_DEVICE_ALIGN) return 0;
+  if (r.data_size_bytes != (r.kind == LDS_REGION_CONSTANTS ? r.size_bytes : 0u)) return 0;
+  return lds_inside(r.data_offset, r.data_size_bytes, model->section[LDS_DATA].count);
+}
+
+static int dims_are_sound(const lds_tensor *t) {
+  unsigned k;
+  for (k = 0; k < LDS_RANK; ++k) {
+    if ((t->dims[k] != 0) != (k < t->rank)) return 0;
+  }
+  if (t->layout == LDS_BLOCKED) return t->rank == 4 && t->batch_block != 0 && t->channel_block != 0;
+  return t->batch_block == 0 && t->channel_block == 0;
+}
+
+static int tensor_is_sound(const lds_model *model, uint32_t index) {
+  const uint8_t *p = entry(model, LDS_TENSOR_TABLE, index);
+  lds_tensor t;
+  lds_region r;
+  if (!is_string(model, lds_u32(p)) || (lds_u32(p + 52) | lds_u32(p + 56) | lds_u32(p + 60)) != 0) return 0;
+  lds_model_tensor(model, index, &t);
+  if (t.dtype > LDS_BOOL || t.layout > LDS_BLOCKED || t.rank > LDS_RANK || t.region >= model->section[LDS_REGION_TABLE].count) return 0;
+  if (!dims_are_sound(&t) || memory_bytes(&t) != t.size_bytes) return 0;
+  r = lds_model_region(model, t.region);
+  if (t.offset_bytes % (r.flags != 0 ? (uint32_t)LDS_DEVICE_ALIGN : lds_element_bytes(t.dtype)) != 0) return 0;
+  return lds_inside(t.offset_bytes, t.size_bytes, r.size_bytes);
+}
+
+static int port_is_sound(const lds_model *model, int section, uint32_t index) {
+  const uint32_t tensor = lds_u32(entry(model, section, index));
+  lds_tensor t;
+  if (tensor >= model->section[LDS_TENSOR_TABLE].count) return 0;
+  lds_model_tensor(model, tensor, &t);
+  if (t.layout != LDS_ROW_MAJOR || t.rank == 0 || t.dims[0] % model->samples != 0) return 0;
+  return section != LDS_INPUTS || lds_model_region(model, t.region).kind != LDS_REGION_CONSTANTS;
+}
+
+static int step_status(const lds_model *model, uint32_t index) {
+  const lds_step s = lds_model_step(model, index);
+  if (!is_string(model, s.name)) return LDS_ERR_FORMAT;
+  if (s.kind != LDS_STEP_DEVICE) {
+    return lds_inside(s.first, s.count, model->section[LDS_WORDS].count) ? lds_step_check(model, &s) : LDS_ERR_FORMAT;
+  }
+  if (s.count == 0 || s.inputs != 0 || s.outputs != 0) return LDS_ERR_FORMAT;
+  return lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count) ? LDS_OK : LDS_ERR_FORMAT;
+}
+
+static int range_is_sound(const lds_model *model, uint32_t index) {
+  const uint8_t *p = entry(model, LDS_SOURCE_MAP, index);
+  return lds_inside(lds_u32(p), lds_u32(p + 4), model->section[LDS_INSTRUCTIONS].count) && is_string(model, lds_u32(p + 8)) &&
+         lds_u32(p + 12) == 0;
+}
+
+static int sections_are_sound(lds_model *model) {
+  unsigned k;
+  for (k = 0; k < LDS_SECTIONS; ++k) {
+    const uint8_t *p = model->bytes + 56 + 8 * k;
+    const uint32_t offset = lds_u32(p), size = lds_u32(p + 4);
+    if (offset % 16u != 0 || offset < LDS_HEADER_BYTES || !lds_inside(offset, size, model->size_bytes) || size % entry_bytes[k] != 0)
+      return 0;
+    model->section[k].bytes = model->bytes + offset;
+    model->section[k].count = size / entry_bytes[k];
+  }
+  return 1;
+}
+
+static int strings_are_sound(const lds_model *model) {
+  const lds_table s = model->section[LDS_STRINGS];
+  return s.count != 0 && s.bytes[0] == 0 && s.bytes[s.count - 1u] == 0 && is_string(model, lds_u32(model->bytes + 44)) &&
+         is_string(model, lds_u32(model->bytes + 48)) && lds_u32(model->bytes + 52) == 0;
+}
+
+static int tables_are_sound(const lds_model *model) {
+  uint32_t k;
+  for (k = 0; k < model->section[LDS_REGION_TABLE].count; ++k) {
+    if (!region_is_sound(model, k)) return 0;
+  }
+  for (k = 0; k < model->section[LDS_TENSOR_TABLE].count; ++k) {
+    if (!tensor_is_sound(model, k)) return 0;
+  }
+  for (k = 0; k < model->section[LDS_INPUTS].count; ++k) {
+    if (!port_is_sound(model, LDS_INPUTS, k)) return 0;
+  }
+  for (k = 0; k < model->section[LDS_OUTPUTS].count; ++k) {
+    if (!port_is_sound(model, LDS_OUTPUTS, k)) return 0;
+  }
+  for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
+    if (!range_is_sound(model, k)) return 0;
+  }
+  return 1;
+}
+
+static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
+  if (size_bytes < LDS_HEADER_BYTES) return LDS_ERR_TRUNCATED;
+  if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
+  if (lds_u32(p + 4) != 1u) return LDS_ERR_VERSION;
+  if (lds_u32(p + 8) != size_bytes) return LDS_ERR_TRUNCATED;
+  if (lds_u32(p + 12) != crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
+  model->bytes = p;
+  model->size_bytes = (uint32_t)size_bytes;
+  model->config_hash = lds_u32(p + 36);
+  model->samples = lds_u32(p + 40);
+  if (p[16] != 1 || crc32(p + 16, 20) != model->config_hash || model->samples == 0) return LDS_ERR_FORMAT;
+  return LDS_OK;
+}
+
+int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
+  int status;
+  uint32_t k;
+  if (model == NULL || bytes == NULL) return LDS_ERR_ARGUMENT;
+  status = open_header(model, (const uint8_t *)bytes, size_bytes);
+  if (status != LDS_OK) return status;
+  if (!sections_are_sound(model) || !strings_are_sound(model)) return LDS_ERR_FORMAT;
+  if (model->section[LDS_REGION_TABLE].count > LDS_REGIONS || !tables_are_sound(model)) return LDS_ERR_FORMAT;
+  for (k = 0; k < model->section[LDS_STEPS].count && status == LDS_OK; ++k) status = step_status(model, k);
+  return status;
+}
+
+/* --- what a caller asks ------------------------------------------------------------------------------------------------------ */
+const char *lds_model_name(const lds_model *model) { return string_at(model, lds_u32(model->bytes + 44)); }
+
+uint32_t lds_model_input_count(const lds_model *model) { return model->section[LDS_INPUTS].count; }
+
+uint32_t lds_model_output_count(const lds_model *model) { return model->section[LDS_OUTPUTS].count; }
+
+static int port(const lds_model *model, int section, uint32_t index, lds_tensor *out) {
+  if (model == NULL || out == NULL || index >= model->section[section].count) return LDS_ERR_ARGUMENT;
+  lds_model_tensor(model, lds_u32(entry(model, section, index)), out);
+  return LDS_OK;
+}
+
+int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out) { return port(model, LDS_INPUTS, index, out); }
+
+int lds_model_output(const lds_model *model, uint32_t index, lds_tensor *out) { return port(model, LDS_OUTPUTS, index, out); }

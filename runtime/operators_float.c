@@ -1,0 +1,89 @@
+/* Host operators on float32: quantize, dequantize, softmax.
+ *
+ * In:   operands and parameters that lds_step_check accepted.
+ * Out:  the output's bytes, as FORMAT.md says.
+ * Next: nothing.
+ *
+ * No libm: rounding is done on integers, exp by a polynomial. Every float is accepted, also infinite and not a number.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operators.h"
+
+/* Nearest integer of v in [-2^30, 2^30]; a tie goes to even, or away from zero. */
+static int32_t round_float(float v, int half_to_even) {
+  const int32_t whole = (int32_t)v;
+  const float rest = v - (float)whole; /* exact */
+  const float distance = rest < 0.0f ? -rest : rest;
+  if (distance < 0.5f || (distance == 0.5f && half_to_even && whole % 2 == 0)) return whole;
+  return v < 0.0f ? whole - 1 : whole + 1;
+}
+
+/* half_to_even, low, high */
+void lds_quantize(const lds_operand *t, const int32_t *p) {
+  const float limit = 1073741824.0f, scale = t[1].tensor.scale;
+  size_t k;
+  for (k = 0; k < t[1].tensor.size_bytes; ++k) {
+    const float v = lds_get_float(t[0].data, k) / scale;
+    int64_t q;
+    if (!(v > -limit)) {
+      q = INT64_MIN;
+    } else {
+      q = v >= limit ? INT64_MAX : (int64_t)round_float(v, p[0]) + t[1].tensor.zero_point;
+    }
+    t[1].data[k] = (uint8_t)(q < p[1] ? p[1] : q > p[2] ? p[2] : (int32_t)q);
+  }
+}
+
+void lds_dequantize(const lds_operand *t, const int32_t *p) {
+  const lds_tensor *in = &t[0].tensor;
+  const size_t elements = t[1].tensor.size_bytes / sizeof(float);
+  size_t k;
+  (void)p;
+  for (k = 0; k < elements; ++k) {
+    int64_t q = in->dtype == LDS_INT32  ? lds_i32(lds_u32(t[0].data + 4u * k))
+                : in->dtype == LDS_INT8 ? (int32_t)(t[0].data[k] ^ 0x80u) - 128
+                                        : (int32_t)t[0].data[k];
+    q -= in->zero_point;
+    lds_put_float(t[1].data, k, (float)q * in->scale);
+  }
+}
+
+/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln 2 / 2, a polynomial of degree 6. Below -87 and for no number 0. */
+static float exp_negative(float x) {
+  const float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  float r, sum;
+  uint32_t bits;
+  int32_t n;
+  if (!(x >= -87.0f)) return 0.0f;
+  n = round_float(x * log2_e, 0);
+  r = x - (float)n * ln2_high - (float)n * ln2_low;
+  sum = 1.0f / 720.0f;
+  sum = sum * r + 1.0f / 120.0f;
+  sum = sum * r + 1.0f / 24.0f;
+  sum = sum * r + 1.0f / 6.0f;
+  sum = sum * r + 0.5f;
+  sum = sum * r * r + r + 1.0f;
+  memcpy(&bits, &sum, sizeof bits);
+  bits += (uint32_t)n << 23; /* times 2^n: n in [-126, 0], so the exponent stays in range */
+  memcpy(&sum, &bits, sizeof sum);
+  return sum;
+}
+
+/* depth */
+void lds_softmax_float32(const lds_operand *t, const int32_t *p) {
+  const size_t elements = t[1].tensor.size_bytes / sizeof(float), depth = (size_t)p[0];
+  size_t row, k;
+  for (row = 0; row < elements; row += depth) {
+    float largest = lds_get_float(t[0].data, row), sum = 0.0f;
+    for (k = row; k < row + depth; ++k) {
+      const float x = lds_get_float(t[0].data, k);
+      if (x > largest) largest = x;
+    }
+    for (k = row; k < row + depth; ++k) {
+      const float e = exp_negative(lds_get_float(t[0].data, k) - largest);
+      lds_put_float(t[1].data, k, e);
+      sum += e;
+    }
+    for (k = row; k < row + depth; ++k) lds_put_float(t[1].data, k, lds_get_float(t[1].data, k) / sum);
+  }
+}

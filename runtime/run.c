@@ -1,0 +1,231 @@
+/* Execute a session's steps: host operators here, programs on the device; and get over a device that hangs.
+ *
+ * In:   an open session whose inputs are set.
+ * Out:  outputs, counters, or a status and where it went wrong.
+ * Next: a register block of driver/ starts the device.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lds_isa.h"
+#include "session.h"
+
+enum { SETTLE_NS = 10 * 1000 * 1000, SLICES = 8 };
+
+static uint64_t now(const lds_session *s) { return s->device->hal->now_ns(s->device->hal->ctx); }
+
+/* --- a device that hangs ----------------------------------------------------------------------------------------------------- */
+static uint32_t state_of(const lds_device *device, lds_device_state *state) {
+  memset(state, 0, sizeof *state);
+  device->registers->state(device->hal, state);
+  return state->state;
+}
+
+/* Waits a little for the device to stop running. */
+static int settles(const lds_device *device) {
+  const lds_hal *hal = device->hal;
+  const uint64_t begin = hal->now_ns(hal->ctx);
+  lds_device_state state;
+  do {
+    if (state_of(device, &state) != LDS_STATE_RUNNING) return 1;
+  } while (hal->now_ns(hal->ctx) - begin < SETTLE_NS);
+  return 0;
+}
+
+static int stopped(const lds_device *device, int how) { return device->registers->stop(device->hal, how) == LDS_HAL_OK && settles(device); }
+
+int lds_device_recover(lds_device *device) {
+  const lds_hal *hal = device->hal;
+  (void)stopped(device, LDS_STOP_ABORT); /* gently, so that the bus is left clean */
+  device->dead = 0;
+  if (!stopped(device, LDS_STOP_SOFT_RESET)) {
+    const int shows_state = (device->registers->flags & LDS_BLOCK_PROGRESS) != 0;
+    const int reset = hal->hw_reset != NULL && hal->hw_reset(hal->ctx) == LDS_HAL_OK;
+    device->dead = !reset || (shows_state && !settles(device));
+  }
+  device->registers->irq_clear(hal);
+  if (hal->irq_ack != NULL) (void)hal->irq_ack(hal->ctx);
+  return device->dead != 0 ? LDS_ERR_DEAD : LDS_ERR_HUNG;
+}
+
+/* --- one program ------------------------------------------------------------------------------------------------------------- */
+static void submit(lds_session *s, const lds_step *step) {
+  const lds_device *device = s->device;
+  lds_job job;
+  uint32_t r;
+  memset(&job, 0, sizeof job);
+  job.insn_bus = s->stream.bus + (uint64_t)step->first * LDS_INSN_BYTES;
+  job.insn_count = step->count;
+  for (r = 0; r < s->model->section[LDS_REGION_TABLE].count; ++r) {
+    if (s->region[r].flags == 0) continue;
+    job.region_bus[r] = s->region[r].bus;
+    job.region_size_bytes[r] = s->region[r].size_bytes;
+    if ((s->region[r].flags & LDS_DMA_DEVICE_WRITES) != 0) job.writable |= 1u << r;
+  }
+  s->progress = 0;
+  s->progress_ns = now(s);
+  device->registers->start(device->hal, &job);
+}
+
+static int acknowledge(const lds_device *device) {
+  const lds_hal *hal = device->hal;
+  device->registers->irq_clear(hal);
+  return hal->irq_ack == NULL || hal->irq_ack(hal->ctx) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
+}
+
+static void add_counters(lds_session *s) {
+  lds_counters c;
+  memset(&c, 0, sizeof c);
+  s->device->registers->counters(s->device->hal, &c);
+  s->counters.cycles += c.cycles;
+  s->counters.load_busy_cycles += c.load_busy_cycles;
+  s->counters.compute_busy_cycles += c.compute_busy_cycles;
+  s->counters.store_busy_cycles += c.store_busy_cycles;
+  s->counters.read_bytes += c.read_bytes;
+  s->counters.write_bytes += c.write_bytes;
+}
+
+static int device_error(lds_session *s, const lds_device_state *state) {
+  lds_fault_at(s->model, s->step, state->error_pc, &s->fault);
+  s->fault.error = state->error;
+  s->fault.error_addr = state->error_addr;
+  (void)acknowledge(s->device);
+  (void)s->device->registers->stop(s->device->hal, LDS_STOP_SOFT_RESET);
+  return LDS_ERR_DEVICE;
+}
+
+static int hung(lds_session *s, const lds_device_state *state) {
+  lds_fault_at(s->model, s->step, state->insn_pc, &s->fault);
+  return lds_device_recover(s->device);
+}
+
+/* LDS_OK: the program is done. LDS_BUSY: not yet, looked once and slept at most until `until_ns`. */
+static int poll(lds_session *s, uint64_t until_ns) {
+  const lds_hal *hal = s->device->hal;
+  const uint64_t time = now(s);
+  uint64_t slice;
+  lds_device_state state;
+  switch (state_of(s->device, &state)) {
+    case LDS_STATE_DONE:
+      add_counters(s);
+      return acknowledge(s->device);
+    case LDS_STATE_RUNNING:
+      break;
+    default: /* ERROR; or a device that lost its state */
+      return device_error(s, &state);
+  }
+  if (state.insn_pc != s->progress) {
+    s->progress = state.insn_pc;
+    s->progress_ns = time;
+  }
+  if (time - s->progress_ns >= s->config.hang_ns) return hung(s, &state);
+  if (time >= until_ns || hal->irq_wait == NULL || (s->device->registers->flags & LDS_BLOCK_NO_IRQ) != 0) return LDS_BUSY;
+  slice = s->config.hang_ns / SLICES; /* an interrupt may be lost: look again before long */
+  if (slice > until_ns - time) slice = until_ns - time;
+  return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
+}
+
+/* --- all steps --------------------------------------------------------------------------------------------------------------- */
+static int run_host_step(lds_session *s, const lds_step *step) {
+  lds_operand operand;
+  uint32_t k, operands = step->inputs + step->outputs;
+  int status = LDS_OK;
+  /* A copy leaves parts of its output as they are, so that is fetched too. */
+  const uint32_t fetched = step->kind == LDS_STEP_COPY || step->kind == LDS_STEP_EXTERNAL ? operands : step->inputs;
+  for (k = 0; k < fetched && status == LDS_OK; ++k) {
+    (void)lds_session_operand(s, s->step, k, &operand);
+    status = lds_session_sync(s, &operand.tensor, LDS_DMA_FROM_DEVICE);
+  }
+  if (status != LDS_OK) return status;
+  if (step->kind == LDS_STEP_EXTERNAL) {
+    status = s->config.external(s->config.external_ctx, s, s->step);
+  } else {
+    lds_operand all[LDS_MAX_OPERANDS];
+    int32_t parameters[LDS_MAX_PARAMETERS];
+    (void)lds_session_operands(s, step, all, parameters);
+    s->config.operators[step->kind](all, parameters);
+  }
+  for (k = step->inputs; k < operands && status == LDS_OK; ++k) {
+    (void)lds_session_operand(s, s->step, k, &operand);
+    status = lds_session_sync(s, &operand.tensor, LDS_DMA_TO_DEVICE);
+  }
+  return status;
+}
+
+static int sync_ports(lds_session *s, int section, int direction) {
+  const lds_table ports = s->model->section[section];
+  uint32_t k;
+  for (k = 0; k < ports.count; ++k) {
+    lds_tensor t;
+    int status;
+    lds_model_tensor(s->model, lds_u32(ports.bytes + 4u * k), &t);
+    status = lds_session_sync(s, &t, direction);
+    if (status != LDS_OK) return status;
+  }
+  return LDS_OK;
+}
+
+/* Host steps up to the next program, which is started: LDS_BUSY. LDS_OK after the last step. */
+static int advance(lds_session *s) {
+  for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
+    const lds_step step = lds_model_step(s->model, s->step);
+    int status;
+    if (step.kind == LDS_STEP_DEVICE) {
+      submit(s, &step);
+      return LDS_BUSY;
+    }
+    status = run_host_step(s, &step);
+    if (status != LDS_OK) return status;
+  }
+  return sync_ports(s, LDS_OUTPUTS, LDS_DMA_FROM_DEVICE);
+}
+
+static int finish(lds_session *s, int status) {
+  s->phase = status == LDS_BUSY ? LDS_RUNNING : status == LDS_OK ? LDS_FINISHED : LDS_IDLE;
+  if (status < 0) {
+    s->fault.status = status;
+    s->fault.step = s->step;
+  }
+  return status;
+}
+
+int lds_session_start(lds_session *s) {
+  int status;
+  if (s == NULL) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING) return LDS_ERR_STATE;
+  memset(&s->fault, 0, sizeof s->fault);
+  memset(&s->counters, 0, sizeof s->counters);
+  s->step = 0;
+  if (s->device->dead != 0 && lds_device_recover(s->device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
+  status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
+  status = finish(s, status == LDS_OK ? advance(s) : status);
+  return status < 0 ? status : LDS_OK;
+}
+
+int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
+  uint64_t begin, until;
+  if (s == NULL) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_IDLE) return LDS_ERR_STATE;
+  begin = now(s);
+  until = timeout_ns > UINT64_MAX - begin ? UINT64_MAX : begin + timeout_ns;
+  while (s->phase == LDS_RUNNING) {
+    int status = poll(s, until);
+    if (status == LDS_OK) {
+      ++s->step;
+      status = finish(s, advance(s));
+    } else if (status < 0) {
+      status = finish(s, status);
+    }
+    if (status < 0) return status;
+    if (status == LDS_BUSY && now(s) >= until) return LDS_BUSY;
+  }
+  s->phase = LDS_IDLE;
+  return LDS_OK;
+}
+
+int lds_session_run(lds_session *s) {
+  const int status = lds_session_start(s);
+  return status == LDS_OK ? lds_session_wait(s, UINT64_MAX) : status;
+}
+
+void lds_session_counters(const lds_session *s, lds_counters *out) { *out = s->counters; }
+
+void lds_session_fault(const lds_session *s, lds_fault *out) { *out = s->fault; }

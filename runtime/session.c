@@ -1,0 +1,405 @@
+/* Open a session: memory for every region, constants and instructions copied, instructions validated and bound to addresses.
+ *
+ * In:   an opened model, a device, memory of the caller's.
+ * Out:  a session that can run; inputs and outputs by copy and in place.
+ * Next: run.c executes the steps.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include "lds_isa.h"
+
+enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
+
+static size_t align_up(size_t value, size_t align) { return (value + align - 1u) & ~(align - 1u); }
+
+static int has_program(const lds_model *model) {
+  uint32_t k;
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    if (lds_model_step(model, k).kind == LDS_STEP_DEVICE) return 1;
+  }
+  return 0;
+}
+
+static lds_hw_config hw_config_of(const lds_model *model) {
+  const uint8_t *p = model->bytes + 16;
+  lds_hw_config c;
+  memcpy(&c, p, 12);
+  c.uop_depth = lds_u32(p + 12);
+  c.capabilities = lds_u32(p + 16);
+  return c;
+}
+
+/* --- how much of the caller's memory ----------------------------------------------------------------------------------------- */
+/* Regions in ordinary memory: not seen by the device, not constants (those stay in the file), not the caller's own. */
+static int in_host_memory(const lds_region *r, const lds_dma_buffer *own) {
+  return r->flags == 0 && r->kind != LDS_REGION_CONSTANTS && own->cpu == NULL;
+}
+
+size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *config) {
+  size_t regions = 0, scratch = 0;
+  uint32_t r;
+  if (model == NULL || config == NULL) return 0;
+  for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
+    const lds_region region = lds_model_region(model, r);
+    if (in_host_memory(&region, &config->region[r])) regions = align_up(regions + region.align_bytes, SESSION_ALIGN) + region.size_bytes;
+  }
+  if (config->validate != NULL && has_program(model)) scratch = lds_validate_scratch_bytes(model);
+  return SESSION_ALIGN + sizeof(lds_session) + SESSION_ALIGN + (regions > scratch ? regions : scratch);
+}
+
+/* --- regions ----------------------------------------------------------------------------------------------------------------- */
+static int sync_all(lds_session *s, const lds_dma_buffer *b, int direction) {
+  const lds_hal *hal = s->device->hal;
+  if (hal->dma_sync == NULL) return LDS_OK;
+  return hal->dma_sync(hal->ctx, b, 0, b->size_bytes, direction) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
+}
+
+static int allocate(lds_session *s, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
+  const lds_hal *hal = s->device->hal;
+  if (hal->dma_alloc(hal->ctx, size_bytes, align_bytes, flags, out) != LDS_HAL_OK) return LDS_ERR_MEMORY;
+  out->size_bytes = size_bytes;
+  out->flags = flags;
+  return LDS_OK;
+}
+
+/* Constants stay in the file when only the host reads them, or when the device can read the file. */
+static int in_place(const lds_session *s, const lds_region *region, uint64_t bus) {
+  if (region->kind != LDS_REGION_CONSTANTS) return 0;
+  return region->flags == 0 || (s->config.model_bus != LDS_NOT_IN_PLACE && bus % region->align_bytes == 0);
+}
+
+static uint8_t *aligned(uint8_t *p, uint32_t align_bytes) { return p + (align_bytes - (uintptr_t)p % align_bytes) % align_bytes; }
+
+/* Finds region r its memory; *memory is what is left of the caller's. */
+static int open_region(lds_session *s, uint32_t r, uint8_t **memory) {
+  const lds_region region = lds_model_region(s->model, r);
+  const uint8_t *data = s->model->section[LDS_DATA].bytes + region.data_offset;
+  const uint64_t bus = s->config.model_bus + (size_t)(data - s->model->bytes);
+  lds_dma_buffer *b = &s->region[r];
+  *b = s->config.region[r];
+  if (b->cpu != NULL) {
+    if (b->size_bytes < region.size_bytes) return LDS_ERR_ARGUMENT;
+    s->to_fill |= 1u << r;
+  } else if (in_place(s, &region, bus)) {
+    b->cpu = (void *)(uintptr_t)data;
+    b->bus = bus;
+  } else if (region.flags != 0) {
+    const int status = allocate(s, region.size_bytes, region.align_bytes, region.flags, b);
+    if (status != LDS_OK) return status;
+    s->owned |= 1u << r;
+    s->to_fill |= 1u << r;
+  } else {
+    b->cpu = aligned(*memory, region.align_bytes);
+    *memory = (uint8_t *)b->cpu + region.size_bytes;
+    s->to_fill |= 1u << r;
+  }
+  b->size_bytes = region.size_bytes;
+  b->flags = region.flags;
+  return region.flags != 0 && b->bus % region.align_bytes != 0 ? LDS_ERR_ADDRESS : LDS_OK;
+}
+
+/* Constants from the file, or zeros; before anything of the session reads it. */
+static int fill_region(lds_session *s, uint32_t r) {
+  const lds_region region = lds_model_region(s->model, r);
+  lds_dma_buffer *b = &s->region[r];
+  if ((s->to_fill >> r & 1u) == 0) return LDS_OK;
+  if (region.kind == LDS_REGION_CONSTANTS) {
+    memcpy(b->cpu, s->model->section[LDS_DATA].bytes + region.data_offset, b->size_bytes);
+  } else {
+    memset(b->cpu, 0, b->size_bytes);
+  }
+  return b->flags != 0 ? sync_all(s, b, LDS_DMA_TO_DEVICE) : LDS_OK;
+}
+
+static int open_regions(lds_session *s, uint8_t *memory) {
+  const uint32_t count = s->model->section[LDS_REGION_TABLE].count;
+  const int narrow = (s->device->registers->flags & LDS_BLOCK_BUS_32) != 0;
+  uint32_t r;
+  for (r = 0; r < count; ++r) {
+    const int status = open_region(s, r, &memory);
+    if (status != LDS_OK) return status;
+    if (narrow && s->region[r].flags != 0 && s->region[r].bus + s->region[r].size_bytes > (uint64_t)1 << 32) return LDS_ERR_ADDRESS;
+  }
+  return LDS_OK;
+}
+
+/* --- instructions ------------------------------------------------------------------------------------------------------------ */
+void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault) {
+  const uint32_t at = lds_model_step(model, step).first + instruction;
+  uint32_t k;
+  fault->step = step;
+  fault->instruction = instruction;
+  fault->layer = "";
+  for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
+    const uint8_t *p = model->section[LDS_SOURCE_MAP].bytes + 16u * k;
+    if (at - lds_u32(p) < lds_u32(p + 4)) fault->layer = (const char *)(model->section[LDS_STRINGS].bytes + lds_u32(p + 8));
+  }
+}
+
+static int validate_all(const lds_model *model, lds_validator validate, const uint8_t *stream, const uint8_t *const *constants,
+                        void *scratch, lds_fault *fault) {
+  uint32_t k;
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    const lds_step step = lds_model_step(model, k);
+    int status;
+    if (step.kind != LDS_STEP_DEVICE) continue;
+    status = validate(model, stream + (size_t)step.first * LDS_INSN_BYTES, step.count, constants, scratch, fault);
+    if (status != LDS_OK) {
+      fault->status = status;
+      lds_fault_at(model, k, fault->instruction, fault);
+      return status;
+    }
+  }
+  return LDS_OK;
+}
+
+int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault) {
+  const uint8_t *constants[LDS_REGIONS] = {NULL};
+  lds_fault ignored;
+  uint32_t r;
+  if (model == NULL || scratch == NULL || scratch_bytes < lds_validate_scratch_bytes(model)) return LDS_ERR_ARGUMENT;
+  fault = fault != NULL ? fault : &ignored;
+  memset(fault, 0, sizeof *fault);
+  for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
+    const lds_region region = lds_model_region(model, r);
+    if (region.kind == LDS_REGION_CONSTANTS) constants[r] = model->section[LDS_DATA].bytes + region.data_offset;
+  }
+  return validate_all(model, lds_validate, model->section[LDS_INSTRUCTIONS].bytes, constants, scratch, fault);
+}
+
+static uint32_t tile_bytes(const lds_hw_config *c, uint32_t memory_id) {
+  const uint32_t lanes = (uint32_t)1 << (c->log_batch + c->log_block);
+  if (memory_id == LDS_MEMORY_UOP) return LDS_UOP_BYTES;
+  if (memory_id == LDS_MEMORY_WGT) return (uint32_t)1 << 2u * c->log_block;
+  return memory_id == LDS_MEMORY_ACC ? 4u * lanes : lanes;
+}
+
+/* For devices without regions: absolute tile numbers instead of regions. */
+static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
+  const lds_isa_widths w = lds_isa_widths_of(c);
+  const uint32_t opcode = bytes[0] & (uint32_t)lds_mask(3);
+  uint64_t word[2], base;
+  lds_insn_memory m;
+  if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
+  word[0] = lds_get_u64(bytes);
+  word[1] = lds_get_u64(bytes + 8);
+  if (lds_decode_memory(w, word, &m) != LDS_ISA_OK || m.region >= s->model->section[LDS_REGION_TABLE].count) return LDS_ERR_INSTRUCTION;
+  if (m.x_size == 0) return LDS_OK;
+  base = s->region[m.region].bus;
+  if (base % tile_bytes(c, m.memory_id) != 0) return LDS_ERR_ADDRESS;
+  base = base / tile_bytes(c, m.memory_id) + m.dram_base;
+  if (base > UINT32_MAX) return LDS_ERR_ADDRESS;
+  m.dram_base = (uint32_t)base;
+  m.region = 0;
+  (void)lds_encode_memory(w, &m, word); /* the decoder left opcode and flags in word[0] */
+  lds_put_u64(bytes, word[0]);
+  lds_put_u64(bytes + 8, word[1]);
+  return LDS_OK;
+}
+
+/* Pins the stream (a copy that nobody else writes, or the file itself), validates it, resolves regions, shows it to the device. */
+static int open_stream(lds_session *s, uint8_t *scratch, lds_fault *fault) {
+  const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
+  const lds_hw_config c = hw_config_of(s->model);
+  const int regions = (c.capabilities & LDS_CAP_REGIONS) != 0;
+  const uint8_t *constants[LDS_REGIONS];
+  int status = LDS_OK;
+  uint32_t k;
+  if (!has_program(s->model)) return LDS_OK;
+  if (regions && s->config.model_bus != LDS_NOT_IN_PLACE && (s->config.model_bus & 15u) == 0) {
+    s->stream.cpu = (void *)(uintptr_t)insns.bytes;
+    s->stream.bus = s->config.model_bus + (size_t)(insns.bytes - s->model->bytes);
+    s->stream.flags = 0;
+  } else {
+    status = allocate(s, (size_t)insns.count * LDS_INSN_BYTES, STREAM_ALIGN, LDS_DMA_DEVICE_READS, &s->stream);
+    if (status != LDS_OK) return status;
+    s->owned |= 1u << LDS_REGIONS;
+    memcpy(s->stream.cpu, insns.bytes, (size_t)insns.count * LDS_INSN_BYTES);
+  }
+  for (k = 0; k < LDS_REGIONS; ++k) constants[k] = s->region[k].cpu;
+  if (s->config.validate != NULL) status = validate_all(s->model, s->config.validate, s->stream.cpu, constants, scratch, fault);
+  for (k = 0; !regions && k < insns.count && status == LDS_OK; ++k) status = resolve(s, &c, (uint8_t *)s->stream.cpu + k * LDS_INSN_BYTES);
+  return status == LDS_OK && s->stream.flags != 0 ? sync_all(s, &s->stream, LDS_DMA_TO_DEVICE) : status;
+}
+
+/* --- open and close ---------------------------------------------------------------------------------------------------------- */
+int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_block *registers, uint32_t config_hash) {
+  if (device == NULL || hal == NULL || registers == NULL) return LDS_ERR_ARGUMENT;
+  if (hal->abi_version != LDS_HAL_ABI_VERSION || hal->read32 == NULL || hal->write32 == NULL) return LDS_ERR_HAL;
+  if (hal->dma_alloc == NULL || hal->dma_free == NULL || hal->now_ns == NULL) return LDS_ERR_HAL;
+  device->hal = hal;
+  device->registers = registers;
+  device->config_hash = config_hash;
+  device->dead = 0;
+  return LDS_OK;
+}
+
+/* Whether the model is for this device, and the device is there. */
+static int check_device(const lds_model *model, const lds_device *device) {
+  const int regions = (hw_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
+  if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
+  if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
+  switch (device->registers->identify(device->hal, model->config_hash)) {
+    case LDS_HAL_OK:
+      return LDS_OK;
+    case LDS_HAL_UNSUPPORTED:
+      return LDS_ERR_ABSENT;
+    default:
+      return LDS_ERR_CONFIG;
+  }
+}
+
+/* Host steps that nothing linked in can execute. */
+static int check_operators(const lds_model *model, const lds_session_config *config) {
+  uint32_t k;
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    const uint32_t kind = lds_model_step(model, k).kind;
+    if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
+    if (kind != LDS_STEP_DEVICE && kind != LDS_STEP_EXTERNAL && (config->operators == NULL || config->operators[kind] == NULL)) {
+      return LDS_ERR_OPERATOR;
+    }
+  }
+  return LDS_OK;
+}
+
+static int open_all(lds_session *s, uint8_t *memory, lds_fault *fault) {
+  int status = check_device(s->model, s->device);
+  uint32_t r;
+  if (status == LDS_OK) status = check_operators(s->model, &s->config);
+  if (status == LDS_OK) status = open_regions(s, memory);
+  for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
+    if (s->region[r].flags != 0) status = fill_region(s, r);
+  }
+  if (status == LDS_OK) status = open_stream(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
+  for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
+    if (s->region[r].flags == 0) status = fill_region(s, r);
+  }
+  return status;
+}
+
+int lds_session_open(lds_session **session, const lds_model *model, lds_device *device, const lds_session_config *config, void *memory,
+                     size_t memory_bytes, lds_fault *fault) {
+  lds_fault ignored;
+  lds_session *s;
+  uint8_t *p;
+  int status;
+  if (session == NULL || model == NULL || device == NULL || config == NULL || memory == NULL) return LDS_ERR_ARGUMENT;
+  *session = NULL;
+  fault = fault != NULL ? fault : &ignored;
+  memset(fault, 0, sizeof *fault);
+  if (memory_bytes < lds_session_size_bytes(model, config)) return LDS_ERR_MEMORY;
+  p = aligned(memory, SESSION_ALIGN);
+  s = (lds_session *)(void *)p;
+  memset(s, 0, sizeof *s);
+  s->model = model;
+  s->device = device;
+  s->config = *config;
+  status = open_all(s, aligned(p + sizeof *s, SESSION_ALIGN), fault);
+  fault->status = status;
+  if (status == LDS_OK) {
+    *session = s;
+  } else {
+    lds_session_close(s);
+  }
+  return status;
+}
+
+/* The device is stopped before its memory goes; one that cannot be stopped keeps it. */
+void lds_session_close(lds_session *s) {
+  const lds_hal *hal;
+  uint32_t r;
+  if (s == NULL) return;
+  hal = s->device->hal;
+  if (s->phase == LDS_RUNNING) (void)lds_device_recover(s->device);
+  s->phase = LDS_IDLE;
+  if (s->device->dead != 0) return;
+  for (r = 0; r < LDS_REGIONS; ++r) {
+    if ((s->owned >> r & 1u) != 0) hal->dma_free(hal->ctx, &s->region[r]);
+  }
+  if ((s->owned >> LDS_REGIONS & 1u) != 0) hal->dma_free(hal->ctx, &s->stream);
+  s->owned = 0;
+}
+
+/* --- inputs, outputs, operands ----------------------------------------------------------------------------------------------- */
+int lds_session_sync(lds_session *s, const lds_tensor *t, int direction) {
+  const lds_dma_buffer *b = &s->region[t->region];
+  const lds_hal *hal = s->device->hal;
+  const size_t end = align_up((size_t)t->offset_bytes + t->size_bytes, LDS_DEVICE_ALIGN);
+  if (b->flags == 0 || hal->dma_sync == NULL) return LDS_OK;
+  if (direction == LDS_DMA_FROM_DEVICE && (b->flags & LDS_DMA_DEVICE_WRITES) == 0) return LDS_OK;
+  if (hal->dma_sync(hal->ctx, b, t->offset_bytes, (end < b->size_bytes ? end : b->size_bytes) - t->offset_bytes, direction) != LDS_HAL_OK) {
+    return LDS_ERR_HAL;
+  }
+  return LDS_OK;
+}
+
+static void operand_of(lds_session *s, uint32_t tensor, lds_operand *out) {
+  lds_model_tensor(s->model, tensor, &out->tensor);
+  out->data = (uint8_t *)s->region[out->tensor.region].cpu + out->tensor.offset_bytes;
+}
+
+uint32_t lds_session_operands(lds_session *s, const lds_step *step, lds_operand *operands, int32_t *parameters) {
+  const uint32_t count = step->inputs + step->outputs;
+  uint32_t k;
+  for (k = 0; k < count; ++k) operand_of(s, lds_model_word(s->model, step->first + k), &operands[k]);
+  for (k = count; k < step->count; ++k) parameters[k - count] = lds_i32(lds_model_word(s->model, step->first + k));
+  return count;
+}
+
+int lds_session_step(const lds_session *s, uint32_t step, lds_step_info *out) {
+  lds_step found;
+  const char *strings;
+  if (s == NULL || out == NULL || step >= s->model->section[LDS_STEPS].count) return LDS_ERR_ARGUMENT;
+  found = lds_model_step(s->model, step);
+  strings = (const char *)s->model->section[LDS_STRINGS].bytes;
+  out->name = strings + found.name;
+  out->inputs = found.inputs;
+  out->outputs = found.outputs;
+  out->function = out->attributes = "";
+  if (found.kind == LDS_STEP_EXTERNAL) {
+    out->function = strings + lds_model_word(s->model, found.first + found.inputs + found.outputs);
+    out->attributes = strings + lds_model_word(s->model, found.first + found.inputs + found.outputs + 1u);
+  }
+  return LDS_OK;
+}
+
+int lds_session_operand(lds_session *s, uint32_t step, uint32_t index, lds_operand *out) {
+  lds_step_info info;
+  const int status = lds_session_step(s, step, &info);
+  if (status != LDS_OK || out == NULL || index >= info.inputs + info.outputs) return LDS_ERR_ARGUMENT;
+  operand_of(s, lds_model_word(s->model, lds_model_step(s->model, step).first + index), out);
+  return LDS_OK;
+}
+
+static int port(lds_session *s, int section, uint32_t index, lds_operand *out) {
+  if (s == NULL || index >= s->model->section[section].count) return LDS_ERR_ARGUMENT;
+  operand_of(s, lds_u32(s->model->section[section].bytes + 4u * index), out);
+  return LDS_OK;
+}
+
+void *lds_session_input(lds_session *s, uint32_t index) {
+  lds_operand o;
+  return port(s, LDS_INPUTS, index, &o) == LDS_OK ? o.data : NULL;
+}
+
+void *lds_session_output(lds_session *s, uint32_t index) {
+  lds_operand o;
+  return port(s, LDS_OUTPUTS, index, &o) == LDS_OK ? o.data : NULL;
+}
+
+int lds_session_set_input(lds_session *s, uint32_t index, const void *data, size_t size_bytes) {
+  lds_operand o;
+  if (port(s, LDS_INPUTS, index, &o) != LDS_OK || data == NULL || size_bytes != o.tensor.size_bytes) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING) return LDS_ERR_STATE;
+  memcpy(o.data, data, size_bytes);
+  return LDS_OK;
+}
+
+int lds_session_get_output(lds_session *s, uint32_t index, void *data, size_t size_bytes) {
+  lds_operand o;
+  if (port(s, LDS_OUTPUTS, index, &o) != LDS_OK || data == NULL || size_bytes != o.tensor.size_bytes) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING) return LDS_ERR_STATE;
+  memcpy(data, o.data, size_bytes);
+  return LDS_OK;
+}

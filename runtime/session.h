@@ -1,0 +1,40 @@
+/* What a session is. Private to runtime/.
+ *
+ * In:   session.c fills it.
+ * Out:  the struct, and where a region's memory is.
+ * Next: run.c works with it.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_SESSION_H
+#define LDS_SESSION_H
+
+#include "format.h"
+
+typedef enum { LDS_IDLE, LDS_RUNNING, LDS_FINISHED } lds_phase;
+
+struct lds_session {
+  const lds_model *model;
+  lds_device *device;
+  lds_session_config config;
+  lds_dma_buffer region[LDS_REGIONS]; /* .cpu: where the host sees it; .flags 0: the host's own memory */
+  lds_dma_buffer stream;              /* the pinned instructions */
+  uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream */
+  uint32_t to_fill;                   /* bit r: region r needs its constants or zeros */
+  lds_phase phase;
+  uint32_t step; /* that is being executed */
+  uint32_t progress;
+  uint64_t progress_ns; /* when the device last moved */
+  lds_counters counters;
+  lds_fault fault;
+};
+
+/* Moves what one side wrote to the other, for one tensor. */
+int lds_session_sync(lds_session *session, const lds_tensor *tensor, int direction);
+/* The operands and parameters of a host step; returns their number. */
+uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
+/* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
+int lds_device_recover(lds_device *device);
+/* Names the layer of an instruction of a step in *fault. */
+void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault);
+
+#endif /* LDS_SESSION_H */
