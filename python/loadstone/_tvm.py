@@ -12,17 +12,21 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from numpy.typing import ArrayLike, NDArray
-from tvm import relax
+from tvm import relax, s_tir, sym, te, tirx
 from tvm.ir import SourceName, Span
 from tvm.relax import dpl
 from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
+from tvm.s_tir import transform as s_tir_transform
+from tvm.tirx import transform as tirx_transform
 
 __all__ = [
     "DeadCodeElimination",
     "FloatImm",
     "Function",
     "FuseOpsByPattern",
+    "TensorLoad",
     "Var",
     "bindings",
     "constant",
@@ -31,6 +35,7 @@ __all__ = [
     "integers",
     "is_call",
     "is_constant",
+    "is_tir_call",
     "load_function",
     "name_of",
     "named",
@@ -39,10 +44,18 @@ __all__ = [
     "relax",
     "result",
     "run_module",
+    "s_tir",
+    "s_tir_transform",
     "save_function",
     "scalar",
     "shape",
+    "structural_map",
+    "structural_walk",
+    "sym",
+    "te",
     "tflite_importer",
+    "tirx",
+    "tirx_transform",
     "tvm",
     "uses",
     "value",
@@ -51,6 +64,9 @@ __all__ = [
 Var = relax.Var
 Function = relax.Function
 FloatImm = tvm.tirx.FloatImm
+TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
+structural_map = tvm_ffi.structural_map
+structural_walk = tvm_ffi.structural_walk
 
 
 def onnx_importer() -> Any:
@@ -77,6 +93,11 @@ def op_name(expr: Any) -> str:
 def is_call(expr: Any, *names: str) -> bool:
     """Whether it is a call to one of these Relax operators."""
     return isinstance(expr, relax.Call) and op_name(expr) in names
+
+
+def is_tir_call(expr: Any, name: str) -> bool:
+    """Whether a TensorIR expression calls the operator `name`, whatever its dialect's prefix ("tirx.", "prim.")."""
+    return type(expr).__name__ == "Call" and hasattr(expr.op, "name") and str(expr.op.name).rpartition(".")[2] == name
 
 
 def is_constant(expr: Any) -> bool:

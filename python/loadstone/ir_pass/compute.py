@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm_tir import TensorLoad, is_tir_call, structural_map, tirx
+from loadstone._tvm import TensorLoad, is_tir_call, structural_map, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests

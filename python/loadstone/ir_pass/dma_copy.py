@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm_tir import TensorLoad, is_tir_call, tirx
+from loadstone._tvm import TensorLoad, is_tir_call, tirx
 from loadstone.ir_pass.intrinsics import Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loadstone._tvm_tir import is_tir_call, tirx
+from loadstone._tvm import is_tir_call, tirx
 from loadstone.errors import LoweringError
 
 __all__ = ["ALU_BINARY", "BUFFER_OPERANDS", "PREFIX", "Axis", "Intrinsic", "Operand", "is_intrinsic", "read_intrinsic"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone._tvm_tir import TensorLoad, is_tir_call, sym, tirx
+from loadstone._tvm import TensorLoad, is_tir_call, sym, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, Expr, Operand
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm_tir import TensorLoad, structural_walk, tirx
+from loadstone._tvm import TensorLoad, structural_walk, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS, Intrinsic, is_intrinsic, read_intrinsic
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from loadstone._tvm_tir import is_tir_call, s_tir_transform, tirx, tirx_transform
+from loadstone._tvm import is_tir_call, s_tir_transform, tirx, tirx_transform
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from loadstone._tvm_tir import s_tir, te, tirx, tvm
+from loadstone._tvm import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import tail as tails
 from loadstone.vta.schedule import tile

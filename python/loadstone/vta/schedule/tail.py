@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loadstone._tvm_tir import tirx
+from loadstone._tvm import tirx
 from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
 
