@@ -29,6 +29,8 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
+    "run": "run a compiled model on a device, and compare with what it should give",
+    "inspect": "show what is in a compiled model",
     "disasm": "show instructions as text, one line each",
     "asm": "turn text into instruction bytes",
     "isa": "write the files generated from the instruction set, or check that they are current",

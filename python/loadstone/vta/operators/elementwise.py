@@ -16,7 +16,6 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, quantize_multiplier, shift_lane
 from loadstone.operators import tflite
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked

@@ -26,7 +26,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
-from loadstone.vta.schedule.conv import ConvSpec, Operands
+from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.tail import Rq
 
 __all__ = ["average_pool2d", "mean", "unsupported"]

@@ -1,0 +1,109 @@
+"""`loadstone inspect MODEL.lds`: what is in an artifact.
+
+In:   an artifact.
+Out:  its device, inputs and outputs, memory plan, steps and layers; or JSON.
+Next: `loadstone disasm` shows the instructions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from loadstone.artifact import Artifact, DeviceProgram, HostStep, Tensor
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone inspect model.lds                   device, inputs, outputs, memory, steps
+  loadstone inspect model.lds --layers          and the instructions of each layer
+  loadstone inspect model.lds --json            for scripts
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and --json."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
+    parser.add_argument("--layers", action="store_true", help="also the layers of each device program")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the artifact."""
+    size = Path(args.model).stat().st_size
+    artifact = Artifact.load(args.model)
+    print(json.dumps(_as_dict(artifact, size), indent=2) if args.json else text(artifact, size, args.layers))
+
+
+def _step(step: DeviceProgram | HostStep) -> dict[str, Any]:
+    if isinstance(step, DeviceProgram):
+        layers = [{"name": layer.name, "first": layer.first, "count": layer.count} for layer in step.layers]
+        return {"kind": "device", "name": step.name, "instructions": len(step), "layers": layers}
+    fields = {"kind": step.operator.name.lower(), "name": step.name, "inputs": list(step.inputs), "outputs": list(step.outputs)}
+    return {**fields, "parameters": dict(step.parameters), "function": step.function, "attributes": step.attributes}
+
+
+def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
+    return {
+        "name": a.name,
+        "device": a.device,
+        "config_hash": f"0x{a.config_hash:08x}",
+        "size_bytes": size,
+        "samples": a.samples,
+        "inputs": list(a.inputs),
+        "outputs": list(a.outputs),
+        "regions": [
+            {"name": r.name, "kind": r.kind.name.lower(), "size_bytes": r.size_bytes, "reads": r.device_reads, "writes": r.device_writes}
+            for r in a.regions
+        ],
+        "tensors": [
+            {
+                "name": t.name,
+                "shape": list(t.shape),
+                "dtype": t.dtype.name.lower(),
+                "layout": t.layout.name.lower(),
+                "region": t.region,
+                "offset_bytes": t.offset_bytes,
+                "size_bytes": t.size_bytes,
+                "scale": t.scale,
+                "zero_point": t.zero_point,
+            }
+            for t in a.tensors
+        ],
+        "steps": [_step(s) for s in a.steps],
+    }
+
+
+def _tensor(t: Tensor) -> str:
+    quantized = f"  scale {t.scale:g}, zero point {t.zero_point}" if t.scale else ""
+    return f"  {t.name}: {t.dtype.name.lower()} {list(t.shape)}{quantized}"
+
+
+def text(a: Artifact, size: int, layers: bool = False) -> str:
+    """For people."""
+    instructions = sum(len(p) for p in a.programs)
+    lines = [
+        f"{a.name}: {size} bytes for device {a.device or 'unknown'} (config {a.config_hash:#010x}), {a.samples} sample(s) a run",
+        "inputs",
+        *(_tensor(a.tensors[i]) for i in a.inputs),
+        "outputs",
+        *(_tensor(a.tensors[i]) for i in a.outputs),
+        f"memory, {sum(r.size_bytes for r in a.regions)} bytes",
+    ]
+    for index, r in enumerate(a.regions):
+        access = "device " + "".join(c for c, on in (("r", r.device_reads), ("w", r.device_writes)) if on) if r.on_device else "host only"
+        lines.append(f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} {r.name}")
+    lines.append(f"steps, {instructions} instructions")
+    for index, step in enumerate(a.steps):
+        if isinstance(step, HostStep):
+            ins, outs = (", ".join(a.tensors[i].name for i in which) for which in (step.inputs, step.outputs))
+            lines.append(f"  {index} host    {step.function or step.operator.name.lower()}: {ins} -> {outs}")
+            continue
+        lines.append(f"  {index} device  {step.name}: {len(step)} instructions, {len(step.layers)} layers")
+        if layers:
+            lines += [f"      {layer.first:>7} + {layer.count:<6} {layer.name}" for layer in step.layers]
+    return "\n".join(lines)

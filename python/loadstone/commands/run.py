@@ -1,0 +1,113 @@
+"""`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare with what it should give.
+
+In:   an artifact; a .npz file of inputs with a leading axis of samples; a device.
+Out:  a .npz file of outputs; differences; samples per second, cycles. Exit status 1 when outputs differ by more than --atol.
+Next: a person, or CI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from loadstone import device
+from loadstone.arrays import compare, read_arrays, write_arrays
+from loadstone.artifact import Artifact
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone run model.lds --inputs x.npz -o y.npz             outputs of every sample
+  loadstone run model.lds --inputs g.npz --expect g.npz       exit status 1 when an element differs
+  loadstone run model.lds --inputs g.npz --expect g.npz --atol 1
+  loadstone run model.lds --inputs x.npz --device null        the host's own time
+  loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
+  loadstone run model.lds --inputs x.npz --device sim:mine.json
+
+devices: sim (as compiled for), sim:NAME or sim:FILE, null, uio:PATH
+arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
+"""
+_BAR_SECONDS = 0.2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and the options."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
+    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    parser.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
+    parser.add_argument("--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with")
+    parser.add_argument("--atol", metavar="N", type=float, default=0.0, help="largest difference that passes (default: %(default)g)")
+    parser.add_argument("--device", metavar="D", default="sim", help="what runs it (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs all samples; 1 when the outputs are not as expected."""
+    artifact = Artifact.load(args.model)
+    inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
+    wanted = read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out") if args.expect else []
+    with device.open(args.device) as dev, dev.load(artifact) as session:
+        begin = time.perf_counter()
+        outputs = session.run(inputs, _bar(len(inputs[0]) if inputs else 1))
+        seconds = time.perf_counter() - begin
+        counters, config = session.counters, dev.require_config()
+    if args.output:
+        write_arrays(args.output, outputs, "out")
+    differences = [compare(f"out{k}", y, w[: len(y)]) for k, (y, w) in enumerate(zip(outputs, wanted, strict=False))]
+    report: dict[str, Any] = {
+        "model": artifact.name,
+        "device": args.device,
+        "config": config.name,
+        "samples": len(outputs[0]) if outputs else 0,
+        "seconds": seconds,
+        "samples_per_run": artifact.samples,
+        "cycles_per_run": counters.cycles,
+        "device_ms_per_run": counters.cycles / config.clock_mhz / 1000,
+        "read_bytes_per_run": counters.read_bytes,
+        "write_bytes_per_run": counters.write_bytes,
+        "differences": [vars(d) for d in differences],
+        "passed": all(d.largest <= args.atol for d in differences),
+    }
+    print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
+    return 0 if report["passed"] else 1
+
+
+def _text(report: dict[str, Any], differences: list[Any], atol: float) -> str:
+    speed = report["samples"] / max(report["seconds"], 1e-9)
+    lines = [f"{report['model']} on {report['device']} ({report['config']}): {report['samples']} samples, {speed:.1f} a second"]
+    if report["cycles_per_run"]:
+        per = "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"
+        lines.append(f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the device's clock {per}")
+    lines += map(str, differences)
+    if differences:
+        lines.append(("as expected" if report["passed"] else "NOT as expected") + (f", within {atol:g}" if atol else ""))
+    return "\n".join(lines)
+
+
+def _bar(total: int) -> Callable[[int], None] | None:
+    """A progress line on a terminal's stderr, rewritten a few times a second and cleared at the end."""
+    if not sys.stderr.isatty():
+        return None
+    begin = last = time.perf_counter()
+
+    def show(done: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if done == total:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        elif now - last >= _BAR_SECONDS:
+            last = now
+            filled = 30 * done // total
+            speed = done / (now - begin)
+            text = (
+                f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{total} samples, {speed:.1f} a second, {(total - done) / speed:.0f} s left"
+            )
+            print(text + "\033[K", end="", file=sys.stderr, flush=True)
+
+    return show
