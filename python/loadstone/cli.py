@@ -33,6 +33,7 @@ COMMANDS = {
     "inspect": "show what is in a compiled model",
     "disasm": "show instructions as text, one line each",
     "asm": "turn text into instruction bytes",
+    "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
     "isa": "write the files generated from the instruction set, or check that they are current",
 }
 

@@ -1,0 +1,77 @@
+"""`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
+
+In:   a device's name, its memory, the faults that it is to have.
+Out:  registers at the socket until the process is ended.
+Next: QEMU with the plug-in of tests/board, or `loadstone run --device simd:SOCKET`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from loadstone.errors import DeviceError
+from loadstone.simd import FAULTS, Device, Fault, Memory, Server
+from loadstone.vta.hw_config import load_config
+
+__all__ = ["configure", "run"]
+
+_WIDTH = max(map(len, FAULTS))
+_EPILOG = f"""\
+examples:
+  loadstone simd /tmp/board.sock                                  a device with 64 MiB of memory of its own
+  loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
+  loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
+
+faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
+{chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
+
+The protocol is described in loadstone/simd.py, the board without a board in docs/board.md.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds SOCKET, the device, its memory and its faults."""
+    parser.epilog = _EPILOG
+    parser.add_argument("socket", metavar="SOCKET", type=Path, help="path of the Unix socket to listen at")
+    parser.add_argument("--device", metavar="NAME", default="vtaq-1x16x16", help="a device, or a JSON file (default: %(default)s)")
+    parser.add_argument("--registers", choices=("native", "vta-chisel", "vta-hls"), help="register page (default: the device's)")
+    parser.add_argument("--memory", metavar="FILE", type=Path, help="an existing file that is the memory, all of it")
+    parser.add_argument(
+        "--base", metavar="ADDRESS", type=_number, default=0x10000000, help="bus address of the memory's first byte (default: 0x10000000)"
+    )
+    parser.add_argument("--size", metavar="BYTES", type=_number, default=64 << 20, help="memory without a FILE (default: 64 MiB)")
+    parser.add_argument("--fault", metavar="FAULT", type=_fault, action="append", default=[], help="a fault of one job; may be given again")
+    parser.add_argument("--clients", metavar="N", type=_number, help="end after so many clients (default: never)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serves until interrupted."""
+    config = load_config(args.device)
+    memory = Memory.of_file(args.memory, args.base) if args.memory else Memory.anonymous(args.base, args.size)
+    device = Device(config, memory, registers=args.registers, faults=tuple(args.fault))
+    server = Server(args.socket, device, memory)
+    end = memory.bus_address + memory.size_bytes
+    print(f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, {len(args.fault)} faults", flush=True)
+    try:
+        server.serve(clients=args.clients)
+    finally:
+        server.close()
+        device.close()
+
+
+def _number(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 4096 or 0x1000")
+    return value
+
+
+def _fault(text: str) -> Fault:
+    try:
+        return Fault.parse(text)
+    except DeviceError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
