@@ -6,7 +6,7 @@ the roundings part, are rare with any others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from loadstone import numerics
 from loadstone.graph import Quantization
 from loadstone.operators import tflite as ops
 from loadstone.operators.windows import same_padding
+from tests.draw import MILLION, Count, Random
 from tests.tflite_builder import Activation, Graph, Padding, Tensor, run
 
-MILLION = 1_000_000
 #: (fused activation, lower real bound, upper real bound)
 ACTIVATIONS = [
     (Activation.NONE, None, None),
@@ -31,62 +31,10 @@ ACTIVATIONS = [
 ]
 
 
-@dataclass
-class Random:
-    """Draws what single-operator models are made of."""
-
-    seed: int
-    rng: np.random.Generator = field(init=False)
-    powers: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.seed)
-        self.powers = self.seed % 3 == 0
-
-    def int(self, low: int, high: int) -> int:
-        """Within [low, high]."""
-        return int(self.rng.integers(low, high, endpoint=True))
-
-    def scale(self, low: float = 2**-9, high: float = 1.0) -> float:
-        """A float32 value, log-uniform; a power of two in every third model."""
-        exponent = self.rng.uniform(np.log2(low), np.log2(high))
-        return float(np.float32(2.0 ** (round(exponent) if self.powers else exponent)))
-
-    def near(self, scale: float) -> float:
-        """A scale for an output whose values spread like `scale`, within a factor of 4 each way."""
-        return self.scale(scale / 4, scale * 4)
-
-    def quantization(self, scale: float | None = None) -> Quantization:
-        return Quantization(self.scale() if scale is None else scale, self.int(-128, 127))
-
-    def int8(self, *shape: int) -> NDArray[np.int8]:
-        return self.rng.integers(-128, 127, shape, np.int8, endpoint=True)
-
-    def activation(self, q_out: Quantization) -> tuple[int, int, int]:
-        """(fused activation, low, high)."""
-        kind, low, high = ACTIVATIONS[max(0, self.int(-3, 3))]  # none at all, mostly
-        return kind, *ops.activation_range(q_out, low, high)
-
-
-@dataclass
-class Count:
-    """Elements compared, those that differ, and those inside the clamp: only they say anything about rounding."""
-
-    total: int = 0
-    wrong: int = 0
-    inside: int = 0
-
-    def compare(self, got: NDArray[Any], want: NDArray[Any]) -> None:
-        assert got.shape == want.shape
-        assert got.dtype == want.dtype
-        self.total += got.size
-        self.wrong += np.count_nonzero(got != want)
-        self.inside += np.count_nonzero((want > want.min()) & (want < want.max()))
-
-    def check(self, at_least: int) -> None:
-        print(f"{self.total:,} elements, {self.inside:,} of them inside the clamp, {self.wrong} differ")
-        assert self.wrong == 0, f"{self.wrong} of {self.total:,} elements differ"
-        assert self.inside >= at_least, "too few elements say anything about rounding"
+def fused_activation(draw: Random, q_out: Quantization) -> tuple[int, int, int]:
+    """(fused activation, low, high)."""
+    kind, low, high = ACTIVATIONS[max(0, draw.int(-3, 3))]  # none at all, mostly
+    return kind, *ops.activation_range(q_out, low, high)
 
 
 def quantized(graph: Graph, shape: tuple[int, ...], q: Quantization, *, is_input: bool = True, unsigned: bool = False) -> Tensor:
@@ -157,7 +105,7 @@ class Weighted:
         self.q_out = draw.quantization(draw.near(float(product.mean()) * spread))
         limit = min(np.float64(self.q_out.scale) / product.max() * 100, 2**30)
         self.bias = draw.rng.integers(-limit, limit, self.out_channels).astype(np.int32)
-        self.activation, self.low, self.high = draw.activation(self.q_out)
+        self.activation, self.low, self.high = fused_activation(draw, self.q_out)
 
     def oracle(self) -> NDArray[np.int8]:
         arguments = (self.x, self.weights, self.bias, self.q_in, self.weight_scales, self.q_out)
@@ -221,29 +169,6 @@ def test_another_rounding_in_fully_connected_is_seen(rounding: str, monkeypatch:
     assert accumulated("FULLY_CONNECTED", MILLION).wrong > 10
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_single_does_fully_connected_with_a_proven_multiplier(seed: int) -> None:
-    """The multiplier that is called exact makes the device's rounding SINGLE equal LiteRT's float64, also at ties."""
-    draw = Random(seed)
-    scale = np.array([draw.scale(2**-16, 2**-1) for _ in range(64)], np.float64)
-    zero_point = draw.int(-128, 127)
-    multiplier, shift, exact = ops.fully_connected_multiplier(scale, zero_point)
-    assert exact.all()
-
-    acc = draw.rng.integers(-300, 300, (20_000, 64)) / scale
-    acc = np.concatenate([acc, (np.rint(acc * scale) + 0.5) / scale]).astype(np.int32)
-    single = np.clip(numerics.requantize_single(acc, multiplier, shift) + zero_point, -128, 127)
-    wanted = np.clip(numerics.requantize_float64(acc, scale).astype(np.int64) + zero_point, -128, 127)
-    np.testing.assert_array_equal(single, wanted)
-
-
-def test_a_multiplier_that_cannot_be_proven_says_so() -> None:
-    """7 / 640 is no float64: the kernel's ties depend on how each product rounds, which no fixed multiplier follows."""
-    scale = numerics.tflite_scale(7 / 128, 1 / 8, 5 / 8)
-    _, _, exact = ops.fully_connected_multiplier(scale, 0)
-    assert exact.tolist() == [False]
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Operators on elements
 # ---------------------------------------------------------------------------------------------------------------
@@ -260,7 +185,7 @@ def test_elementwise(kind: str) -> None:
         shape = (draw.int(1, 2), draw.int(1, 32), draw.int(1, 32), draw.int(1, 24))
         other = [shape, shape, shape[-1:], (1, 1, 1, 1)][draw.int(0, 3)]
         a, b = draw.int8(*shape), draw.int8(*other)
-        activation, low, high = draw.activation(q_out)
+        activation, low, high = fused_activation(draw, q_out)
         want = litert(kind, [a, b], [q_a, q_b], q_out, shape, fused_activation_function=activation)
         count.compare(getattr(ops, kind.lower())(a, b, q_a, q_b, q_out, low=low, high=high), want)
     count.check(500_000)
@@ -334,7 +259,7 @@ def test_pools(kind: str) -> None:
         kernel, strides = (draw.int(1, 7), draw.int(1, 7)), (draw.int(1, 3), draw.int(1, 3))
         x = draw.int8(draw.int(1, 2), draw.int(7, 30), draw.int(7, 30), draw.int(1, 20))
         q = draw.quantization()
-        activation, low, high = draw.activation(q)
+        activation, low, high = fused_activation(draw, q)
         same = draw.rng.random() < 0.5
         padding = same_padding(x.shape[1:3], kernel, strides) if same else (0, 0, 0, 0)
         got = getattr(ops, kind.lower())(x, kernel, strides=strides, padding=padding, low=low, high=high)

@@ -42,6 +42,7 @@ __all__ = [
     "rq",
     "scale_lane",
     "shift_lane",
+    "single_multiplier",
     "tflite_scale",
     "unpack_shift_lane",
     "wrap_int32",
@@ -261,3 +262,34 @@ def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
     magnitude = np.where(too_small, 0, np.where(too_large, INT32_MAX, magnitude))
     shift = np.where(too_small, 0, np.minimum(shift, SHIFT_MAX))
     return (np.sign(real) * magnitude).astype(np.int32), shift.astype(np.int32)
+
+
+def single_multiplier(
+    scale: ArrayLike, zero_point: int = 0, low: int = -128, high: int = 127
+) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
+    """(multiplier, shift, exact): rounding SINGLE with these is `requantize_float64`, proven per channel where `exact`.
+
+    SINGLE takes ties upward, float64 away from zero, and negative ties are common when scales are powers of two. A
+    multiplier one larger takes both away from zero. The proof: both rules grow with acc, so they are the same function
+    when they agree around every acc at which the clamped output changes. scale: float64, > 0.
+    """
+    scale = np.atleast_1d(np.asarray(scale, np.float64))
+    nearest, shift = quantize_multiplier(scale)
+    multiplier, exact = nearest.copy(), np.zeros(scale.shape, np.bool_)
+    for step in (0, 1, -1, 2):
+        candidate = np.minimum(nearest.astype(np.int64) + step, INT32_MAX).astype(np.int32)
+        better = ~exact & _single_is_float64(candidate, shift, scale, low - zero_point, high - zero_point)
+        multiplier, exact = np.where(better, candidate, multiplier).astype(np.int32), exact | better
+    return multiplier, shift, exact
+
+
+def _single_is_float64(multiplier: Int32Array, shift: Int32Array, scale: Float64Array, low: int, high: int) -> NDArray[np.bool_]:
+    """Whether both roundings, clamped to [low, high], agree on every int32, per channel."""
+    levels = np.arange(low + 1, high + 1)[:, None]  # the output reaches a level where acc * scale passes level - 1/2
+    around = np.ceil((levels - 0.5) / scale)[:, None] + np.arange(-2, 3)[:, None]  # (level, 5 accumulators, channel)
+    acc = np.clip(around, INT32_MIN, INT32_MAX).astype(np.int64)
+    single = np.clip(requantize_single(acc, multiplier, shift), low, high)
+    wanted = np.clip(requantize_float64(acc, scale), low, high)
+    within = (wanted[:, 0] < levels) & (wanted[:, -1] >= levels)
+    outside = (around[:, 0] < INT32_MIN) | (around[:, -1] > INT32_MAX)
+    return np.asarray(np.all(single == wanted, (0, 1)) & np.all(within | outside, 0), np.bool_)

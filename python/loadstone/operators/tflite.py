@@ -33,13 +33,10 @@ from loadstone.graph import Quantization
 from loadstone.numerics import (
     INT32_MAX,
     INT32_MIN,
-    Float64Array,
-    Int32Array,
     high_multiply,
     quantize_multiplier,
     requantize_double,
     requantize_float64,
-    requantize_single,
     round_half_away,
     rounding_shift_right,
     tflite_scale,
@@ -59,7 +56,6 @@ __all__ = [
     "conv_2d",
     "dequantize",
     "fully_connected",
-    "fully_connected_multiplier",
     "leaky_relu",
     "logistic",
     "max_pool_2d",
@@ -148,43 +144,14 @@ def fully_connected(
 ) -> Int8Array:
     """FULLY_CONNECTED: x (..., I), weights (O, I) -> (..., O). weight_scales: (O,), or one for all.
 
-    LiteRT 2.3 multiplies in float64 here and has no fixed point at all. Other versions have: TFLite Micro rounds DOUBLE.
+    LiteRT 2.3 multiplies in float64 here and has no fixed point at all: `numerics.single_multiplier` finds the device's
+    constants that do the same. Other versions differ: TFLite Micro rounds DOUBLE.
     Exact while |acc * scale| < 2^31.
     """
     kernels = weights.astype(np.int64) - np.reshape(weight_zero_points, (-1, 1))
     acc = wrap_int32(matmul(_centred(x, q_in), kernels.T).astype(np.int64) + np.asarray(bias, np.int64))
     scale = tflite_scale(q_in.scale, weight_scales, q_out.scale)
     return _finish(requantize_float64(acc, scale), q_out.zero_point, low, high)
-
-
-def fully_connected_multiplier(
-    scale: ArrayLike, zero_point: int = 0, low: int = -128, high: int = 127
-) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
-    """(multiplier, shift, exact): rounding SINGLE with these is `fully_connected`, proven per channel where `exact`.
-
-    SINGLE takes ties upward, the kernel away from zero, and a negative tie is common when scales are powers of two.
-    A multiplier one larger takes both ways away from zero. The proof: both rules grow with acc, so they are the same
-    function when they agree around every acc at which the clamped output changes. scale: float64, > 0.
-    """
-    scale = np.atleast_1d(np.asarray(scale, np.float64))
-    nearest, shift = quantize_multiplier(scale)
-    multiplier, exact = nearest.copy(), np.zeros(scale.shape, np.bool_)
-    for step in (0, 1, -1, 2):
-        candidate = np.minimum(nearest.astype(np.int64) + step, INT32_MAX).astype(np.int32)
-        better = ~exact & _single_is_float64(candidate, shift, scale, low - zero_point, high - zero_point)
-        multiplier, exact = np.where(better, candidate, multiplier).astype(np.int32), exact | better
-    return multiplier, shift, exact
-
-
-def _single_is_float64(multiplier: Int32Array, shift: Int32Array, scale: Float64Array, low: int, high: int) -> NDArray[np.bool_]:
-    """Whether both roundings, clamped to [low, high], agree on every int32, per channel."""
-    steps = np.arange(low + 1, high + 1)[:, None] - 0.5  # the output changes where acc * scale passes these
-    around = np.ceil(steps / scale)[..., None, :] + np.arange(-2, 3)[:, None]  # (step, 5 accumulators, channel)
-    acc = np.clip(around, INT32_MIN, INT32_MAX).astype(np.int64)
-    single = np.clip(requantize_single(acc, multiplier, shift), low, high)
-    wanted = np.clip(requantize_float64(acc, scale), low, high)
-    passed = (wanted[:, 0] < wanted[:, -1]) | (acc[:, 0] <= INT32_MIN + 2) | (acc[:, -1] >= INT32_MAX - 2)
-    return np.asarray(np.all(single == wanted, (0, 1)) & np.all(passed, 0), np.bool_)
 
 
 # ---------------------------------------------------------------------------------------------------------------
