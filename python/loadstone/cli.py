@@ -34,6 +34,8 @@ COMMANDS = {
     "disasm": "show instructions as text, one line each",
     "asm": "turn text into instruction bytes",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",
+    "replay": "run conformance vectors on the simulator: memory byte for byte, and cycles",
+    "vectors": "write conformance vectors from a model or a program, for a hardware team's RTL",
     "isa": "write the files generated from the instruction set, or check that they are current",
 }
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from loadstone._native import ffi, lib
 from loadstone.errors import EncodingError, SimulationError
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import decode
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import INSN_BYTES, Memory, Opcode, Stage
@@ -235,7 +236,7 @@ class Simulator:
         """Instruction `index` of the last stream as text."""
         raw = self._stream[index * INSN_BYTES : (index + 1) * INSN_BYTES]
         try:
-            return repr(decode(raw, self.config))
+            return text_of(decode(raw, self.config))
         except EncodingError:
             return raw.hex() or "no instruction"
 

@@ -1,0 +1,146 @@
+"""`loadstone vectors SOURCE ... -o DIR`: programs as conformance vectors, for a hardware team's RTL.
+
+In:   a compiled model, assembler text, or raw instruction bytes; and the memory that the program starts with.
+Out:  a folder in the format of vectors.py: memory before and after, cycles of the simulator's model.
+Next: `loadstone replay DIR` reads it back; a test bench runs the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from loadstone.artifact import Artifact
+from loadstone.errors import EncodingError, LoadstoneError
+from loadstone.vectors import DramRegion, Vector, load_vectors, measure, save_vectors
+from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.isa.asm import assemble
+from loadstone.vta.isa.codec import decode_stream, encode_stream
+from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory, Opcode
+
+__all__ = ["configure", "of_artifact", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone vectors digits.ldsm -o vectors                     each device program of a model; its arena holds random bytes
+  loadstone vectors conv.txt --device vta-pynq --memory in.bin@0x1000 -o vectors
+  loadstone vectors stream.bin --device vtaq-1x16x16 --memory in.bin -o vectors
+  loadstone vectors ../shared/vta_rtl/conv_conv3x3_v1.npz -o mine       a vector, with the simulator's results
+
+Text is that of `loadstone disasm`. Addresses in a program count from bus address 0.
+"""
+_PAGE = 4096
+_FIRST = 0x1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds sources, memory, device and output."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        type=Path,
+        help="a model, assembler text (.txt, .asm), instruction bytes (.bin), or a vector (.npz)",
+    )
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="DIR", help="folder to write")
+    parser.add_argument("--device", metavar="NAME", help="a device, or its JSON file (default: the one that a model or vector is for)")
+    parser.add_argument("--memory", metavar="FILE[@ADDRESS]", help="what memory holds before the run (default address 0x1000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Simulates and writes."""
+    vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
+    save_vectors(args.output, vectors)
+    for v in vectors:
+        print(f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} bytes  {v.cycles[0]:>9} cycles")
+
+
+def _vectors_of(source: Path, args: argparse.Namespace) -> list[Vector]:
+    if source.suffix == ".npz":
+        return [
+            measure(v.name, v.config, v.insns, v.dram_base, v.dram_in, v.regions, v.description, v.group)
+            for v in load_vectors([source], args.device)
+        ]
+    if source.suffix in (".txt", ".asm", ".bin"):
+        return [_of_stream(source, args)]
+    artifact = Artifact.load(source)
+    return of_artifact(artifact, load_config(args.device) if args.device else _device_of(artifact), args.seed)
+
+
+def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
+    if not args.device:
+        raise LoadstoneError(f"{source}: text and bytes do not say which device they are for: give --device")
+    config = load_config(args.device)
+    if source.suffix == ".bin":
+        data = np.frombuffer(source.read_bytes(), np.uint8)
+        if data.size == 0 or data.size % INSN_BYTES:
+            raise EncodingError(f"{source}: {data.size} bytes are no positive multiple of {INSN_BYTES}")
+        insns = data.reshape(-1, INSN_BYTES)
+    else:
+        insns = assemble(source.read_text(encoding="utf-8"), config)
+    image, base = _memory(args.memory)
+    return measure(source.stem, config, insns, base, image)
+
+
+def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
+    if text is None:
+        return np.zeros(0, np.uint8), _FIRST
+    name, _, address = text.rpartition("@") if re.search("@(0x)?[0-9a-fA-F]+$", text) else (text, "", f"{_FIRST:#x}")
+    return np.frombuffer(Path(name).read_bytes(), np.uint8).copy(), int(address, 0)
+
+
+def _device_of(artifact: Artifact) -> HwConfig:
+    for name in device_names():
+        config = load_config(name)
+        if config.fingerprint() == artifact.fingerprint:
+            return config
+    raise LoadstoneError(
+        f"model {artifact.name!r} is for a device that is not built in (config hash {artifact.config_hash:#010x}): give --device FILE"
+    )
+
+
+def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vector]:
+    """A vector for each device program: constants as they are, the rest random bytes. Addresses become absolute for a device
+    without regions, as the runtime does when it binds a model."""
+    if config.fingerprint() != artifact.fingerprint:
+        hashes = f"its config hash is {artifact.config_hash:#010x}, the device's {config.config_hash:#010x}"
+        raise LoadstoneError(f"model {artifact.name!r} is not for {config.name}: {hashes}")
+    rng = np.random.default_rng(seed)
+    regions, at = [], _FIRST
+    for region in artifact.regions:
+        at = -(-at // max(_PAGE, region.align_bytes)) * max(_PAGE, region.align_bytes)
+        regions.append(DramRegion(at, region.size_bytes, not region.device_writes))
+        at += region.size_bytes
+    image = rng.integers(0, 256, at - _FIRST, np.uint8)
+    for region, place in zip(artifact.regions, regions, strict=True):
+        image[place.base - _FIRST :][: len(region.data)] = np.frombuffer(region.data, np.uint8)
+    vectors = []
+    for number, program in enumerate(artifact.programs):
+        insns = np.frombuffer(program.instructions, np.uint8).reshape(-1, INSN_BYTES)
+        own = tuple(regions)
+        if not config.has(Capability.REGIONS):
+            insns, own = _absolute(insns, config, regions), ()
+        name = f"{artifact.name}_{number:02d}"
+        vectors.append(measure(name, config, insns, _FIRST, image, own, description=program.name, group=artifact.name))
+    return vectors
+
+
+def _absolute(insns: npt.NDArray[np.uint8], config: HwConfig, regions: list[DramRegion]) -> npt.NDArray[np.uint8]:
+    """Adds the regions' bases to dram_base, and clears the region bits."""
+    everything = replace(config, capabilities=config.capabilities | Capability.REGIONS)
+    stream = decode_stream(insns, everything)
+    for opcode in (Opcode.LOAD, Opcode.STORE):
+        columns = stream.columns[opcode]
+        tiles = np.array([config.tile_bytes(Memory(m)) for m in columns["memory_id"].tolist()], np.int64)
+        bases = np.array([r.base for r in regions], np.int64)[columns["region"]]
+        moves = columns["x_size"] != 0
+        columns["dram_base"] += np.where(moves, bases // np.maximum(tiles, 1), 0)
+        columns["region"] *= 0
+    return encode_stream(stream, config)
