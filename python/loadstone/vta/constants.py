@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone import graph as g
-from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane, tflite_scale, wrap_int32
-from loadstone.operators import tflite
+from loadstone.numerics import (
+    Rounding,
+    onnx_scale,
+    quantize_multiplier,
+    scale_lane,
+    shift_lane,
+    single_multiplier,
+    tflite_scale,
+    wrap_int32,
+)
 from loadstone.vta.hw_config import HwConfig
 
 __all__ = [
@@ -139,7 +147,7 @@ def requantization(
 def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
     """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are proven exact."""
     scale = tflite_scale(op.input.scale, op.weight_scales, op.output.scale)
-    multiplier, shift, exact = tflite.fully_connected_multiplier(scale, op.output.zero_point, op.low, op.high)
+    multiplier, shift, exact = single_multiplier(scale, op.output.zero_point, op.low, op.high)
     return multiplier, shift_lane(shift), exact
 
 
