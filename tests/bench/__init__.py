@@ -1,0 +1,1 @@
+"""Measured speeds: `python -m tests.bench [NAME ...]`."""

@@ -1,0 +1,260 @@
+"""Who may import whom: the layers of docs/decisions.md and the tree's own order, read from the sources.
+
+A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not through a package's
+__init__. Imports inside functions are not followed there: they are how a module uses TVM for one thing only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from loadstone.cli import COMMANDS
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "python" / "loadstone"
+TVM = ("tvm", "tvm_ffi")
+
+#: Work without TVM, onnx, tflite: on a board, and for anybody who only looks at instructions.
+WITHOUT_TVM = (
+    "loadstone",
+    "loadstone.__main__",
+    "loadstone._native",
+    "loadstone.arena",
+    "loadstone.artifact",
+    "loadstone.backend",
+    "loadstone.cli",
+    "loadstone.device",
+    "loadstone.errors",
+    "loadstone.graph",
+    "loadstone.graph_reference",
+    "loadstone.host_step",
+    "loadstone.memory_plan",
+    "loadstone.numerics",
+    "loadstone.operators*",
+    "loadstone.region",
+    "loadstone.sim",
+    "loadstone.vta",
+    "loadstone.vta.hw_config",
+    "loadstone.vta.isa*",
+    "loadstone.vta.listing",
+    "loadstone.vta.reference",
+    *(f"loadstone.commands.{name}" for name in ("devices", "isa", "disasm", "asm", "run", "replay", "vectors", "inspect")),
+)
+#: (module, what it may not import, why). Patterns as in fnmatch; a name stands for the module and all in it.
+FORBIDDEN = (
+    ("loadstone.errors", "loadstone*", "errors is the bottom"),
+    ("loadstone.numerics", "loadstone*", "rounding is stated once, below everything"),
+    ("loadstone.vta.isa*", "loadstone.artifact", "instructions know no file format"),
+    ("loadstone.vta.isa*", "loadstone.vta.reference", "bits do not depend on meaning"),
+    ("loadstone.ir_pass*", "loadstone.vta*", "TensorIR passes know memory scopes, not devices"),
+    ("loadstone.graph", "loadstone.vta*", "the quantized network is the same for every back end"),
+    ("loadstone.artifact", "loadstone.vta*", "the file format is the same for every back end"),
+    ("loadstone.frontend*", "loadstone.quantize*", "stages meet in compiler.py"),
+    ("loadstone.frontend*", "loadstone.partition", "stages meet in compiler.py"),
+    ("loadstone.frontend*", "loadstone.vta*", "a model file knows no device"),
+    ("loadstone.quantize*", "loadstone.frontend*", "stages meet in compiler.py"),
+    ("loadstone.quantize*", "loadstone.partition", "stages meet in compiler.py"),
+    ("loadstone.partition", "loadstone.frontend*", "stages meet in compiler.py"),
+    ("loadstone.partition", "loadstone.quantize*", "stages meet in compiler.py"),
+    ("loadstone.partition", "loadstone.vta*", "patterns come from back ends"),
+    ("loadstone.backend", "loadstone.vta*", "the interface does not know who implements it"),
+    ("loadstone.vta*", "loadstone.frontend*", "a back end reads graphs, not model files"),
+    ("loadstone.vta*", "loadstone.compiler", "the compiler calls back ends, not the reverse"),
+    ("loadstone.*", "loadstone.commands*", "the command line is on top"),
+    ("loadstone.*", "loadstone.cli", "the command line is on top"),
+)
+#: May import the VTA back end although they stand outside it.
+VTA_USERS = (
+    "loadstone.builtin_backends",
+    "loadstone.target",
+    "loadstone.commands*",
+    "loadstone.device",
+    "loadstone.sim",
+    "loadstone.demo*",
+)
+#: May import commands or cli.
+CLI_USERS = ("loadstone.commands*", "loadstone.cli", "loadstone.__main__")
+
+#: folder -> the headers of other folders that its C files may include; "*" files are the folder's own.
+C_HEADERS = {
+    "runtime": {"lds_hal.h", "lds_isa.h"},
+    "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
+    "hw_sim": {"lds_isa.h"},
+}
+#: Collects everything that the library exports, for cffi.
+C_EXEMPT = ("runtime/include/lds_api.h",)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Name -> file of every module of the package."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports_of(module: str, at_import_only: bool) -> frozenset[str]:
+    """What a module imports: modules of ours by full name, others by their top name."""
+    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
+    found: set[str] = set()
+    for node in walk(tree, into_functions=not at_import_only):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            assert node.module is not None
+            found |= {f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in modules() else node.module for alias in node.names}
+    return frozenset(name if name.startswith("loadstone") else name.partition(".")[0] for name in found)
+
+
+def walk(tree: ast.AST, into_functions: bool) -> Iterable[ast.AST]:
+    """All nodes; without what only runs in functions, or is there for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if not into_functions and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            continue
+        yield node
+        yield from walk(node, into_functions)
+
+
+def reached_from(module: str) -> dict[str, str]:
+    """Everything that importing `module` imports, packages' __init__ included -> the module that asked for it."""
+    asked = {module: ""}
+    todo = [module]
+    while todo:
+        current = todo.pop()
+        parents = [current.rsplit(".", k)[0] for k in range(1, current.count(".") + 1)]
+        for name in {*imports_of(current, at_import_only=True), *parents}:
+            if name not in asked:
+                asked[name] = current
+                if name in modules():
+                    todo.append(name)
+    return asked
+
+
+def matching(patterns: Iterable[str]) -> list[str]:
+    return [name for name in modules() if any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+def test_the_graph_sees_what_is_there() -> None:
+    assert reached_from("loadstone.partition")["tvm"] == "loadstone._tvm"
+    assert "loadstone._tvm" not in reached_from("loadstone.graph_reference")  # in a function
+    assert "loadstone._tvm" in imports_of("loadstone.graph_reference", at_import_only=False)
+    assert "loadstone.vta" in reached_from("loadstone.vta.isa.spec")  # a package's __init__
+
+
+def test_only_one_module_imports_tvm() -> None:
+    assert [name for name in modules() if set(TVM) & imports_of(name, at_import_only=False)] in ([], ["loadstone._tvm"])
+
+
+@pytest.mark.parametrize("module", matching(WITHOUT_TVM))
+def test_what_a_board_uses_needs_numpy_and_cffi_alone(module: str) -> None:
+    allowed = {"numpy", "cffi", *sys.stdlib_module_names}
+    foreign = {name: by for name, by in reached_from(module).items() if not name.startswith("loadstone") and name not in allowed}
+    assert foreign == {}
+
+
+def test_forbidden_imports() -> None:
+    for pattern, target, why in FORBIDDEN:
+        for module in matching([pattern]):
+            if target in ("loadstone.commands*", "loadstone.cli") and any(fnmatch(module, user) for user in CLI_USERS):
+                continue
+            for imported in imports_of(module, at_import_only=False):
+                assert not fnmatch(imported, target), f"{module} imports {imported}: {why}"
+
+
+def test_nothing_outside_the_vta_back_end_imports_it() -> None:
+    for module in modules():
+        if not any(fnmatch(module, user) for user in ("loadstone.vta*", *VTA_USERS)):
+            used = [name for name in imports_of(module, at_import_only=False) if fnmatch(name, "loadstone.vta*")]
+            assert used == [], f"{module} imports {used}: another accelerator is another folder"
+
+
+def test_no_import_cycles() -> None:
+    for module in modules():
+        for imported in imports_of(module, at_import_only=True):
+            if imported in modules() and imported != module and not module.startswith(imported + "."):
+                assert module not in reached_by_imports(imported), f"{module} and {imported} import each other"
+
+
+@cache
+def reached_by_imports(module: str) -> frozenset[str]:
+    """Our modules that `module` imports, directly or not; packages' __init__ only where they are imported by name."""
+    found: set[str] = set()
+    todo = [module]
+    while todo:
+        for name in imports_of(todo.pop(), at_import_only=True):
+            if name in modules() and name not in found:
+                found.add(name)
+                todo.append(name)
+    return frozenset(found)
+
+
+def test_c_folders_know_only_their_interfaces() -> None:
+    seen = 0
+    for folder, allowed in C_HEADERS.items():
+        files = [p for p in (ROOT / folder).rglob("*") if p.suffix in (".c", ".h", ".cc", ".inc")]
+        own = {p.name for p in files}
+        for path in files:
+            if path.relative_to(ROOT).as_posix() in C_EXEMPT:
+                continue
+            for header in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+                assert header in own | allowed, f"{path.relative_to(ROOT)} includes {header}"
+                seen += 1
+    assert seen > 20
+
+
+def test_every_file_begins_with_its_header() -> None:
+    for name, path in modules().items():
+        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert doc, f"{path} has no header"
+        if path.name != "__init__.py":
+            assert all(f"\n{word}" in doc for word in ("In:", "Out:", "Next:")), f"{name}: the header says In:, Out:, Next:"
+
+
+# --- and in fact ----------------------------------------------------------------------------------
+BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Absent())
+from loadstone.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["devices"],
+        ["devices", "vtaq-tiny", "--json"],
+        ["disasm", "-"],
+        ["asm", "-", "-o", "-"],
+        ["isa", "--print", "docs/isa.md"],
+        *([name, "--help"] for name in ("run", "replay", "vectors", "inspect") if name in COMMANDS),
+    ],
+    ids=" ".join,
+)
+def test_commands_that_run_without_tvm(words: list[str]) -> None:
+    script = BLOCKED.format(
+        names={"tvm", "tvm_ffi", "onnx", "onnxruntime", "tflite", "ai_edge_litert", "torch", "tqdm", "sklearn", "flatbuffers"}
+    )
+    done = subprocess.run([sys.executable, "-c", script, *words], input=b"", capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
