@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -108,22 +109,25 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
     for op, places in _places(config).items():
         rows = np.flatnonzero(opcode == op)
         index[op] = rows
-        columns[op] = _decode_kind(op, places, words[rows] if rows.size != len(words) else words, rows)
+        columns[op] = _decode_kind(op, places, (words[rows, 0], words[rows, 1]), rows)
     return Stream(opcode, index, columns)
 
 
-def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> Columns:
-    used = [0, 0]
+def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: tuple[Words, Words], rows: npt.NDArray[np.int64]) -> Columns:
+    """Columns of the instructions `rows`, all of one kind, from their two words."""
+    reserved = [(1 << 64) - 1, (1 << 64) - 1]
     result: Columns = {}
     for name, place in places.items():
         word, shift = divmod(place.start, 64)
         mask = (1 << place.width) - 1
-        used[word] |= mask << shift
+        reserved[word] &= ~(mask << shift)
         if name == "opcode":
             continue
-        value = ((words[:, word] >> np.uint64(shift)) & np.uint64(mask)).view(np.int64)
+        bits = words[word] >> np.uint64(shift)
+        bits &= np.uint64(mask)
+        value = bits.view(np.int64)
         if place.field.signed:
-            value = value - ((value >> (place.width - 1)) << place.width)
+            value -= (value >> (place.width - 1)) << place.width
         if place.field.enum is not None:
             bad = np.flatnonzero(value >= len(place.field.enum))  # the values are 0, 1, 2 ...
             if bad.size:
@@ -131,10 +135,9 @@ def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: npt.NDArray[
                 raise EncodingError(f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is unknown; known are {known}")
         result[name] = value
     for word in range(2):
-        reserved = words[:, word] & np.uint64(~used[word] & (1 << 64) - 1)
-        bad = np.flatnonzero(reserved)
+        bad = np.flatnonzero(words[word] & np.uint64(reserved[word])) if reserved[word] else rows[:0]
         if bad.size:
-            first = int(reserved[bad[0]])
+            first = int(words[word][bad[0]]) & reserved[word]
             bit = 64 * word + (first & -first).bit_length() - 1
             raise EncodingError(f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0")
     return result

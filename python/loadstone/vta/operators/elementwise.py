@@ -77,7 +77,12 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
 
 
 def _two(
-    op: g.Elementwise, steps: Sequence[tuple[Rq | Immediate, ...]], name: str, tail: tuple[Rq, ...], rows: list[tuple[int, int, int]], config: HwConfig
+    op: g.Elementwise,
+    steps: Sequence[tuple[Rq | Immediate, ...]],
+    name: str,
+    tail: tuple[Rq, ...],
+    rows: list[tuple[int, int, int]],
+    config: HwConfig,
 ) -> LoweredOperator:
     """rows: bias, multiplier and shift of every Rq, in order: those of the inputs (none, or one each), then the tail's."""
     moves = _moves(op)

@@ -35,7 +35,6 @@ def unsupported(op: g.Weighted) -> str | None:
     return None
 
 
-
 def conv2d(op: g.Conv2D, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
     weights = constants.centred_weights(op)
