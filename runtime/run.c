@@ -109,6 +109,9 @@ static int poll(lds_session *s, uint64_t until_ns) {
       return acknowledge(s->device);
     case LDS_STATE_RUNNING:
       break;
+    case UINT32_MAX: /* what an empty bus reads as: the device was there, and is gone */
+      lds_fault_at(s->model, s->step, s->progress, &s->fault);
+      return LDS_ERR_ABSENT;
     default: /* ERROR; or a device that lost its state */
       return device_error(s, &state);
   }

@@ -92,7 +92,7 @@ def test_an_exception_of_an_external_step_comes_through() -> None:
 
 
 def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="device 'fpga' is not one of sim, null"):
+    with pytest.raises(DeviceError, match="device 'fpga' is not one of sim, "):
         device.open("fpga")
     with pytest.raises(ConfigError, match="'nowhere' is neither built in"):
         device.open("sim:nowhere")

@@ -78,6 +78,7 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Dev
 
     sim            the simulator, as the device that the first model was compiled for
     sim:DEVICE     the simulator of a built-in device or a JSON file (plain DEVICE is the same)
+    simd:SOCKET    a simulator that is a process of its own (`loadstone simd SOCKET`)
     null           a device that computes nothing: the host's own time
     uio:PATH       a board under Linux: registers and interrupt from a UIO device, DMA memory from its second map
 
@@ -117,8 +118,18 @@ def _open_null(device: Device) -> tuple[Any, Any]:
     return ffi.gc(null, lib().lds_hal_null_destroy), lib().lds_hal_null_hal(null)
 
 
+def _open_simd(device: Device) -> tuple[Any, Any]:
+    simd = ffi.new("lds_hal_simd **")
+    status = lib().lds_hal_simd_open(device.argument.encode(), simd)
+    if status == lib().LDS_HAL_UNSUPPORTED:
+        raise DeviceError(f"the simulator at {device.argument} is of another version of loadstone")
+    if status:
+        raise DeviceError(f"no simulator answers at {device.argument!r}: start `loadstone simd {device.argument or 'SOCKET'}`")
+    return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
+
+
 #: Kind -> what makes (owner of the memory, lds_hal).
-_KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {"sim": _open_sim, "null": _open_null}
+_KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {"sim": _open_sim, "simd": _open_simd, "null": _open_null}
 
 
 class Device:

@@ -1,8 +1,8 @@
 """The simulator as a process of its own: registers over a socket, DMA in a shared memory file.
 
 In:   a device (its register page, its interrupt) and the file that is its memory.
-Out:  Server, which answers one client at a time; Client, which is the other end.
-Next: tests/board/qemu_plugin/plugin.c is a client that puts the page into an emulated SoC; device.py opens "simd:SOCKET".
+Out:  Server, which answers one client at a time.
+Next: the clients: driver/hal_simd.c, which device.py opens as "simd:SOCKET", and tests/board/qemu_plugin, an emulated SoC.
 
 The protocol, version 1. A Unix socket of type SOCK_SEQPACKET; one packet is one message; all integers are little-endian u32.
 
@@ -29,17 +29,15 @@ import re
 import select
 import socket
 import struct
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from loadstone._native import ffi, lib
 from loadstone.errors import DeviceError
 from loadstone.vta.hw_config import HwConfig
 
-__all__ = ["FAULTS", "PROTOCOL_VERSION", "Client", "Device", "Fault", "Memory", "Server"]
+__all__ = ["FAULTS", "PROTOCOL_VERSION", "Device", "Fault", "Memory", "Server"]
 
 PROTOCOL_VERSION = 1
 HELLO, READ, WRITE, IRQ = range(4)
@@ -227,89 +225,6 @@ class Server:
         memory = self._memory
         text = _WELCOME.pack(HELLO, sequence, PROTOCOL_VERSION, level, self._device.page_bytes, 0, memory.bus_address, memory.size_bytes)
         socket.send_fds(connection, [text], [memory.fd])
-
-
-class Client:
-    """A device behind a server's socket: its registers, its interrupt, and its memory as `memory.map`."""
-
-    def __init__(self, path: Path | str, *, timeout_s: float = 5.0) -> None:
-        """Connects. Raises DeviceError when nobody answers, or in another version."""
-        self._path = path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(timeout_s)
-        self._sequence = 0
-        self.irq_level = 0
-        try:
-            self._socket.connect(str(path))
-            self._socket.send(_MESSAGE.pack(HELLO, 0, PROTOCOL_VERSION, 0))
-            text, fds, _, _ = socket.recv_fds(self._socket, _WELCOME.size, 1)
-        except OSError as error:
-            self._socket.close()
-            raise DeviceError(f"no simulator answers at {path} ({error.strerror or error}): start `loadstone simd {path}`") from error
-        if len(text) != _WELCOME.size or not fds:
-            self._socket.close()
-            raise DeviceError(f"{path} is not the socket of a `loadstone simd`")
-        _, _, version, self.irq_level, self.page_bytes, _, bus_address, size_bytes = _WELCOME.unpack(text)
-        if version != PROTOCOL_VERSION:
-            self._socket.close()
-            raise DeviceError(
-                f"{path} speaks protocol version {version}, not {PROTOCOL_VERSION}: use one version of loadstone on both sides"
-            )
-        self.memory = Memory(fds[0], bus_address, size_bytes)
-
-    def read32(self, offset: int) -> int:
-        """One register. Raises DeviceError when the server is gone."""
-        return self._call(READ, offset, 0)
-
-    def write32(self, offset: int, value: int) -> None:
-        """One register."""
-        self._call(WRITE, offset, value)
-
-    def wait_irq(self, timeout_s: float) -> bool:
-        """Whether the interrupt line is high, within the time."""
-        deadline = time.monotonic() + timeout_s
-        while not self.irq_level:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
-                return False
-            self._receive()
-        return True
-
-    def close(self) -> None:
-        """Hangs up. Views of the memory stay usable."""
-        self._socket.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def _call(self, kind: int, offset: int, value: int) -> int:
-        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
-        try:
-            self._socket.send(_MESSAGE.pack(kind, self._sequence, offset, value))
-        except OSError as error:
-            raise self._gone(error.strerror or error) from error
-        while True:
-            answered, sequence, answer = self._receive()
-            if answered == kind and sequence == self._sequence:
-                return answer
-            if answered != IRQ:
-                raise self._gone("an answer out of order")
-
-    def _receive(self) -> tuple[int, int, int]:
-        try:
-            text = self._socket.recv(_MESSAGE.size)
-        except OSError as error:
-            raise self._gone(error.strerror or error) from error
-        if len(text) != _MESSAGE.size:
-            raise self._gone("it hung up")
-        kind, sequence, value, self.irq_level = _MESSAGE.unpack(text)
-        return kind, sequence, value
-
-    def _gone(self, why: object) -> DeviceError:
-        return DeviceError(f"the simulator at {self._path} is gone: {why}")
 
 
 def _listened_at(path: Path) -> bool:

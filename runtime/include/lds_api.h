@@ -6,6 +6,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_hal_sim.h"
+#include "lds_hal_simd.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
 #include "loadstone.h"

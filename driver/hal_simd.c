@@ -1,0 +1,213 @@
+/* What lds_hal_simd.h says: registers over a socket of packets, DMA memory from the file whose descriptor the server sends.
+ *
+ * In:   a server that python/loadstone/simd.py describes.
+ * Out:  an lds_hal.
+ * Next: runtime/session.c.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* SOCK_CLOEXEC, MSG_CMSG_CLOEXEC, ppoll */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lds_hal_simd.h"
+#include "pool.h"
+
+enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
+enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
+
+typedef struct packet {
+  uint32_t kind, sequence, first, second; /* request: offset, value; answer: value, interrupt level */
+} packet;
+
+typedef struct welcome {
+  packet head;
+  uint32_t page_bytes, zero;
+  uint64_t memory_bus, memory_bytes;
+} welcome;
+
+struct lds_hal_simd {
+  lds_hal hal;
+  int channel; /* -1: the server is gone */
+  uint32_t sequence, level;
+  lds_pool pool;
+  lds_pool_block blocks[BLOCKS];
+};
+
+/* --- packets ----------------------------------------------------------------------------------------------------------------- */
+static void hang_up(lds_hal_simd *simd) {
+  if (simd->channel >= 0) close(simd->channel);
+  simd->channel = -1;
+  simd->level = 0;
+}
+
+/* The next packet; its interrupt level is taken over. 0: the server is gone. */
+static int receive(lds_hal_simd *simd, packet *p) {
+  ssize_t got;
+  do got = recv(simd->channel, p, sizeof *p, 0);
+  while (got < 0 && errno == EINTR);
+  if (got != (ssize_t)sizeof *p) {
+    hang_up(simd);
+    return 0;
+  }
+  simd->level = p->second & 1u;
+  return 1;
+}
+
+static uint32_t call(lds_hal_simd *simd, uint32_t kind, uint32_t offset, uint32_t value) {
+  packet p;
+  if (simd->channel < 0) return UINT32_MAX;
+  p.kind = kind;
+  p.sequence = ++simd->sequence;
+  p.first = offset;
+  p.second = value;
+  if (send(simd->channel, &p, sizeof p, MSG_NOSIGNAL) != (ssize_t)sizeof p) {
+    hang_up(simd);
+    return UINT32_MAX;
+  }
+  do {
+    if (!receive(simd, &p)) return UINT32_MAX;
+  } while (p.kind == KIND_IRQ);
+  if (p.kind == kind && p.sequence == simd->sequence) return p.first;
+  hang_up(simd);
+  return UINT32_MAX;
+}
+
+/* --- callbacks --------------------------------------------------------------------------------------------------------------- */
+static uint32_t read32(void *ctx, uint32_t offset) { return call(ctx, KIND_READ, offset, 0); }
+
+static void write32(void *ctx, uint32_t offset, uint32_t value) { (void)call(ctx, KIND_WRITE, offset, value); }
+
+static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
+  return lds_pool_alloc(&((lds_hal_simd *)ctx)->pool, size_bytes, align_bytes, flags, out);
+}
+
+static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_hal_simd *)ctx)->pool, buffer); }
+
+static uint64_t now_ns(void *ctx) {
+  struct timespec t;
+  (void)ctx;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int irq_wait(void *ctx, uint64_t timeout_ns) {
+  lds_hal_simd *simd = ctx;
+  const uint64_t begin = now_ns(ctx);
+  packet p;
+  while (simd->level == 0) {
+    const uint64_t passed = now_ns(ctx) - begin;
+    struct pollfd readable;
+    struct timespec left;
+    if (simd->channel < 0 || passed >= timeout_ns) return LDS_HAL_TIMEOUT;
+    readable.fd = simd->channel;
+    readable.events = POLLIN;
+    left.tv_sec = (time_t)((timeout_ns - passed) / 1000000000u % 1000000u);
+    left.tv_nsec = (long)((timeout_ns - passed) % 1000000000u);
+    if (ppoll(&readable, 1, &left, NULL) > 0) (void)receive(simd, &p);
+  }
+  return LDS_HAL_OK;
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------------------- */
+static int connect_to(const char *path) {
+  const struct timeval timeout = {ANSWER_TIMEOUT_S, 0};
+  struct sockaddr_un address;
+  int channel;
+  memset(&address, 0, sizeof address);
+  address.sun_family = AF_UNIX;
+  if (strlen(path) >= sizeof address.sun_path) return -1;
+  memcpy(address.sun_path, path, strlen(path));
+  channel = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (channel < 0) return -1;
+  if (connect(channel, (const struct sockaddr *)&address, sizeof address) == 0 &&
+      setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0) {
+    return channel;
+  }
+  close(channel);
+  return -1;
+}
+
+/* The answer to HELLO; the descriptor of the memory file, or -1. */
+static int greet(int channel, welcome *answer) {
+  packet hello = {KIND_HELLO, 0, PROTOCOL_VERSION, 0};
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  struct iovec text;
+  struct msghdr message;
+  const struct cmsghdr *first;
+  int memory = -1;
+  memset(&message, 0, sizeof message);
+  memset(&control, 0, sizeof control);
+  text.iov_base = answer;
+  text.iov_len = sizeof *answer;
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  if (send(channel, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return -1;
+  if (recvmsg(channel, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *answer) return -1;
+  first = CMSG_FIRSTHDR(&message);
+  if (first != NULL && first->cmsg_type == SCM_RIGHTS && first->cmsg_len == CMSG_LEN(sizeof memory))
+    memcpy(&memory, CMSG_DATA(first), sizeof memory);
+  return memory;
+}
+
+static int open_memory(lds_hal_simd *simd, const welcome *answer, int memory) {
+  void *cpu;
+  if (answer->memory_bytes == 0 || answer->memory_bytes > SIZE_MAX) return LDS_HAL_NO_MEMORY;
+  cpu = mmap(NULL, (size_t)answer->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (cpu == MAP_FAILED) return LDS_HAL_NO_MEMORY;
+  simd->pool.cpu = cpu;
+  simd->pool.bus = answer->memory_bus;
+  simd->pool.size_bytes = (size_t)answer->memory_bytes;
+  simd->pool.blocks = simd->blocks;
+  simd->pool.capacity = BLOCKS;
+  return LDS_HAL_OK;
+}
+
+int lds_hal_simd_open(const char *socket_path, lds_hal_simd **out) {
+  lds_hal_simd *simd = calloc(1, sizeof *simd);
+  welcome answer;
+  int memory = -1, status = LDS_HAL_FAILED;
+  if (simd == NULL) return LDS_HAL_NO_MEMORY;
+  simd->hal.abi_version = LDS_HAL_ABI_VERSION;
+  simd->hal.ctx = simd;
+  simd->hal.read32 = read32;
+  simd->hal.write32 = write32;
+  simd->hal.dma_alloc = dma_alloc;
+  simd->hal.dma_free = dma_free;
+  simd->hal.irq_wait = irq_wait;
+  simd->hal.now_ns = now_ns;
+  simd->channel = connect_to(socket_path);
+  if (simd->channel >= 0) memory = greet(simd->channel, &answer);
+  if (memory >= 0) {
+    status = answer.head.first == PROTOCOL_VERSION ? open_memory(simd, &answer, memory) : LDS_HAL_UNSUPPORTED;
+    simd->level = answer.head.second & 1u;
+    close(memory);
+  }
+  if (status == LDS_HAL_OK) {
+    *out = simd;
+  } else {
+    lds_hal_simd_close(simd);
+  }
+  return status;
+}
+
+void lds_hal_simd_close(lds_hal_simd *simd) {
+  if (simd == NULL) return;
+  hang_up(simd);
+  if (simd->pool.cpu != NULL) munmap(simd->pool.cpu, simd->pool.size_bytes);
+  free(simd);
+}
+
+const lds_hal *lds_hal_simd_hal(lds_hal_simd *simd) { return &simd->hal; }
