@@ -45,6 +45,11 @@ class Random:
         """A scale for an output whose values spread like `scale`, within a factor of 4 each way."""
         return self.scale(scale / 4, scale * 4)
 
+    def weight_scales(self, channels: int) -> NDArray[np.float32]:
+        """One per channel; one channel in eight is far off, as in real networks: there they reach from 2^-36 to 2^-1."""
+        far = self.rng.random(channels) < (0.125 if channels > 1 else 0)
+        return np.array([self.scale(2**-36, 1.0) if odd else self.scale(2**-9, 2**-4) for odd in far], np.float32)
+
     def quantization(self, scale: float | None = None) -> Quantization:
         return Quantization(self.scale() if scale is None else scale, self.int(-128, 127))
 

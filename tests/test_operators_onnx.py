@@ -63,13 +63,13 @@ class Weighted:
         self.draw = draw = Random(seed)
         channels = weights_shape[0]
         self.weights = draw.rng.integers(-63, 63, weights_shape, np.int8, endpoint=True)
-        self.weight_scales = np.array([draw.scale(2**-9, 2**-5) for _ in range(channels if per_channel else 1)], np.float32)
+        self.weight_scales = draw.weight_scales(channels if per_channel else 1)
         self.q_in = draw.quantization()
         product = np.float32(self.q_in.scale) * self.weight_scales
         large = seed % 2  # sums beyond 2^24 meet float32's own rounding
         spread = 2.0 ** draw.rng.uniform(16, 20) if large else 75 * 37 * np.sqrt(self.weights[0].size) / 60
-        self.q_out = draw.quantization(draw.near(float(product.mean()) * spread))
-        limit = min(np.float64(self.q_out.scale) / product.max() * 60, 2**30)
+        self.q_out = draw.quantization(draw.near(float(np.median(product)) * spread))
+        limit = np.minimum(np.float64(self.q_out.scale) / product * 60, 2**30)
         self.bias = draw.rng.integers(-limit, limit, channels).astype(np.int32)
 
     def weight_operands(self, graph: Graph, weights: NDArray[np.int8]) -> tuple[str, str, str]:
@@ -111,7 +111,7 @@ def product(kind: str, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     else:
         case.bias[:] = 0
         case.q_out = Quantization(
-            float(np.float32(case.q_in.scale * case.weight_scales.mean() * 60 * np.sqrt(size))), case.q_out.zero_point
+            float(np.float32(case.q_in.scale * np.median(case.weight_scales) * 60 * np.sqrt(size))), case.q_out.zero_point
         )
         output = graph.node(kind, *inputs, *operands(graph, case.q_out))
     ours = ops.fully_connected(x, case.weights, case.bias, case.q_in, case.weight_scales, case.q_out)
