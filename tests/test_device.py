@@ -11,8 +11,8 @@ import pytest
 from loadstone import device, host_step
 from loadstone.artifact import Artifact, DataType, Region, RegionKind, Tensor
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
-from loadstone.vta.hw_config import load_config
-from tests.sample_model import copy_model
+from loadstone.vta.hw_config import device_names, load_config
+from tests.sample_model import copy_model, dense_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -26,6 +26,17 @@ def test_a_model_runs_on_the_simulator(name: str, shadow: bool) -> None:
         (y,) = session.run([x])
         assert np.array_equal(y, x)
         assert session.counters.write_bytes == x[0].nbytes
+
+
+@pytest.mark.parametrize("name", device_names())
+@pytest.mark.parametrize("shadow", [False, True])
+def test_a_matrix_product_is_what_numerics_say(name: str, shadow: bool) -> None:
+    """Through every register page, with and without regions and RQ."""
+    config = load_config(name)
+    model = dense_model(config)
+    x = np.random.default_rng(1).integers(-128, 128, (6, 1, model.weights.shape[1]), np.int8)
+    with device.open("sim", shadow=shadow) as dev, dev.load(model.artifact) as session:
+        assert np.array_equal(session.run([x])[0], model.expected(x))
 
 
 def test_inputs_and_outputs_are_views_of_the_devices_memory() -> None:
