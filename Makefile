@@ -20,6 +20,7 @@ system:
 	@$(PY) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install gcc"; exit 1; }
 	@command -v c++ >/dev/null || { echo "a C++ compiler is missing: apt-get install g++"; exit 1; }
+	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
 
 .venv/stamp: pyproject.toml | system
 	@test -x $(BIN)/python || $(PY) -m venv .venv

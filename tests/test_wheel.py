@@ -1,0 +1,51 @@
+"""The wheel: built from the tracked files, installed where there is neither a compiler nor TVM, and used there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.vta.hw_config import device_names
+from loadstone.vta.isa.codec import encode_stream
+from loadstone.vta.isa.insn import Finish, Load
+from tests.random_insns import CONFIGS
+
+SCRIPT = """
+import importlib.util
+from loadstone._native import lib
+assert importlib.util.find_spec("tvm") is None
+print(lib().lds_version())
+"""
+
+
+def output_of(*words: str | Path, path: str | None = None, cwd: Path | None = None) -> str:
+    env = None if path is None else {"PATH": path}
+    return subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=600, check=True).stdout
+
+
+@pytest.mark.full
+def test_the_wheel_runs_without_a_compiler_and_without_tvm(root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    subprocess.run(
+        f"mkdir {source} && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar -C {source} -x", shell=True, check=True
+    )
+    output_of(sys.executable, "-m", "pip", "wheel", "-q", ".", "--no-deps", "-w", str(tmp_path), cwd=source)
+    (wheel,) = tmp_path.glob("loadstone-*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    tools = tmp_path / "venv" / "bin"
+    output_of(tools / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel, path=str(tools))
+
+    devices = output_of(tools / "loadstone", "devices", path=str(tools), cwd=tmp_path)
+    assert [line.split()[0] for line in devices.splitlines()[1:]] == device_names()
+    insns = encode_stream([Load(memory_id=2, push_next=1), Finish(pop_prev=1)], CONFIGS[0])
+    np.savez(tmp_path / "a.npz", insns=insns)
+    (tmp_path / "a.bin").write_bytes(insns.tobytes())
+    for name in ("a.npz", "a.bin"):
+        listing = output_of(tools / "loadstone", "disasm", name, path=str(tools), cwd=tmp_path)
+        assert listing.splitlines()[1:] == ["    0: nop load push(compute)", "    1: pop(load) finish"]
+    assert int(output_of(tools / "python", "-c", SCRIPT, path=str(tools), cwd=tmp_path)) > 0
