@@ -8,6 +8,7 @@ Next: frontend/, patterns.py, partition.py and the stages import this, never TVM
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,11 @@ __all__ = [
     "named",
     "onnx_importer",
     "op_name",
+    "parameter_shapes",
     "relax",
     "result",
     "run_module",
+    "run_saved",
     "s_tir",
     "s_tir_transform",
     "save_function",
@@ -201,6 +204,21 @@ def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]
 
 
 _compiled: dict[Any, Any] = {}
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str) -> Any:
+    return load_function(text)
+
+
+def run_saved(text: str, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """`main` of a module that `save_function` wrote."""
+    return run_module(_loaded(text), inputs)
+
+
+def parameter_shapes(text: str) -> list[tuple[int, ...]]:
+    """Shapes of the parameters of a module that `save_function` wrote."""
+    return [shape(parameter) or () for parameter in _loaded(text)["main"].params]
 
 
 def named(call: Any, name: str) -> Any:

@@ -28,6 +28,7 @@ __all__ = ["COMMANDS", "main"]
 #: Command -> what it does; in the order of the data flow.
 COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
+    "compile": "turn a model into an artifact for a device",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "inspect": "show what is in a compiled model",

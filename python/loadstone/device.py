@@ -326,6 +326,10 @@ class Session:
 
     def _check_externals(self) -> None:
         for step in self.artifact.steps:
+            if isinstance(step, HostStep) and step.function and step.function.startswith("loadstone.") and step.function not in _EXTERNALS:
+                from loadstone.externals import EXTERNALS  # what the compiler leaves to Python; a board without it never comes here
+
+                _EXTERNALS.update(EXTERNALS)
             if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
                 raise ArtifactError(
                     f"step {step.name!r} needs the external function {step.function!r}: make it known with device.register_external"

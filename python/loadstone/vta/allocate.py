@@ -29,7 +29,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.stream import Fill, Gemm, Load, Operation, Store, VirtualTile
 
-__all__ = ["Allocation", "allocate", "tiles_of"]
+__all__ = ["Allocation", "allocate", "contents", "tiles_of"]
 
 #: What a tile that only loads write holds: its loads, relative to its start.
 Content: TypeAlias = tuple[tuple[object, ...], ...]
@@ -142,7 +142,7 @@ def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
         for tile in tiles_of(operation):
             last_use[tile] = number
             first_use.setdefault(tile, number)
-    content = _contents(operations)
+    content = contents(operations)
     wanted: dict[Content, list[int]] = {}
     for tile, first in reversed(first_use.items()):
         if tile in content:
@@ -178,7 +178,7 @@ def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
     return Allocation(kept, address, loads_dropped, tiles_dropped)
 
 
-def _contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
+def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     """What each tile that is written by loads alone holds.
 
     A DRAM tensor is written before it is first read and never after (every tensor of a region is produced once), so the

@@ -1,4 +1,4 @@
-"""From operations on virtual tiles to one device program: allocate, fold, sync, prove, encode.
+"""From operations on virtual tiles to one device program: prefetch, allocate, fold, sync, prove, encode.
 
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
 Out:  a DeviceProgram: instruction bytes, the micro-op table, the source map, and figures for the report.
@@ -19,6 +19,7 @@ from loadstone.vta.fold import Draft, fold
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Columns, Stream, encode_stream, encode_uops
 from loadstone.vta.isa.spec import INSTRUCTIONS, Opcode, Stage
+from loadstone.vta.prefetch import prefetch
 from loadstone.vta.stream import Operation
 from loadstone.vta.sync import prove, synchronize
 
@@ -42,6 +43,8 @@ class DeviceProgram:
 
 def build_program(operations: Sequence[tuple[str, Operation]], places: Mapping[str, Place], config: HwConfig) -> DeviceProgram:
     """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets what it cannot do."""
+    order = prefetch([operation for _, operation in operations], config)
+    operations = [operations[number] for number in order]
     allocation = allocate([operation for _, operation in operations], config)
     folded = fold([operations[number] for number in allocation.kept], allocation.address, places, config)
     finish = Draft(Opcode.FINISH, Stage.COMPUTE, {}, [], None, "finish")

@@ -49,23 +49,22 @@ class _History:
 
     def __init__(self, config: HwConfig, drafts: Sequence[Draft]) -> None:
         self.grain = min(config.tile_bytes(Memory.INP), 4)
-        sizes: dict[object, int] = {m: config.depth(m) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)}
-        for d in drafts:
-            if d.dram is not None:
-                end = d.dram.start_bytes + (d.dram.rows - 1) * d.dram.stride_bytes + d.dram.row_bytes
-                sizes[d.dram.region] = max(sizes.get(d.dram.region, 0), -(-end // self.grain))
+        self.scratch = {m: np.full((3, 2, config.depth(m)), _NONE, np.int32) for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)}
         written = {d.dram.region for d in drafts if d.dram is not None and d.dram.write}
-        self.tables: dict[object, NDArray[np.int32]] = {
-            key: np.full((3, 2, size), _NONE, np.int32) for key, size in sizes.items() if isinstance(key, Memory) or key in written
-        }
+        ends = dict.fromkeys(written, 0)
+        for d in drafts:
+            if d.dram is not None and d.dram.region in written:
+                end = d.dram.start_bytes + (d.dram.rows - 1) * d.dram.stride_bytes + d.dram.row_bytes
+                ends[d.dram.region] = max(ends[d.dram.region], -(-end // self.grain))
+        self.dram = {region: np.full((3, 2, end), _NONE, np.int32) for region, end in ends.items()}
 
     def _views(self, draft: Draft) -> Iterable[tuple[NDArray[np.int32], bool]]:
         """(view of shape (3 stages, 2 kinds, ...), written?) for each range; what is never written has no table."""
         for memory, low, high, write in draft.scratch:
-            yield self.tables[memory][:, :, low:high], write
+            yield self.scratch[memory][:, :, low:high], write
         rows = draft.dram
-        if rows is not None and rows.region in self.tables:
-            yield _rows_view(self.tables[rows.region], rows, self.grain), rows.write
+        if rows is not None and rows.region in self.dram:
+            yield _rows_view(self.dram[rows.region], rows, self.grain), rows.write
 
     def conflicts(self, draft: Draft) -> list[int]:
         """Per stage, the last instruction that this one must not overtake."""

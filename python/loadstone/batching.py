@@ -1,0 +1,63 @@
+"""Give a network made for one sample the batch of the device.
+
+In:   a Graph whose tensors have a leading axis of 1, and the rows of a tile.
+Out:  the same Graph with that axis as long as the device's batch, and each operator's successor.
+Next: back ends lower the operators; one run of the artifact takes that many samples.
+
+Samples never meet: every operator of graph.py works on each row of the leading axis alone, but for those that could mix rows
+(a concatenation along it, a transpose that moves it ...), and they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from loadstone import graph as g
+from loadstone.errors import UnsupportedError
+
+__all__ = ["batched", "batched_operator"]
+
+
+def batched(graph: g.Graph, samples: int) -> tuple[g.Graph, Mapping[g.Operator, g.Operator]]:
+    """The network for `samples` at once, and old operator -> new. Raises UnsupportedError naming what mixes samples."""
+    if samples == 1:
+        return graph, {operator: operator for operator in graph.operators}
+    renewed = {operator: batched_operator(operator, graph.constants, samples) for operator in graph.operators}
+    return (
+        replace(
+            graph,
+            inputs=tuple(_batched_tensor(t, samples) for t in graph.inputs),
+            outputs=tuple(_batched_tensor(t, samples) for t in graph.outputs),
+            operators=tuple(renewed.values()),
+        ),
+        renewed,
+    )
+
+
+def batched_operator(operator: g.Operator, constants: Collection[str], samples: int) -> g.Operator:
+    """One operator for `samples`; `constants` names tensors that have no samples."""
+    if samples == 1:
+        return operator
+    mixes = (
+        (isinstance(operator, g.Concatenate) and operator.axis == 0)
+        or (isinstance(operator, g.Transpose) and operator.permutation[0] != 0)
+        or (isinstance(operator, g.Mean) and 0 in operator.axes)
+        or (isinstance(operator, g.Pad) and (operator.before[0] or operator.after[0]))
+    )
+    if mixes:
+        raise UnsupportedError(f"{operator.kind} {operator.name} mixes samples: compile for a device whose batch is 1, not {samples}")
+    return replace(
+        operator,
+        inputs=tuple(t if t.name in constants else _batched_tensor(t, samples) for t in operator.inputs),
+        outputs=tuple(_batched_tensor(t, samples) for t in operator.outputs),
+    )
+
+
+def _batched_tensor(tensor: g.Tensor, samples: int) -> g.Tensor:
+    if not tensor.shape or tensor.shape[0] != 1:
+        raise UnsupportedError(
+            f"tensor {tensor.name} of shape {tensor.shape} has no leading axis of 1 for samples: "
+            f"compile for a device whose batch is 1, not {samples}"
+        )
+    return replace(tensor, shape=(samples, *tensor.shape[1:]))

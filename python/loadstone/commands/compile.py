@@ -1,0 +1,89 @@
+"""`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
+
+In:   a .tflite or .onnx file, a device.
+Out:  the artifact; a summary, or JSON; with --explain who runs each operator, and why.
+Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone compile net.tflite --target vtaq-1x16x16 -o net.lds
+  loadstone compile net.onnx --target vtaq-tiny --explain        a table: operator, where it runs, why, what would change it
+  loadstone compile net.tflite --target my_vta_config.json --dump stages/
+                                                                 every stage as a numbered text file
+  loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+
+A model is int8 (TFLite, or ONNX in QDQ or QOperator form) or uint8 (TFLite). An operator that the device cannot do is no
+error: it stays on the host.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and the options."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL", help="a .tflite or .onnx file")
+    parser.add_argument("--target", "-t", required=True, metavar="DEVICE", help="a device's name (`loadstone devices`) or JSON file")
+    parser.add_argument("--output", "-o", metavar="FILE", help="where the artifact goes; default: the model's name with .lds")
+    parser.add_argument("--explain", action="store_true", help="say for each operator where it runs, and why")
+    parser.add_argument("--dump", metavar="DIR", help="write every stage as a numbered text file into DIR")
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compiles, writes the artifact, prints what was asked for."""
+    from loadstone.compiler import compile as compile_model
+
+    compiled = compile_model(args.model, args.target, dump=args.dump)
+    output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
+    compiled.save(output)
+    report = {**compiled.report(), "artifact": str(output)}
+    if args.json:
+        print(json.dumps({**report, **({"explain": compiled.explain()} if args.explain else {})}, indent=2))
+        return
+    if args.explain:
+        print(table(compiled.explain()))
+        print()
+    print(summary(report))
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """The rows of Compiled.explain as text: what stays on the host gets a second line with the reason and the remedy."""
+    lines = [f"{'operator':<48} {'kind':<16} where"]
+    for row in rows:
+        lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
+        if row["why"]:
+            lines.append(f"    why: {row['why']}")
+        if row["remedy"]:
+            lines.append(f"    what would change it: {row['remedy']}")
+    return "\n".join(lines)
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else "..." + text[3 - width :]
+
+
+def summary(report: dict[str, Any]) -> str:
+    """A few lines for people."""
+    host = report["operators_on_host"]
+    memory = report["regions_bytes"]
+    seconds = sum(v for k, v in report["seconds"].items() if k != "import TVM")
+    return "\n".join(
+        (
+            f"{report['artifact']}: {report['model']} for {report['device']}, {report['samples']} sample(s) a run",
+            f"  operators      {report['operators'] - len(host)} of {report['operators']} on the device"
+            + (f"; on the host: {', '.join(_short(n, 40) for n in host)}" if host else ""),
+            f"  instructions   {report['instructions']} in {report['programs']} program(s)",
+            f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
+            f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} unshared, {report['arena_bound_bytes']} at least",
+            f"  compiled in    {seconds:.2f} s",
+        )
+    )

@@ -1,0 +1,154 @@
+"""compile(): from a model file to an artifact, as one function. Read this first.
+
+In:   a model file (or a Relax module in canonical form), and a target.
+Out:  Compiled: the artifact, who runs what and why, and figures.
+Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python.
+
+    model file -- frontend --> Relax, QDQ -- partition --> graph and segments -- back end lowers --> regions
+               -- deploy --> memory plan, programs, host steps = artifact
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from loadstone import graph as g
+from loadstone.artifact import Artifact
+from loadstone.backend import Backend, Segment
+from loadstone.batching import batched
+from loadstone.deploy import Deployment, deploy
+from loadstone.dump import Dump
+from loadstone.frontend import load
+from loadstone.partition import HOST, Partition, explain, partition
+from loadstone.region import LoweredRegion
+from loadstone.vta.backend import VtaBackend
+from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.isa.spec import Memory
+
+__all__ = ["Compiled", "compile"]
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """What compile() returns. seconds: by stage."""
+
+    artifact: Artifact
+    config: HwConfig
+    graph: g.Graph
+    partition: Partition
+    deployment: Deployment
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the artifact."""
+        self.artifact.save(path)
+
+    def explain(self) -> list[dict[str, str]]:
+        """One row per operator: operator, kind, where, why, remedy."""
+        return explain(self.partition)
+
+    def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
+        """Runs samples (arrays with a leading axis of samples, one per input) through the C runtime; one array per output."""
+        from loadstone.device import Device
+        from loadstone.device import open as open_device
+
+        opened = Device("sim", "", self.config) if device == "sim" else open_device(device)
+        with opened, opened.load(self.artifact) as session:
+            return session.run(inputs)
+
+    def report(self) -> dict[str, Any]:
+        """Figures as JSON: operators by place, instructions, memory, time."""
+        on_host = [p.operator.name for p in self.partition.placements if p.backend == HOST]
+        arena = self.deployment.arena
+        return {
+            "model": self.artifact.name,
+            "device": self.config.name,
+            "samples": self.artifact.samples,
+            "operators": len(self.partition.placements),
+            "operators_on_host": on_host,
+            "instructions": sum(len(p) for p in self.artifact.programs),
+            "programs": len(self.artifact.programs),
+            "steps": len(self.artifact.steps),
+            "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
+            "arena_bytes": arena.size_bytes,
+            "arena_sum_bytes": arena.sum_bytes,
+            "arena_bound_bytes": arena.bound_bytes,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
+
+
+def compile(model: str | Path | Any, target: str | HwConfig, dump: str | Path | None = None) -> Compiled:  # noqa: A001
+    """Compiles `model` for `target`, a device's name, the path of its JSON, or a HwConfig.
+
+    Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
+    """
+    clock = _Clock()
+    config = target if isinstance(target, HwConfig) else load_config(target)
+    writer = Dump(dump)
+    with clock("import TVM"):
+        import tvm  # noqa: F401
+    with clock("frontend"):
+        module = load(model)
+        name = Path(model).stem if isinstance(model, str | Path) else "model"
+        writer.write("relax", module)
+    with clock("partition"):
+        divided = partition(module, [VtaBackend(config)], name)
+        network, renewed = batched(divided.graph, config.batch)
+        writer.write("graph", network.describe())
+    with clock("lower"):
+        segments = _lower(divided, network, renewed, VtaBackend(config))
+        for segment in segments:
+            for layer, stages in getattr(segment, "stages", {}).items():
+                for title, text in stages:
+                    writer.write(f"{layer}.{title}", text)
+    with clock("deploy"):
+        align = max(config.tile_bytes(memory) for memory in Memory)
+        deployment = deploy(network, segments, config, align)
+        writer.write("steps", "\n".join(map(str, deployment.artifact.steps)))
+    return Compiled(deployment.artifact, config, network, divided, deployment, clock.seconds)
+
+
+def _lower(
+    divided: Partition, network: g.Graph, renewed: Mapping[g.Operator, g.Operator], backend: Backend
+) -> list[LoweredRegion | g.Operator]:
+    """The network's operators in order, those of one segment replaced by what the back end made of them."""
+    segment_of = {operator: segment for segment in divided.segments for operator in segment.operators}
+    steps: list[LoweredRegion | g.Operator] = []
+    lowered: set[str] = set()
+    for operator in divided.graph.operators:
+        segment = segment_of.get(operator)
+        if segment is None:
+            steps.append(renewed[operator])
+        elif segment.name not in lowered:
+            lowered.add(segment.name)
+            steps.append(backend.lower(_renewed(segment, network, renewed)))
+    return steps
+
+
+def _renewed(segment: Segment, network: g.Graph, renewed: Mapping[g.Operator, g.Operator]) -> Segment:
+    tensors = {t.name: t for o in renewed.values() for t in (*o.inputs, *o.outputs)}
+    return replace(
+        segment,
+        graph=network,
+        operators=tuple(renewed[o] for o in segment.operators),
+        inputs=tuple(tensors[t.name] for t in segment.inputs),
+        outputs=tuple(tensors[t.name] for t in segment.outputs),
+    )
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start

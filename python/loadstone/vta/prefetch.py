@@ -1,0 +1,212 @@
+"""Load weights before they are needed, in the time in which the load stage would wait.
+
+In:   operations in program order.
+Out:  their numbers in a better order: loads of weights pulled forward into gaps of the load stage.
+Next: allocate.py places the tiles.
+
+Loads run in order, and an input that waits for the store of the layer before holds back the weights behind it:
+
+    load      [x1][w1]          ....wait....[x2][w2]                        [x1][w1]   [w2] ..wait..[x2]
+    compute            [layer 1 ........]           [layer 2]      ->               [layer 1 ........]  [layer 2]
+
+One walk over the program estimates when each stage does what. Where a load would have to wait, be it for a store or for room
+in its scratchpad, the next weights that nobody loaded yet are pulled in front of it, as many as fit into the gap and, with
+all that is alive until they are used, into the scratchpad. Weights never change, so nothing else limits how early they come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.vta.allocate import contents, tiles_of
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.stream import Load, Operation, Store, VirtualTile
+
+__all__ = ["prefetch"]
+
+Int64Array: TypeAlias = NDArray[np.int64]
+#: What an instruction costs beyond its steps or its bytes; estimates, the simulator knows better.
+_COMPUTE_OVERHEAD = 9
+_LOAD_OVERHEAD = 25
+_STORE_OVERHEAD = 10
+
+
+def prefetch(operations: Sequence[Operation], config: HwConfig) -> list[int]:
+    """Numbers of the operations in their new order."""
+    return _Walk(operations, config).run()
+
+
+@dataclass(slots=True)
+class _Ring:
+    """A scratchpad that is filled in a circle: a new tile has room when the oldest ones are done with."""
+
+    depth: int
+    tiles: deque[tuple[int, VirtualTile]] = field(default_factory=deque)
+    used: int = 0
+
+
+class _Walk:
+    def __init__(self, operations: Sequence[Operation], config: HwConfig) -> None:
+        self.operations = operations
+        self.config = config
+        self.held = contents(operations)
+        self.weights = self._first_weight_loads()
+        self.pressure = self._weight_pressure()
+        self.free = {"load": 0, "compute": 0, "store": 0}
+        self.ready: dict[VirtualTile, int] = {}  # last write of a tile is done
+        self.done: dict[VirtualTile, int] = {}  # last use of a tile so far is done
+        self.stored: dict[str, Int64Array] = {}  # per DRAM tensor and tile: when its store is done
+        self.loaded: dict[object, int] = {}  # content -> when it was loaded
+        self.inputs = _Ring(config.depth(Memory.INP))
+        self.pulled: set[int] = set()
+        self.order: list[int] = []
+
+    def run(self) -> list[int]:
+        for number, operation in enumerate(self.operations):
+            if number in self.pulled:
+                continue
+            if isinstance(operation, Store):
+                self.store(operation)
+            elif isinstance(operation, Load):
+                self.load(number, operation)
+            else:
+                self.compute(operation)
+            self.order.append(number)
+        return self.order
+
+    # --- one stage each -----------------------------------------------------------------------------
+    def compute(self, operation: Operation) -> None:
+        assert not isinstance(operation, Load | Store)
+        tiles = tiles_of(operation)
+        start = max(self.free["compute"], *(self.ready_at(tile) for tile in tiles))
+        self.finish("compute", start + prod(operation.extents) + _COMPUTE_OVERHEAD, tiles)
+        self.ready[operation.dst.tile] = self.free["compute"]
+
+    def store(self, operation: Store) -> None:
+        tiles = operation.y_size * operation.x_size
+        start = max(self.free["store"], self.ready_at(operation.tile))
+        cycles = tiles * self.config.tile_bytes(Memory.OUT) * 8 // self.config.bus_bits + _STORE_OVERHEAD
+        self.finish("store", start + cycles, (operation.tile,))
+        first, last = operation.dram.tile, operation.dram.tile + (operation.y_size - 1) * operation.x_stride + operation.x_size
+        times = self.stored.get(operation.dram.tensor, np.zeros(0, np.int64))
+        if len(times) < last:
+            times = np.concatenate([times, np.zeros(2 * last - len(times), np.int64)])
+            self.stored[operation.dram.tensor] = times
+        for y in range(operation.y_size):
+            row = first + y * operation.x_stride
+            times[row : row + operation.x_size] = self.free["store"]
+
+    def load(self, number: int, operation: Load) -> None:
+        stage = "load" if operation.memory in (Memory.INP, Memory.WGT) else "compute"
+        held = self.held.get(operation.tile)
+        if held is not None and operation.tile not in self.ready and held in self.loaded:
+            self.ready[operation.tile] = self.loaded[held]  # still there: dropped by allocate.py
+        if (
+            held is not None
+            and operation.tile in self.ready
+            and self.loaded.get(held) == self.ready[operation.tile]
+            and held in self.loaded
+        ):
+            return
+        release = self.released(operation)
+        if operation.memory is Memory.INP:
+            release = max(release, self.room(operation.tile))
+            self.pull_weights(number, release)
+        self.finish(stage, max(self.free[stage], release) + self.load_cycles(operation), (operation.tile,))
+        self.ready[operation.tile] = self.free[stage]
+
+    def finish(self, stage: str, time: int, tiles: Sequence[VirtualTile]) -> None:
+        self.free[stage] = time
+        for tile in tiles:
+            self.done[tile] = max(self.done.get(tile, 0), time)
+
+    def load_cycles(self, operation: Load) -> int:
+        size = operation.y_size * operation.x_size * self.config.tile_bytes(operation.memory)
+        return size * 8 // self.config.bus_bits + _LOAD_OVERHEAD
+
+    def ready_at(self, tile: VirtualTile) -> int:
+        return self.ready.get(tile, 0)
+
+    # --- what a load waits for -----------------------------------------------------------------------
+    def released(self, operation: Load) -> int:
+        """When the last store of what it reads is done."""
+        times = self.stored.get(operation.dram.tensor)
+        if times is None:
+            return 0
+        first = operation.dram.tile
+        rows = (times[first + y * operation.x_stride :][: operation.x_size] for y in range(operation.y_size))
+        return max((int(row.max()) for row in rows if row.size), default=0)
+
+    def room(self, tile: VirtualTile) -> int:
+        """When the scratchpad has room for a tile."""
+        ring = self.inputs
+        if ring.tiles and ring.tiles[-1][1] is tile:
+            return 0
+        ring.tiles.append((tile.size_tiles, tile))
+        ring.used += tile.size_tiles
+        time = 0
+        while ring.used > ring.depth and len(ring.tiles) > 1:
+            size, oldest = ring.tiles.popleft()
+            ring.used -= size
+            time = max(time, self.done.get(oldest, 0))
+        return time
+
+    def pull_weights(self, number: int, release: int) -> None:
+        """Loads of weights, in front of operation `number`, until `release`."""
+        while self.weights and self.free["load"] < release:
+            first = self.weights[0][0]
+            if first <= number or first in self.pulled:
+                self.weights.popleft()
+                continue
+            loads = [self.operations[n] for n in self.weights[0]]
+            tile = loads[0].tile  # type: ignore[union-attr]
+            if int(self.pressure[number:first].max()) + tile.size_tiles > 3 * self.config.depth(Memory.WGT) // 4:
+                return
+            cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, Load))
+            if self.free["load"] + cycles > release + cycles // 2:
+                return
+            numbers = self.weights.popleft()
+            self.pressure[number:first] += tile.size_tiles
+            self.pulled.update(numbers)
+            self.order += numbers
+            self.free["load"] += cycles
+            self.ready[tile] = self.loaded[self.held[tile]] = self.free["load"]
+
+    # --- weights ---------------------------------------------------------------------------------------
+    def _first_weight_loads(self) -> deque[list[int]]:
+        """Numbers of the loads of each WGT tile whose content was not loaded before, in order."""
+        seen: set[object] = set()
+        chosen: dict[VirtualTile, list[int]] = {}
+        for number, operation in enumerate(self.operations):
+            if not isinstance(operation, Load) or operation.memory is not Memory.WGT:
+                continue
+            tile = operation.tile
+            if tile not in chosen:
+                if self.held.get(tile) is None or self.held[tile] in seen:
+                    continue
+                seen.add(self.held[tile])
+                chosen[tile] = []
+            chosen[tile].append(number)
+        return deque(chosen.values())
+
+    def _weight_pressure(self) -> Int64Array:
+        """Weight tiles alive at each operation, were each content kept from its first to its last use."""
+        lives: dict[object, tuple[int, int, int]] = {}
+        for number, operation in enumerate(self.operations):
+            for tile in tiles_of(operation):
+                if tile.memory is Memory.WGT:
+                    key = self.held.get(tile, tile)
+                    lives[key] = (lives.get(key, (number, 0, 0))[0], number, tile.size_tiles)
+        change = np.zeros(len(self.operations) + 1, np.int64)
+        for first, last, size in lives.values():
+            change[first] += size
+            change[last + 1] -= size
+        return np.cumsum(change)[:-1]
