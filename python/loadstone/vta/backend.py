@@ -59,6 +59,9 @@ class VtaBackend(Backend):
 
     def refusal(self, operator: g.Operator) -> Refusal | None:
         """None when the operator can be lowered and each of its tiles placed: it is tried."""
+        other = next((t for t in (*operator.inputs, *operator.outputs) if t.dtype != "int8"), None)
+        if other is not None:
+            return Refusal(f"tensor {other.name} is {other.dtype}, and the device computes on int8", "an int8 form of the model")
         try:
             whole = batched_operator(operator, {}, self.config.batch)
             if is_free(whole, self.config):
