@@ -11,7 +11,7 @@
 
 #include "lds_hal_sim.h"
 #include "lds_isa.h"
-#include "pool.h"
+#include "lds_pool.h"
 
 enum { BLOCKS = 256 };
 

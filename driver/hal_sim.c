@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "lds_hal_sim.h"
-#include "pool.h"
+#include "lds_pool.h"
 
 enum { BLOCKS = 4096 };
 

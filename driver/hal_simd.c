@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "lds_hal_simd.h"
-#include "pool.h"
+#include "lds_pool.h"
 
 enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };

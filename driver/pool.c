@@ -5,7 +5,7 @@
  * Next: -
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pool.h"
+#include "lds_pool.h"
 
 static size_t aligned_from(const lds_pool *pool, size_t offset, size_t align_bytes) {
   const uint64_t bus = pool->bus + offset;

@@ -41,6 +41,7 @@ External = Callable[[Sequence[Array], str], Sequence[Array]]
 HANG_SECONDS = 10.0
 _POOL_BYTES = 1 << 30  # address space, not memory: pages are touched when used
 _REGISTER_PAGES = {"native": 0, "vta-chisel": 1, "vta-hls": 2}
+_REGISTER_BYTES = {"native": 0x1000, "vta-chisel": 0x1000, "vta-hls": 0x4000}
 _EXTERNALS: dict[str, External] = {}
 
 
@@ -80,7 +81,9 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Dev
     sim:DEVICE     the simulator of a built-in device or a JSON file (plain DEVICE is the same)
     simd:SOCKET    a simulator that is a process of its own (`loadstone simd SOCKET`)
     null           a device that computes nothing: the host's own time
-    uio:PATH       a board under Linux: registers and interrupt from a UIO device, DMA memory from its second map
+    uio:PATH       a board under Linux: registers and interrupt from a UIO device, DMA memory from its second map,
+                   or from u-dma-buf: uio:PATH,/dev/udmabuf0
+    devmem:ADDRESS+BYTES   a board under Linux through /dev/mem: registers where the configuration says, memory there
 
     shadow (sim): CPU and device have copies of DMA memory, as with caches that are not coherent. timing (sim): count cycles.
     """
@@ -128,8 +131,38 @@ def _open_simd(device: Device) -> tuple[Any, Any]:
     return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
 
 
+def _open_uio(device: Device) -> tuple[Any, Any]:
+    uio, _, udmabuf = device.argument.partition(",")
+    board = ffi.new("lds_linux *")
+    memory = udmabuf.encode() if udmabuf else ffi.NULL
+    return _linux(board, lib().lds_linux_open_uio(board, uio.encode(), memory, device.require_config().bus_offset, ffi.NULL))
+
+
+def _open_devmem(device: Device) -> tuple[Any, Any]:
+    config = device.require_config()
+    try:
+        memory, size = (int(number, 0) for number in device.argument.split("+"))
+    except ValueError:
+        raise DeviceError(f"device devmem:{device.argument} is not devmem:ADDRESS+BYTES, the memory that is reserved for DMA") from None
+    board = ffi.new("lds_linux *")
+    pages = _REGISTER_BYTES[config.registers]
+    return _linux(board, lib().lds_linux_open_devmem(board, b"/dev/mem", config.register_base, pages, memory, size, config.bus_offset))
+
+
+def _linux(board: Any, status: int) -> tuple[Any, Any]:
+    if status:
+        raise DeviceError(ffi.string(board.message).decode())
+    return ffi.gc(board, lib().lds_linux_close), ffi.addressof(board, "hal")
+
+
 #: Kind -> what makes (owner of the memory, lds_hal).
-_KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {"sim": _open_sim, "simd": _open_simd, "null": _open_null}
+_KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {
+    "sim": _open_sim,
+    "simd": _open_simd,
+    "null": _open_null,
+    "uio": _open_uio,
+    "devmem": _open_devmem,
+}
 
 
 class Device:

@@ -5,6 +5,7 @@
  * Next: python/loadstone/_native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lds_hal_linux.h"
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
 #include "lds_sim.h"

@@ -29,7 +29,7 @@ examples:
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
 
-devices: sim (as compiled for), sim:NAME or sim:FILE, null, uio:PATH
+devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
 """
 _BAR_SECONDS = 0.2

@@ -1,4 +1,4 @@
-/* DMA memory out of one piece: first fit over a table of blocks. Private to driver/.
+/* DMA memory out of one piece: first fit over a table of blocks.
  *
  * In:   a piece of memory, known to the CPU and on the bus; a table that the owner provides.
  * Out:  aligned buffers.
@@ -24,7 +24,7 @@ typedef struct lds_pool {
 } lds_pool;
 
 /* LDS_HAL_OK or LDS_HAL_NO_MEMORY. align_bytes: a power of two, for the bus address and the CPU's. */
-int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out);
-void lds_pool_free(lds_pool *pool, lds_dma_buffer *buffer);
+LDS_HAL_EXPORT int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out);
+LDS_HAL_EXPORT void lds_pool_free(lds_pool *pool, lds_dma_buffer *buffer);
 
 #endif /* LDS_POOL_H */

@@ -1,0 +1,20 @@
+/* What both Linux HALs share. Private to driver/.
+ *
+ * In:   file descriptors and offsets.
+ * Out:  mappings, and the callbacks over them.
+ * Next: hal_linux_uio.c, hal_linux_devmem.c.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_LINUX_BOARD_H
+#define LDS_LINUX_BOARD_H
+
+#include "lds_hal_linux.h"
+
+/* An empty board with the callbacks that need nothing but mappings. */
+void lds_linux_begin(lds_linux *board);
+/* Maps size_bytes of fd from offset on; NULL and a message when that fails. */
+void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, const char *what);
+/* Closes what is open and says why: LDS_HAL_FAILED. */
+int lds_linux_fail(lds_linux *board, const char *what, const char *path);
+
+#endif /* LDS_LINUX_BOARD_H */
