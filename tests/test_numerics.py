@@ -85,7 +85,7 @@ EDGES = [0, 1, -1, 2**30, -(2**30), 2**30 + 1, INT32_MAX, INT32_MIN, INT32_MAX -
 int32 = st.integers(INT32_MIN, INT32_MAX) | st.sampled_from(EDGES) | st.integers(-300, 300)
 shifts = st.integers(-31, 30)
 float_bits = int32 | st.floats(width=32).map(lambda f: struct.unpack("<i", struct.pack("<f", f))[0])
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=300, deadline=None)
 
 
 # ---------------------------------------------------------------------------------------------------------------
