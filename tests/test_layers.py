@@ -1,4 +1,4 @@
-"""Who may import whom: the layers of docs/decisions.md and the tree's own order, read from the sources.
+"""Who may import whom: the layers of the project and the tree's own order, read from the sources.
 
 A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not through a package's
 __init__. Imports inside functions are not followed there: they are how a module uses TVM for one thing only.
