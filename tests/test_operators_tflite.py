@@ -332,7 +332,7 @@ def test_mean(*, unsigned: bool) -> None:
         got = ops.mean(x, axes, q_in, q_out, keep_dims=keep_dims)
         constants = [np.array(axes, np.int32)]
         count.compare(got, litert("MEAN", [x], [q_in], q_out, got.shape, constants, unsigned=unsigned, keep_dims=keep_dims))
-    count.check(100_000)
+    count.check(60_000)
 
 
 # ---------------------------------------------------------------------------------------------------------------
