@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone import graph_reference
 from loadstone.numerics import Rounding, requantize, wrap_int32
-from loadstone.operators import tflite
 from loadstone.operators.windows import convolve
 from loadstone.vta.constants import requantization
 from loadstone.vta.hw_config import HwConfig, load_config
@@ -135,24 +135,9 @@ def dense_layers(draw: Any, config: HwConfig) -> g.Dense:
 
 
 def reference(op: g.Operator, inputs: list[Array]) -> Array:
-    """What TFLite's kernels give."""
-    q_in, q_out = [t.quantization for t in op.inputs], op.output.quantization
-    low_high = {"low": getattr(op, "low", -128), "high": getattr(op, "high", 127)}
-    match op:
-        case g.Add():
-            return tflite.add(*inputs, *q_in, q_out, **low_high)
-        case g.Sub():
-            return tflite.sub(*inputs, *q_in, q_out, **low_high)
-        case g.Mul():
-            return tflite.mul(*inputs, *q_in, q_out, **low_high)
-        case g.Requantize():
-            return tflite.requantize(*inputs, *q_in, q_out, **low_high)
-        case g.Mean():
-            result = tflite.mean(*inputs, op.axes, *q_in, q_out)
-            return np.clip(result, op.low, op.high).reshape(op.output.shape)
-        case g.AveragePool2D():
-            return tflite.average_pool_2d(*inputs, op.kernel, strides=op.strides, padding=op.padding, **low_high)
-    raise AssertionError(op.kind)
+    """What the operator means."""
+    (result,) = graph_reference.run_operator(op, inputs)
+    return result
 
 
 @st.composite
@@ -204,4 +189,42 @@ def averages(draw: Any, config: HwConfig) -> g.Operator:
         padding=padding,
         count_include_pad=False,
         **draw(clamps()),
+    )
+
+
+@st.composite
+def moves(draw: Any, config: HwConfig) -> g.Operator:
+    n, h, w, c = draw(images(config, 10))
+    x, kind = tensor("x", (n, h, w, c)), draw(st.sampled_from(["pad", "rows", "channels", "resize", "spread", "concatenate", "pool"]))
+    few = st.integers(0, 3)
+    if kind == "pad":
+        before, after = (0, draw(few), draw(few), 0), (0, draw(few), draw(few), 0)
+        out = tensor("y", (n, h + before[1] + after[1], w + before[2] + after[2], c))
+        return g.Pad(name="op", inputs=(x,), outputs=(out,), before=before, after=after, value=draw(zero_points))
+    if kind in ("rows", "channels"):
+        moved = (1, 2) if kind == "rows" else (3,)
+        first, steps, size = [0, 0, 0, 0], [1, 1, 1, 1], [n, h, w, c]
+        for axis in moved:
+            extent = size[axis]
+            first[axis], steps[axis] = draw(st.integers(0, extent - 1)), draw(st.integers(1, 3))
+            size[axis] = draw(st.integers(1, (extent - first[axis] - 1) // steps[axis] + 1))
+        return g.Slice(name="op", inputs=(x,), outputs=(tensor("y", tuple(size)),), begin=tuple(first), strides=tuple(steps))
+    if kind == "resize":
+        out = tensor("y", (n, h * draw(st.integers(1, 3)), w * draw(st.integers(1, 3)), c))
+        flags = {"align_corners": False, "half_pixel_centers": draw(st.booleans()), "rounding": Rounding.DOUBLE}
+        return g.ResizeNearest(name="op", inputs=(x,), outputs=(out,), **flags)
+    if kind == "spread":
+        out = tensor("y", (n, h, w, c))
+        flags = {"align_corners": draw(st.booleans()), "half_pixel_centers": False, "rounding": Rounding.DOUBLE}
+        return g.ResizeBilinear(name="op", inputs=(tensor("x", (n, 1, 1, c)),), outputs=(out,), **flags)
+    if kind == "concatenate":
+        widths = draw(st.lists(st.sampled_from([1, 3, 8, 16, 20, 32]), min_size=1, max_size=4))
+        inputs = tuple(tensor(f"x{i}", (n, h, w, width)) for i, width in enumerate(widths))
+        return g.Concatenate(name="op", inputs=inputs, outputs=(tensor("y", (n, h, w, sum(widths))),), axis=3, **draw(clamps()))
+    kernel, strides = (tuple(draw(st.integers(1, 3)) for _ in range(2)) for _ in range(2))
+    padding = tuple(draw(st.integers(0, kernel[axis % 2] - 1)) for axis in range(4))
+    padding = tuple(max(pad, kernel[axis % 2] - (h, w)[axis % 2] if axis < 2 else 0) for axis, pad in enumerate(padding))
+    size = tuple(((h, w)[a] + padding[a] + padding[a + 2] - kernel[a]) // strides[a] + 1 for a in (0, 1))
+    return g.MaxPool2D(
+        name="op", inputs=(x,), outputs=(tensor("y", (n, *size, c)),), kernel=kernel, strides=strides, padding=padding, **draw(clamps())
     )

@@ -71,6 +71,16 @@ def test_average_pools_and_means_are_exact(data: Any) -> None:
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
 
 
+@given(st.data())
+@quick
+def test_moves_and_max_pools_are_exact(data: Any) -> None:
+    config = data.draw(lo.devices())
+    op = data.draw(lo.moves(config))
+    inputs = lo.random_inputs(op, 6)
+    result, _ = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
 def test_an_operator_without_a_lowering_is_named() -> None:
     op = g.Softmax(name="probabilities", inputs=(lo.tensor("x", (1, 10)),), outputs=(lo.tensor("y", (1, 10)),), rounding=lo.Rounding.DOUBLE)
     with pytest.raises(LoweringError, match="softmax probabilities: vtaq-tiny has no lowering of softmax"):

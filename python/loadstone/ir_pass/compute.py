@@ -5,7 +5,7 @@ Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq
       place, in the buffer of its first operand. What then remains is loops around intrinsic calls.
 Next: verify.py; then a back end's lower.py.
 
-Recognised are: a constant store; C + cast(input) * cast(weight) with the input in local.inp and the weight in local.wgt; and a chain of
+Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from local.inp and local.wgt; a chain of
 pure externs lds.add(...), lds.rq(...), with plain max(C, x) and C + x for a reduction into C. All else is an error that shows the nest.
 """
 
@@ -42,21 +42,31 @@ def _fill(nest: Nest) -> Any | None:
 
 
 def _gemm(nest: Nest) -> Any | None:
-    total = nest.store.value
-    if not isinstance(total, tirx.Add):
+    """C + product, or C + a sum of products: one call each."""
+    addends = _addends(nest.store.value)
+    products = [addend for addend in addends if not _is_load_of(addend, nest.store.buffer)]
+    factors = [_factors(product) for product in products]
+    if not factors or len(products) != len(addends) - 1 or None in factors:
         return None
-    for accumulator, product in ((total.a, total.b), (total.b, total.a)):
-        if not (_is_load_of(accumulator, nest.store.buffer) and isinstance(product, tirx.Mul)):
-            continue
-        factors = [
-            factor.value for factor in (product.a, product.b) if isinstance(factor, tirx.Cast) and isinstance(factor.value, TensorLoad)
-        ]
-        by_scope = {str(factor.source.scope()): factor for factor in factors}
-        if set(by_scope) == {"local.inp", "local.wgt"}:
-            parts = [access(node, nest) for node in (nest.store, by_scope["local.inp"], by_scope["local.wgt"])]
-            operands, strides = zip(*parts, strict=True)
-            return Intrinsic("gemm", operands, (), axes(nest, strides)).to_stmt()
-    return None
+    calls = []
+    for pair in factors:
+        parts = [access(node, nest) for node in (nest.store, *(pair or ()))]
+        operands, strides = zip(*parts, strict=True)
+        calls.append(Intrinsic("gemm", operands, (), axes(nest, strides)).to_stmt())
+    return tirx.stmt_seq(*calls)
+
+
+def _addends(expr: Any) -> list[Any]:
+    return [*_addends(expr.a), *_addends(expr.b)] if isinstance(expr, tirx.Add) else [expr]
+
+
+def _factors(product: Any) -> tuple[Any, Any] | None:
+    """The loads of cast(input) * cast(weight), in this order."""
+    if not isinstance(product, tirx.Mul):
+        return None
+    loads = [factor.value for factor in (product.a, product.b) if isinstance(factor, tirx.Cast) and isinstance(factor.value, TensorLoad)]
+    by_scope = {str(load.source.scope()): load for load in loads}
+    return (by_scope["local.inp"], by_scope["local.wgt"]) if set(by_scope) == {"local.inp", "local.wgt"} else None
 
 
 def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:

@@ -131,24 +131,24 @@ class Emitter:
 
     # --- copies -------------------------------------------------------------------------------------------
     def load(
-        self, memory: Memory, tile: VirtualTile, offset: int, tensor: str, dram_tile: int, pad_value: int, loops: Sequence[CopyLoop]
+        self, memory: Memory, tile: VirtualTile, offset: int, tensor: DramTile, dram_tile: int, pad_value: int, loops: Sequence[CopyLoop]
     ) -> None:
-        """DRAM -> scratchpad."""
-        for sram, dram, y, x in _blocks(loops, offset, dram_tile):
+        """DRAM -> scratchpad. tensor: where the emitted code's tile 0 is."""
+        for sram, dram, y, x in _blocks(loops, offset, tensor.tile + dram_tile):
             if memory in _UNPADDED and (y.pad_0 or y.pad_1 or x.pad_0 or x.pad_1):
                 raise LoweringError(f"emitter: a load of {memory.name} tile {tile.name} has pads")
-            self._load_block(memory, tile, sram, DramTile(tensor, dram), y, x, pad_value)
+            self._load_block(memory, tile, sram, DramTile(tensor.tensor, dram), y, x, pad_value)
 
-    def store(self, tile: VirtualTile, offset: int, tensor: str, dram_tile: int, loops: Sequence[CopyLoop]) -> None:
+    def store(self, tile: VirtualTile, offset: int, tensor: DramTile, dram_tile: int, loops: Sequence[CopyLoop]) -> None:
         """Scratchpad -> DRAM, low 8 bits. Rows that are clipped are not packed in the scratchpad: one STORE each."""
-        for sram, dram, y, x in _blocks(loops, offset, dram_tile):
+        for sram, dram, y, x in _blocks(loops, offset, tensor.tile + dram_tile):
             if y.length != y.size or x.length != x.size:
                 raise LoweringError(f"emitter: a store of tile {tile.name} has pads")
             if y.size == 1 or x.gap == 0:
-                self._copy(Store(tile, sram, DramTile(tensor, dram), y.size, x.size, y.dram_stride))
+                self._copy(Store(tile, sram, DramTile(tensor.tensor, dram), y.size, x.size, y.dram_stride))
                 continue
             for row in range(y.size):
-                place = DramTile(tensor, dram + row * y.dram_stride)
+                place = DramTile(tensor.tensor, dram + row * y.dram_stride)
                 self._copy(Store(tile, sram + row * y.sram_stride, place, 1, x.size, x.size))
 
     def _copy(self, operation: Load | Store) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone import graph as g
+from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.layout import Folded
-from loadstone.vta.operators import elementwise, pool, weighted
+from loadstone.vta.operators import elementwise, move, pool, weighted
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.weighted import folded_input
 
@@ -27,10 +28,10 @@ __all__ = ["LoweredOperator", "folded_input", "lower_operator", "unsupported_rea
 
 @dataclass(frozen=True)
 class _Rule:
-    """lower: the operator's stream. unsupported: why a device with RQ cannot do this very operator exactly, or None."""
+    """lower: the operator's stream. unsupported: why the device cannot do this very operator exactly, or None."""
 
     lower: Callable[..., LoweredOperator]
-    unsupported: Callable[[Any], str | None]
+    unsupported: Callable[[Any, HwConfig], Refusal | None]
 
 
 _RULES: dict[type[g.Operator], _Rule] = {
@@ -42,19 +43,25 @@ _RULES: dict[type[g.Operator], _Rule] = {
     g.Requantize: _Rule(elementwise.requantize, elementwise.unsupported),
     g.AveragePool2D: _Rule(pool.average_pool2d, pool.unsupported),
     g.Mean: _Rule(pool.mean, pool.unsupported),
+    g.MaxPool2D: _Rule(move.max_pool2d, move.unsupported),
+    g.Pad: _Rule(move.pad, move.unsupported),
+    g.Slice: _Rule(move.slice_, move.unsupported),
+    g.Concatenate: _Rule(move.concatenate, move.unsupported),
+    g.ResizeNearest: _Rule(move.resize, move.unsupported),
+    g.ResizeBilinear: _Rule(move.resize, move.unsupported),
 }
 
 
-def unsupported_reason(op: g.Operator, config: HwConfig) -> str | None:
+def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
     """Why this operator cannot run on this device with exactly the integers of its framework; None if it can."""
     rule = _RULES.get(type(op))
     if rule is None:
-        return f"{config.name} has no lowering of {op.kind}"
+        return Refusal(f"{config.name} has no lowering of {op.kind}", "a lowering in loadstone/vta/operators")
     if not config.has(Capability.REQUANTIZE):
-        return f"{config.name} has no requantization instruction"
-    if op.output.shape[0] % config.batch:
-        return f"batch {op.output.shape[0]} is no multiple of the device's {config.batch}"
-    return rule.unsupported(op)
+        return Refusal(f"{config.name} has no requantization instruction", "a device with the capability requantize")
+    if len(op.output.shape) < 2 or op.output.shape[0] % config.batch or op.input.shape[0] % config.batch:
+        return Refusal(f"batch {op.output.shape[:1]} is no multiple of the device's {config.batch}", f"a batch of {config.batch}")
+    return rule.unsupported(op, config)
 
 
 def lower_operator(op: g.Operator, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
@@ -64,6 +71,6 @@ def lower_operator(op: g.Operator, config: HwConfig, folded: Folded | None = Non
     """
     reason = unsupported_reason(op, config)
     if reason is not None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: {reason}")
+        raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
     rule = _RULES[type(op)]
     return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, quantize_multiplier, shift_lane
 from loadstone.operators import tflite
@@ -26,15 +27,15 @@ from loadstone.vta.schedule.tail import Immediate, Rq
 __all__ = ["add", "mul", "requantize", "unsupported"]
 
 
-def unsupported(op: g.Elementwise | g.Requantize) -> str | None:
-    """Why a device with RQ cannot do this exactly; None if it can."""
-    if op.input.dtype != "int8":
-        return f"{op.kind} of {op.input.dtype}"
+def unsupported(op: g.Elementwise | g.Requantize, config: HwConfig) -> Refusal | None:
+    """Why the device cannot do this exactly; None if it can."""
+    if {op.input.dtype, op.output.dtype} != {"int8"}:
+        return Refusal(f"{op.kind} of {op.input.dtype} to {op.output.dtype}", "an int8 model")
     if op.rounding is Rounding.FLOAT32 and not (isinstance(op, g.Requantize) and op.is_clamp):
-        return f"no requantization equals the float32 rule of {op.kind}"
+        return Refusal(f"no requantization equals the float32 rule of {op.kind}", "a TFLite model")
     if isinstance(op, g.Elementwise) and _moves(op) is None:
         shapes = " and ".join("x".join(map(str, tensor.shape)) for tensor in op.inputs)
-        return f"{op.kind} of {shapes}: only whole tensors, or one value per channel, broadcast"
+        return Refusal(f"{op.kind} of {shapes}", "equal shapes, or one value per channel for all pixels")
     return None
 
 
@@ -87,7 +88,7 @@ def _two(
     """rows: bias, multiplier and shift of every Rq, in order: those of the inputs (none, or one each), then the tail's."""
     moves = _moves(op)
     if moves is None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: {unsupported(op)}")
+        raise LoweringError(f"operators: {op.kind} {op.name}: the inputs' shapes do not fit")
     inputs = [*zip(op.inputs, moves, steps, strict=True)]
     if not all(moves[0]):  # the result takes the place of the first input, so that must be the whole one
         inputs.reverse()

@@ -12,7 +12,7 @@ Layers with the same spec are lowered once; only the emission, which puts in nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,16 +24,19 @@ from loadstone.vta import constants
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
+from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import conv, elementwise
+from loadstone.vta.schedule import conv, elementwise, max_pool, select
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
-from loadstone.vta.stream import Operation
+from loadstone.vta.schedule.max_pool import MaxPoolSpec
+from loadstone.vta.schedule.select import SelectSpec
+from loadstone.vta.stream import DramTile, Operation
 
-__all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit"]
+__all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, NDArray[Any]]]
-Spec = ConvSpec | ElementwiseSpec
+Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 
@@ -50,17 +53,24 @@ class LoweredOperator:
     stages: tuple[tuple[str, str], ...]
 
 
-def emit(spec: Spec, names: Mapping[str, str], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
-    """Runs the kernel of a spec. names: what its parameters are called in DRAM. own: the operator's constants."""
+def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
+    """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin. own: the operator's constants."""
     kernel = _kernel(spec, config)
     emitter = Emitter(config, _sizes(op, own, config))
-    kernel.emit(emitter, *(names[parameter] for parameter in kernel.parameters))
+    places = [DramTile(place, 0) if isinstance(place, str) else place for place in (names[name] for name in kernel.parameters)]
+    kernel.emit(emitter, *places)
     shared: dict[str, tuple[Memory, NDArray[Any]]] = {}
-    if IDENTITY in names.values():
+    if any(place.tensor == IDENTITY for place in places):
         shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
     for value in sorted(emitter.pad_values):
         shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
     return LoweredOperator(emitter.operations, {**own, **shared}, kernel.stages)
+
+
+def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
+    """One after the other, as one operator."""
+    operations = [operation for part in parts for operation in part.operations]
+    return LoweredOperator(operations, {name: tiles for part in parts for name, tiles in part.constants.items()}, parts[0].stages)
 
 
 @lru_cache(maxsize=1024)
@@ -70,8 +80,14 @@ def _kernel(spec: Spec, config: HwConfig) -> Kernel:
             return lower(conv.schedule(spec, config))
         case ElementwiseSpec():
             return lower(elementwise.schedule(spec, config))
+        case MaxPoolSpec():
+            return lower(max_pool.schedule(spec, config))
+        case SelectSpec():
+            return lower(select.schedule(spec, config))
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
-    """Tiles of the DRAM tensors whose size is known here."""
-    return {name: len(tiles) for name, (_, tiles) in own.items()}
+    """Tiles of the DRAM tensors. The input is left out: the host may have folded it."""
+    tensors = [tensor for tensor in (*op.inputs[1:], op.output) if len(tensor.shape) > 1]
+    activations = {tensor.name: Blocked(tensor.shape, config.batch, config.block).size_tiles for tensor in tensors}
+    return {**activations, **{name: len(tiles) for name, (_, tiles) in own.items()}}

@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding, shift_lane
 from loadstone.operators import tflite
@@ -32,19 +33,20 @@ from loadstone.vta.schedule.tail import Rq
 __all__ = ["average_pool2d", "mean", "unsupported"]
 
 
-def unsupported(op: g.Operator) -> str | None:
-    """Why a device with RQ cannot do this pool or mean exactly; None if it can."""
+def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
+    """Why the device cannot do this pool or mean exactly; None if it can."""
     if isinstance(op, g.Mean):
         spatial = tuple(range(1, len(op.input.shape) - 1))
         if op.axes != spatial or not spatial:
-            return f"mean over axes {op.axes}: the device sums over all pixels, axes {spatial}"
+            return Refusal(f"mean over axes {op.axes}", f"a mean over all pixels: axes {spatial}")
         counts = {prod(op.input.shape[1:-1])}
     else:
         assert isinstance(op, g.AveragePool2D)
         counts = set(_counts(op).ravel().tolist())
     for count in sorted(counts):
         if _division(op, count) is None:
-            return f"no requantization equals the {op.rounding.name.lower()} rule of a mean of {count}"
+            why = f"no requantization equals the {op.rounding.name.lower()} rule of a mean of {count}"
+            return Refusal(why, "another kernel size or other scales")
     return None
 
 
@@ -118,7 +120,7 @@ def _tail(op: g.Mean | g.AveragePool2D, count: int) -> Rq:
 def _needed(op: g.Mean | g.AveragePool2D, count: int) -> Requantization:
     division = _division(op, count)
     if division is None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: {unsupported(op)}")
+        raise LoweringError(f"operators: {op.kind} {op.name}: no requantization divides by {count}")
     return division
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone.backend import Refusal
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
@@ -26,12 +27,13 @@ from loadstone.vta.schedule.tail import Rq
 __all__ = ["conv2d", "dense", "folded_input", "unsupported"]
 
 
-def unsupported(op: g.Weighted) -> str | None:
-    """Why a device with RQ cannot do this exactly; None if it can."""
+def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
+    """Why the device cannot do this exactly; None if it can."""
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
-            return f"no multiplier of rounding single equals the kernel's float64 for output {channels[0]}"
+            why = f"no multiplier of rounding single equals the kernel's float64 for output {channels[0]}"
+            return Refusal(why, "rounding double, as in TFLite Micro")
     return None
 
 

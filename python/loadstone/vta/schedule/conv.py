@@ -34,7 +34,8 @@ Operands: TypeAlias = Literal["channel", "pixel", "all"]
 class ConvSpec:
     """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding: (top, left), read as pad_value.
 
-    The bottom and right padding follow from the sizes. operands: what the requantization depends on.
+    The bottom and right padding follow from the sizes; a negative padding leaves pixels out. operands: what the requantization
+    depends on.
     """
 
     samples: int
@@ -145,7 +146,7 @@ def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
     column_end = spec.padded_size[1] - 1 - spec.padding[1]
     conditions = []
     for position, last, size, pad in ((row, row_end, spec.input[0], spec.padding[0]), (column, column_end, spec.input[1], spec.padding[1])):
-        conditions += [position >= 0] if pad else []
+        conditions += [position >= 0] if pad > 0 else []
         conditions += [position < size] if last >= size else []
     value = x[sample, group, c, row, column, b, lane]
     return tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", spec.pad_value)) if conditions else value

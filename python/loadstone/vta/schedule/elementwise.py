@@ -33,10 +33,14 @@ _LEAST_TILES = 64
 
 @dataclass(frozen=True)
 class Input:
-    """moves: per loop, whether the input moves along it. steps: what happens to it before the operation."""
+    """moves: per loop, whether the input moves along it. steps: what happens to it before the operation.
+
+    expand: the GEMM repeats it along the loops that it does not move along, so that it has a tile of its own everywhere.
+    """
 
     moves: tuple[bool, ...]
     steps: tuple[Step, ...]
+    expand: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,16 +111,21 @@ class _Definition:
 
     def _input(self, name: str, entry: Input) -> tuple[Any, Input]:
         """An input through the GEMM core, after its steps."""
-        extents = [extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves] or [1]
-        source = te.placeholder((*extents, *self.lanes), "int8", name=name)
+        everywhere = Input((True,) * len(self.spec.extents), ())
+        source = te.placeholder((*self._extents(entry), *self.lanes), "int8", name=name)
         self.sources.append(source)
         k = te.reduce_axis((0, self.lanes[1]), "k")
+        held = everywhere if entry.expand else entry
 
         def through(*at: Any) -> Any:
-            return te.sum(source[(*at[:-1], k)].astype("int32") * self.identity[0, at[-1], k].astype("int32"), [k])
+            moved = self._moved(entry, at) if entry.expand else at
+            return te.sum(source[(*moved[:-1], k)].astype("int32") * self.identity[0, at[-1], k].astype("int32"), [k])
 
-        value = self._stage(f"{name}_acc", source.shape, through)
-        return self._steps(f"{name}_steps", (value, entry), entry.steps)
+        value = self._stage(f"{name}_acc", (*self._extents(held), *self.lanes), through)
+        return self._steps(f"{name}_steps", (value, held), entry.steps)
+
+    def _extents(self, entry: Input) -> list[int]:
+        return [extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves] or [1]
 
     def _join(self, values: list[tuple[Any, Input]]) -> tuple[Any, Input]:
         everywhere = Input((True,) * len(self.spec.extents), ())
@@ -147,11 +156,15 @@ class _Definition:
         self.stages.insert(0, name)
         return te.compute(shape, value, name=name)
 
-    @staticmethod
-    def _read(value: tuple[Any, Input], at: tuple[Any, ...]) -> Any:
+    def _read(self, value: tuple[Any, Input], at: tuple[Any, ...]) -> Any:
         array, entry = value
+        return array[self._moved(entry, at)]
+
+    @staticmethod
+    def _moved(entry: Input, at: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The indices of an input that moves along some of the loops only."""
         moved = [index for index, moves in zip(at[:-2], entry.moves, strict=True) if moves] or [0]
-        return array[(*moved, *at[-2:])]
+        return (*moved, *at[-2:])
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:
