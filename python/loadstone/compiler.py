@@ -11,24 +11,22 @@ Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadstone import graph as g
 from loadstone.artifact import Artifact
 from loadstone.backend import Backend, Segment
 from loadstone.batching import batched
-from loadstone.deploy import Deployment, deploy
+from loadstone.deploy import Deployment, DeviceIdentity, deploy
 from loadstone.dump import Dump
 from loadstone.frontend import load
 from loadstone.partition import HOST, Partition, explain, partition
 from loadstone.region import LoweredRegion
-from loadstone.vta.backend import VtaBackend
-from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.isa.spec import Memory
+from loadstone.target import resolve
 
 __all__ = ["Compiled", "compile"]
 
@@ -38,7 +36,7 @@ class Compiled:
     """What compile() returns. seconds: by stage."""
 
     artifact: Artifact
-    config: HwConfig
+    device: DeviceIdentity
     graph: g.Graph
     partition: Partition
     deployment: Deployment
@@ -57,7 +55,7 @@ class Compiled:
         from loadstone.device import Device
         from loadstone.device import open as open_device
 
-        opened = Device("sim", "", self.config) if device == "sim" else open_device(device)
+        opened = Device("sim", "", cast(Any, self.device)) if device == "sim" else open_device(device)
         with opened, opened.load(self.artifact) as session:
             return session.run(inputs)
 
@@ -67,7 +65,7 @@ class Compiled:
         arena = self.deployment.arena
         return {
             "model": self.artifact.name,
-            "device": self.config.name,
+            "device": self.device.name,
             "samples": self.artifact.samples,
             "operators": len(self.partition.placements),
             "operators_on_host": on_host,
@@ -82,41 +80,41 @@ class Compiled:
         }
 
 
-def compile(model: str | Path | Any, target: str | HwConfig, dump: str | Path | None = None) -> Compiled:  # noqa: A001
-    """Compiles `model` for `target`, a device's name, the path of its JSON, or a HwConfig.
+def compile(model: str | Path | Any, target: Any, dump: str | Path | None = None) -> Compiled:  # noqa: A001
+    """Compiles `model` for `target`: a device's name, the path of its JSON file, or a HwConfig.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
     """
     clock = _Clock()
-    config = target if isinstance(target, HwConfig) else load_config(target)
+    chosen = resolve(target)
     writer = Dump(dump)
     with clock("import TVM"):
-        import tvm  # noqa: F401
+        import loadstone._tvm  # noqa: F401
     with clock("frontend"):
         module = load(model)
         name = Path(model).stem if isinstance(model, str | Path) else "model"
         writer.write("relax", module)
     with clock("partition"):
-        divided = partition(module, [VtaBackend(config)], name)
-        network, renewed = batched(divided.graph, config.batch)
+        divided = partition(module, chosen.backends, name)
+        network, renewed = batched(divided.graph, chosen.device.batch)
         writer.write("graph", network.describe())
     with clock("lower"):
-        segments = _lower(divided, network, renewed, VtaBackend(config))
+        segments = _lower(divided, network, renewed, chosen.backends)
         for segment in segments:
             for layer, stages in getattr(segment, "stages", {}).items():
                 for title, text in stages:
                     writer.write(f"{layer}.{title}", text)
     with clock("deploy"):
-        align = max(config.tile_bytes(memory) for memory in Memory)
-        deployment = deploy(network, segments, config, align)
+        deployment = deploy(network, segments, chosen.device, chosen.align_bytes)
         writer.write("steps", "\n".join(map(str, deployment.artifact.steps)))
-    return Compiled(deployment.artifact, config, network, divided, deployment, clock.seconds)
+    return Compiled(deployment.artifact, chosen.device, network, divided, deployment, clock.seconds)
 
 
 def _lower(
-    divided: Partition, network: g.Graph, renewed: Mapping[g.Operator, g.Operator], backend: Backend
+    divided: Partition, network: g.Graph, renewed: Mapping[g.Operator, g.Operator], backends: Sequence[Backend]
 ) -> list[LoweredRegion | g.Operator]:
     """The network's operators in order, those of one segment replaced by what the back end made of them."""
+    by_name = {backend.name: backend for backend in backends}
     segment_of = {operator: segment for segment in divided.segments for operator in segment.operators}
     steps: list[LoweredRegion | g.Operator] = []
     lowered: set[str] = set()
@@ -126,7 +124,7 @@ def _lower(
             steps.append(renewed[operator])
         elif segment.name not in lowered:
             lowered.add(segment.name)
-            steps.append(backend.lower(_renewed(segment, network, renewed)))
+            steps.append(by_name[segment.backend].lower(_renewed(segment, network, renewed)))
     return steps
 
 

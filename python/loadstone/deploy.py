@@ -36,7 +36,7 @@ from loadstone.host import host_steps
 from loadstone.memory_plan import DataType, Layout, Region, RegionKind, Tensor
 from loadstone.region import Form, LoweredRegion, Place
 
-__all__ = ["Deployment", "deploy"]
+__all__ = ["Deployment", "DeviceIdentity", "deploy"]
 
 _CONSTANTS, _UOPS, _ARENA, _INPUT, _OUTPUT, _HOST = range(6)
 _ALIGN = 64
