@@ -13,15 +13,23 @@
 
 namespace lds::sim {
 
+// All powers of two: a constant that is none counts as the next lower one.
 struct BusShape {
-  uint64_t beat_bytes;  // powers of two
-  uint64_t boundary_bytes;
-  uint64_t max_bytes;  // of one burst
+  uint32_t beat_log2;       // bytes of a beat
+  uint64_t boundary_bytes;  // no burst crosses a multiple of it
+  uint64_t max_bytes;       // of one burst
 
   BusShape(uint32_t bus_bits, const TimingConstants &c)
-      : beat_bytes(bus_bits / 8),
-        boundary_bytes(std::max<uint64_t>(beat_bytes, static_cast<uint64_t>(c.burst_boundary_bytes) / beat_bytes * beat_bytes)),
-        max_bytes(beat_bytes * static_cast<uint64_t>(std::max<int64_t>(1, c.burst_max_beats))) {}
+      : beat_log2(log2_of(bus_bits / 8)),
+        boundary_bytes(std::max(uint64_t{1} << beat_log2, uint64_t{1} << log2_of(c.burst_boundary_bytes))),
+        max_bytes(uint64_t{1} << (beat_log2 + log2_of(c.burst_max_beats))) {}
+
+ private:
+  static uint32_t log2_of(int64_t value) {
+    uint32_t log2 = 0;
+    while (log2 < 40 && value >> (log2 + 1) != 0) ++log2;
+    return log2;
+  }
 };
 
 // Every row starts new bursts; a row splits at boundaries and at the longest burst; partial beats count as whole ones.
@@ -36,20 +44,21 @@ class Bursts {
 
   // Beats of the next burst; only when not done.
   uint64_t next() {
-    const uint64_t room = std::min(bus_.boundary_bytes - at_ % bus_.boundary_bytes, bus_.max_bytes);
+    const uint64_t room = std::min(bus_.boundary_bytes - (at_ & (bus_.boundary_bytes - 1)), bus_.max_bytes);
     const uint64_t size = std::min(end_ - at_, room);
     at_ += size;
     if (at_ == end_ && --rows_ != 0) {
       row_ += stride_;
       begin_row();
     }
-    return size / bus_.beat_bytes;
+    return size >> bus_.beat_log2;
   }
 
  private:
   void begin_row() {
-    at_ = row_ / bus_.beat_bytes * bus_.beat_bytes;
-    end_ = (row_ + row_bytes_ + bus_.beat_bytes - 1) / bus_.beat_bytes * bus_.beat_bytes;
+    const uint64_t beat = uint64_t{1} << bus_.beat_log2;
+    at_ = row_ & ~(beat - 1);
+    end_ = (row_ + row_bytes_ + beat - 1) & ~(beat - 1);
   }
 
   BusShape bus_;

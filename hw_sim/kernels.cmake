@@ -1,6 +1,10 @@
 # Flags of the vector kernels, per file: the rest of the library runs on any host, and asks the CPU before it calls them.
 include(CheckCXXCompilerFlag)
-set(LDS_LANES "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")
+# psabi: vectors are passed between functions of one file only. maybe-uninitialized: gcc 12 warns inside its own header of intrinsics.
+set(LDS_LANES "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off;-Wno-psabi")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND LDS_LANES -Wno-maybe-uninitialized)
+endif()
 set_source_files_properties(hw_sim/kernels_portable.cc PROPERTIES COMPILE_OPTIONS "${LDS_LANES}")
 check_cxx_compiler_flag(-mavx2 LDS_HAS_AVX2)
 check_cxx_compiler_flag("-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni" LDS_HAS_AVX512)

@@ -31,7 +31,7 @@ struct GemmOperands {
   uint32_t batch, block;
   int32_t *acc;            // [tile][batch][block]
   const int8_t *inp;       // [tile][batch][block]
-  const int32_t *inp_sum;  // [tile][batch]: sum over the block
+  const int32_t *inp_sum;  // [tile][batch]: what sum_inp made of the row
   const uint8_t *wgt;      // packed tiles
 };
 
@@ -52,7 +52,8 @@ struct Kernels {
   void (*gemm_reset)(const Loops &loops, uint32_t lanes, int32_t *acc);
   void (*alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
   void (*rq)(const Loops &loops, uint32_t lanes, int32_t *acc, const RqRegisters &registers);
-  void (*sum_inp)(uint32_t block, const int8_t *rows, int32_t *sums, size_t count);  // rows: [count][block]
+  void (*sum_inp)(uint32_t block, const int8_t *rows, int32_t *sums,
+                  size_t count);  // at LOAD INP: what this GEMM needs of rows [count][block]
 };
 
 extern const Kernels kPortableKernels;

@@ -13,6 +13,7 @@
 namespace lds::sim {
 namespace {
 
+constexpr uint32_t kVectorLanes = 4;
 #include "lanes.inc"
 
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
@@ -21,13 +22,7 @@ void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
     for (uint32_t k = 0; k < block; ++k) out[k * block + o] = tile[o * block + k];
 }
 
-void sum_inp(uint32_t block, const int8_t *rows, int32_t *sums, size_t count) {
-  for (size_t r = 0; r < count; ++r) {
-    int32_t sum = 0;
-    for (uint32_t k = 0; k < block; ++k) sum += rows[r * block + k];
-    sums[r] = sum;
-  }
-}
+void sum_inp(uint32_t, const int8_t *, int32_t *, size_t) {}  // only kernels that add to the weights need the sums
 
 // One row of a tile by a weight tile, `kBlock` outputs at a time in registers.
 template <uint32_t kBlock>
@@ -39,7 +34,8 @@ void multiply_row(uint32_t block, const int8_t *x, const int16_t *w, int32_t *ac
       const int16_t *wk = w + k * block + o;
       for (uint32_t l = 0; l < kBlock; ++l) sum[l] += int32_t{xk} * wk[l];
     }
-    for (uint32_t l = 0; l < kBlock; ++l) acc[o + l] = overwrite ? sum[l] : wrap_add(acc[o + l], sum[l]);
+    for (uint32_t l = 0; l < kBlock; ++l)
+      acc[o + l] = static_cast<int32_t>(static_cast<uint32_t>(sum[l]) + (overwrite ? 0u : static_cast<uint32_t>(acc[o + l])));
   }
 }
 

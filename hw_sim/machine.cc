@@ -56,6 +56,7 @@ bool Machine::use_kernels(int path) {
   }
   wgt = std::move(packed);
   kernels = chosen;
+  kernels->sum_inp(g.block, inp.data(), inp_sum.data(), inp_sum.size());
   return true;
 }
 

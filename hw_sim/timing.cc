@@ -20,7 +20,6 @@ uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
 
 // A LOAD, or a batch of instructions, that still has bursts to request.
 struct Reader {
-  uint64_t at = kNever;  // when its next request stands at the arbiter; kNever: none
   Bursts bursts{BusShape(64, TimingConstants{}), 0, 0, 0, 0};
   uint64_t beats = 0;
   bool keep_services = false;
@@ -219,7 +218,7 @@ class Model {
 
   void start_load(int s, const lds_insn_memory &i) {
     Reader &reader = readers_[reader_of(i.memory_id)];
-    reader.at = stages_[s].event.start + cycles_of(c_.load_request_cycles) + i.y_pad_0;
+    request_at_[reader_of(i.memory_id)] = stages_[s].event.start + cycles_of(c_.load_request_cycles) + i.y_pad_0;
     reader.bursts = bursts_of(i);
     reader.beats = 0;
     reader.keep_services = has_padding(i);
@@ -244,25 +243,25 @@ class Model {
   bool serve_reads_until(uint64_t limit) {
     for (;;) {
       uint64_t first = kNever;
-      for (const Reader &reader : readers_) first = std::min(first, reader.at);
+      for (uint64_t at : request_at_) first = std::min(first, at);
       if (first == kNever) return false;
       const uint64_t cycle = channel_.next_entry(first);
       if (cycle >= limit || over_limit(cycle)) return false;
       int chosen = 0;  // of those whose request stands there, the first in priority
-      while (readers_[chosen].at > cycle) ++chosen;
+      while (request_at_[chosen] > cycle) ++chosen;
       Reader &reader = readers_[chosen];
       const uint64_t beats = reader.bursts.next();
       const Service service = channel_.enter(cycle, beats);
       reader.beats += beats;
-      r_.read_beats += beats;
       ++r_.read_bursts;
       if (reader.keep_services) reader.services.push_back(service);
-      reader.at = cycle + cycles_of(c_.read_request_interval_cycles);
       if (reader.bursts.done()) {
-        reader.at = kNever;
+        request_at_[chosen] = kNever;
+        r_.read_beats += reader.beats;
         complete(chosen, service.last);
         return true;
       }
+      request_at_[chosen] = cycle + interval_;
     }
   }
 
@@ -280,7 +279,8 @@ class Model {
     const uint32_t batch = static_cast<uint32_t>(std::min<uint64_t>(size, in_.insn_count - batch_end_));
     if (batch == 0) return;
     Reader &reader = readers_[LDS_SIM_READ_FETCH];
-    reader.at = cycle;
+    request_at_[LDS_SIM_READ_FETCH] = cycle;
+    reader.beats = 0;
     // One burst whatever its address and size: fetch does not split at boundaries.
     BusShape whole = bus_;
     whole.boundary_bytes = whole.max_bytes = uint64_t{1} << 40;
@@ -345,6 +345,8 @@ class Model {
   StageState stages_[3];
   TokenTimes tokens_[kTokenQueues + 1];
   Reader readers_[kReaders];
+  uint64_t request_at_[kReaders] = {kNever, kNever, kNever, kNever, kNever};  // when a reader's next request stands at the arbiter
+  const uint64_t interval_ = static_cast<uint64_t>(c_.read_request_interval_cycles);
   ReadChannel channel_;
   std::vector<uint64_t> deliverable_;  // by instruction: when it can start at the earliest
   std::vector<uint64_t> end_;          // by instruction: kNever until known
