@@ -297,10 +297,6 @@ static inline uint32_t lds_encode_gemm(lds_isa_widths w, const lds_insn_gemm *in
   return misfits;
 }
 
-/* FINISH has no fields of its own. */
-
-/* Nor has its encoder anything to do. */
-
 static inline int lds_decode_alu(lds_isa_widths w, uint64_t word[2], lds_insn_alu *out) {
   uint32_t at = 7u;
   out->reset = lds_take(&word[0], &at, 1u);

@@ -48,7 +48,7 @@ def header() -> str:
         _constants(),
         _structs(),
         _PRIMITIVES,
-        "\n\n".join(_decoder(i) + "\n\n" + _encoder(i) for i in _distinct()),
+        "\n\n".join(_decoder(i) + "\n\n" + _encoder(i) for i in _distinct() if _own(i)),
         _dispatch(),
         _micro_ops(),
         _register_defines(),
@@ -195,8 +195,6 @@ def _steps(insn: Instruction) -> list[tuple[Field, int, str | None]]:
 
 def _decoder(insn: Instruction) -> str:
     name = _struct_of(insn)
-    if not _own(insn):
-        return "/* FINISH has no fields of its own. */"
     lines = [f"static inline int lds_decode_{name}(lds_isa_widths w, uint64_t word[2], lds_insn_{name} *out) {{", "  uint32_t at = 7u;"]
     for field, word, moved in _steps(insn):
         if moved:
@@ -213,8 +211,6 @@ def _decoder(insn: Instruction) -> str:
 
 def _encoder(insn: Instruction) -> str:
     name = _struct_of(insn)
-    if not _own(insn):
-        return "/* Nor has its encoder anything to do. */"
     lines = [
         f"static inline uint32_t lds_encode_{name}(lds_isa_widths w, const lds_insn_{name} *in, uint64_t word[2]) {{",
         "  uint32_t at = 7u, misfits = 0;",
