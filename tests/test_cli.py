@@ -14,6 +14,7 @@ import pytest
 from loadstone.cli import COMMANDS, main
 from loadstone.commands import devices
 from loadstone.vta.hw_config import device_names, load_config
+from tests.sample_model import copy_model
 
 
 def one_line_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -104,6 +105,14 @@ def test_mistakes_in_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert one_line_of(capsys, "disasm", str(bad)) == (
         f"loadstone: {bad}: instruction stream of 31 bytes is no multiple of 16: cut after 1 instructions"
     )
+    bad.write_bytes(b"\x03" + bytes(15) + b"\x06" + bytes(15))
+    assert one_line_of(capsys, "disasm", str(bad)).startswith(f"loadstone: {bad}: instruction 1: opcode 6 is unknown; known are LOAD 0, ")
+    bad.write_bytes(b"\x02" + bytes(14) + b"\xff")  # reserved on a device whose factors are narrower
+    assert "instruction 0: GEMM has reserved bit 120 set" in one_line_of(capsys, "disasm", str(bad), "--device", "vtaq-tiny")
+    copy_model().save(bad)
+    assert f"{bad} is for device vtaq-1x16x16 (config hash 0x" in one_line_of(capsys, "disasm", str(bad), "--device", "vta-pynq")
+    bad.write_text("load inp[0] = dram[0 + x] for x<3 pad top 16\n")
+    assert one_line_of(capsys, "asm", str(bad), "-o", "-") == f"loadstone: {bad}, line 1: LOAD.y_pad_0=16 does not fit 4 bits [0, 15]"
     bad.write_text("finish\nfinnish\n")
     assert one_line_of(capsys, "asm", str(bad), "-o", str(tmp_path / "out")).startswith(f"loadstone: {bad}, line 2: expected one of load, ")
     assert not (tmp_path / "out").exists()
