@@ -8,6 +8,7 @@ Next: frontend/, patterns.py, partition.py and the stages import this, never TVM
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "FuseOpsByPattern",
     "TensorLoad",
     "Var",
+    "abandoning",
     "bindings",
     "constant",
     "dpl",
@@ -70,6 +72,17 @@ FloatImm = tvm.tirx.FloatImm
 TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
+
+
+@contextmanager
+def abandoning(builder: Any) -> Iterator[None]:
+    """Ends the open block of a BlockBuilder when an exception leaves it: TVM would warn on stderr."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            builder._end_block()
+        raise
 
 
 def onnx_importer() -> Any:

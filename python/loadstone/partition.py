@@ -11,7 +11,7 @@ into Host operators: runs of Relax operators that follow each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtyp
 from loadstone.backend import Backend, Pattern, Refusal, Segment
 from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Tensor
+from loadstone.graph import Graph, Host, Operator, Pad, Reshape, Slice, Tensor, Transpose
 
 __all__ = ["HOST", "Partition", "Placement", "explain", "partition"]
 
@@ -55,8 +55,9 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model") -> 
     chooser = _Chooser(module, backends)
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
     graph = _Builder(fused, chooser, name).build()
-    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
+    chooser.leave_alone(_moves_alone(graph, chooser, ranks))
+    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     steps = _ordered(graph, backend_of, ranks)
     graph = replace(graph, operators=tuple(operator for _, operator in steps))
     placements = tuple(chooser.placement(operator) for operator in graph.operators)
@@ -73,7 +74,7 @@ class _Chooser:
         self.backends = backends
         self.read: dict[tuple[str, int], Operator | str] = {}  # (root's name, form) -> operator or why it is not one
         self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
-        self.refused: dict[str, list[tuple[str, Refusal]]] = {}
+        self.refused: dict[tuple[str, str], list[tuple[str, Refusal]]] = {}  # (root's name, kind) -> back end, refusal
 
     def rows(self) -> list[Any]:
         """Arguments of FuseOpsByPattern."""
@@ -92,7 +93,7 @@ class _Chooser:
                 return False
             refusal = pattern.predicate(operator)
             if refusal is not None:
-                self.refused.setdefault(operator.name, []).append((backend, refusal))
+                self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
                 return False
             self.taken[operator.name] = (backend, operator)
             return True
@@ -109,12 +110,20 @@ class _Chooser:
                 self.read[key] = str(mismatch)
         return self.read[key]
 
+    def leave_alone(self, operators: Iterable[Operator]) -> None:
+        """Takes operators back to the host: they move elements between two host operators."""
+        for operator in operators:
+            backend, _ = self.taken[operator.name]
+            self.taken[operator.name] = (HOST, operator)
+            refusal = Refusal("only moves elements between operators of the host", "neighbours that run on the device")
+            self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
+
     def backend_of(self, operator: Operator) -> str:
         return self.taken.get(operator.name, (HOST, operator))[0]
 
     def placement(self, operator: Operator) -> Placement:
         backend = self.backend_of(operator)
-        refusals = [entry for entry in self.refused.get(operator.name, []) if entry[0] != backend]
+        refusals = [entry for entry in self.refused.get((operator.name, operator.kind), []) if entry[0] != backend]
         silent = [entry.name for entry in self.backends if entry.name != backend and entry.name not in dict(refusals)]
         before = [entry.name for entry in self.backends]
         before = before[: before.index(backend)] if backend in before else before
@@ -289,6 +298,21 @@ def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------------------
 # Segments
 # ---------------------------------------------------------------------------------------------------------------
+
+
+#: Operators that compute nothing: alone on a device they would cost two transfers.
+_MOVES = (Reshape, Transpose, Slice, Pad)
+
+
+def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> list[Operator]:
+    """The operators of steps that hold nothing else."""
+    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
+    alone = []
+    for _, entries in groupby(_ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
+        operators = [operator for _, operator in entries]
+        if backend_of[operators[0].name] != HOST and all(isinstance(operator, _MOVES) for operator in operators):
+            alone += operators
+    return alone
 
 
 def _ordered(graph: Graph, backend_of: Mapping[str, str], ranks: Mapping[str, int]) -> list[tuple[int, Operator]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.composite import elementwise, movement, pooling, weighted
+from loadstone.composite import affine, elementwise, movement, pooling, weighted
 from loadstone.composite.reader import Mismatch, Reader
 from loadstone.graph import Operator
 
@@ -34,6 +34,7 @@ class Form:
 
 FORMS: tuple[Form, ...] = (
     Form("conv2d", weighted.conv2d_pattern, weighted.conv2d),
+    Form("batch_norm", affine.batch_norm_pattern, affine.batch_norm),
     Form("dense", weighted.dense_pattern, weighted.dense),
     Form("add", elementwise.binary_pattern("add"), elementwise.binary("add")),
     Form("sub", elementwise.binary_pattern("subtract"), elementwise.binary("subtract")),

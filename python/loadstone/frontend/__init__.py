@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.errors import LoadstoneError, ModelError
+from loadstone.frontend.message import one_line
 
 __all__ = ["import_model", "load"]
 
@@ -30,7 +31,7 @@ def load(source: str | Path | Any) -> Any:
     except LoadstoneError:
         raise
     except Exception as error:
-        raise ModelError(f"{name}: cannot be brought into QDQ form: {_last_line(error)}") from error
+        raise ModelError(f"{name}: cannot be brought into QDQ form: {one_line(error)}") from error
 
 
 def import_model(source: str | Path | Any) -> Any:
@@ -54,8 +55,3 @@ def import_model(source: str | Path | Any) -> Any:
 
 def _name(source: Any) -> str:
     return Path(source).name if isinstance(source, str | Path) else "module"
-
-
-def _last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -92,6 +92,8 @@ class _Canonical(Rewriter):
             return self.moved(call)
         if name == "nn.conv2d":
             return self.emit(self.convolution(call))
+        if name == "nn.batch_norm":
+            return self.emit(self.normalization(call))
         return self.emit(self.mapped(call), self.unique(self.name))
 
     def dequantized(self, call: Any) -> _Real | None:
@@ -187,6 +189,21 @@ class _Canonical(Rewriter):
             data_layout="NHWC",
             kernel_layout="OHWI",
         )
+
+    def normalization(self, call: Any) -> Any:
+        """Quantized parameters as plain float constants."""
+        data, *parameters = (self.env.get(item, item) for item in call.args)
+        constants = [self.real_constant(item) for item in parameters]
+        return relax.Call(call.op, [self.read(self.closed(data)), *constants], call.attrs, call.ty_args)
+
+    def real_constant(self, expr: Any) -> Any:
+        """The real numbers of a quantized constant of one axis; other expressions as they are."""
+        if not isinstance(expr, _Real) or not is_constant(expr.stored):
+            return self.read(expr)
+        integers_ = value(expr.stored)
+        if integers_.ndim > 1:
+            return self.read(expr)
+        return constant(expr.scale.reshape(-1)[:, None].T[0] * (integers_ - expr.zero_point).astype(np.float32))
 
     def reordered(self, kernel: Any, order: Sequence[int]) -> Any:
         """A kernel under another order of axes; done now when it is constant."""

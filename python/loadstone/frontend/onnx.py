@@ -16,8 +16,9 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from loadstone._tvm import FloatImm, is_constant, onnx_importer, relax, scalar, shape, value
+from loadstone._tvm import FloatImm, abandoning, is_constant, onnx_importer, relax, scalar, shape, value
 from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.message import one_line, short
 from loadstone.frontend.qoperator import rewrite_to_qdq
 
 __all__ = ["from_bytes"]
@@ -35,7 +36,7 @@ def from_bytes(data: bytes, name: str) -> Any:
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError) as error:
-        raise ModelError(f"{name}: not an ONNX file: {_first_line(error)}") from error
+        raise ModelError(f"{name}: not an ONNX file: {one_line(error)}") from error
     shapes = _input_shapes(model, name)
     _refuse(model, name)
 
@@ -49,16 +50,11 @@ def from_bytes(data: bytes, name: str) -> Any:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{name}: cannot be imported: {_first_line(error)}") from error
+        raise ModelError(f"{name}: cannot be imported: {one_line(error)}") from error
 
 
 def _describe(node: Any) -> str:
-    return f'{node.op_type} (node "{node.name}", output "{node.output[0] if node.output else ""}")'
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return f'{node.op_type} (node "{short(node.name)}", output "{short(node.output[0]) if node.output else ""}")'
 
 
 def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
@@ -108,7 +104,7 @@ def _check(model: Any, name: str) -> None:
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError) as error:
-        raise ModelError(f"{name}: damaged ONNX file: {_first_line(error)}") from error
+        raise ModelError(f"{name}: damaged ONNX file: {one_line(error)}") from error
 
 
 def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
@@ -116,7 +112,7 @@ def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
     for node in model.graph.node:
         node.name = node.output[0]  # what _Importer names the variable
     importer = _Importer(shapes, "float32", sanitize=False)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), abandoning(importer.bb):
         warnings.simplefilter("ignore")
         module = importer.from_onnx(model.graph, opset)
     return type(module)({"main": module["main"].with_attr("loadstone.numerics", "onnx")})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm import bindings, op_name, relax, result
+from loadstone._tvm import abandoning, bindings, op_name, relax, result
 
 __all__ = ["Rewriter"]
 
@@ -27,7 +27,7 @@ class Rewriter:
     def run(self) -> Any:
         """The new function."""
         outputs = result(self.function)
-        with self.builder.function("main", list(self.function.params)):
+        with abandoning(self.builder), self.builder.function("main", list(self.function.params)):
             with self.builder.dataflow():
                 for parameter in self.function.params:
                     self.env[parameter] = parameter

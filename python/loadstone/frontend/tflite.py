@@ -19,8 +19,9 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from loadstone._tvm import constant, dtype, relax, shape, tflite_importer
+from loadstone._tvm import abandoning, constant, dtype, relax, shape, tflite_importer
 from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.message import one_line, short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
 
 __all__ = ["from_bytes"]
@@ -43,7 +44,7 @@ def from_bytes(data: bytes, name: str) -> Any:
     inputs = [file.tensors[index] for index in file.inputs]
     parameters = [relax.Var(record.name, relax.TensorType(record.shape, record.dtype)) for record in inputs]
     attributes = {"num_input": len(parameters), "loadstone.numerics": _numerics(file)}
-    with builder.function("main", parameters, attrs=attributes):
+    with abandoning(builder), builder.function("main", parameters, attrs=attributes):
         with builder.dataflow():
             converter = _QdqConverter(file, builder, dict(zip(file.inputs, parameters, strict=True)), name)
             converter.convert_op_to_relax()
@@ -159,11 +160,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             except ModelError as error:
                 raise type(error)(f"{self.model_name}: {self.file.describe(record)}: {error}") from None
             except Exception as error:
-                reason = str(error).strip().splitlines()
-                raise ModelError(
-                    f"{self.model_name}: {self.file.describe(record)} cannot be imported: "
-                    f"{reason[-1].strip() if reason else type(error).__name__}"
-                ) from error
+                raise ModelError(f"{self.model_name}: {self.file.describe(record)} cannot be imported: {one_line(error)}") from error
 
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
@@ -179,11 +176,21 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 f"{where}: float activations with int8 weights (dynamic range quantization): "
                 "convert the model with full integer quantization, or quantize the float model with `loadstone quantize`"
             )
+        if record.code in WEIGHTED:
+            self.check_weights(record, where)
         for tensor in tensors:
             if tensor.is_quantized and tensor.dtype == "int16":
                 raise UnsupportedError(f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations')
             if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
                 raise UnsupportedError(f'{where}: activation "{tensor.name}" has a scale per channel')
+
+    def check_weights(self, record: OperatorRecord, where: str) -> None:
+        """TFLite's int8 kernels take weights as symmetric and never read their zero points (but for a dense layer's single one)."""
+        weights = self.file.tensors[record.inputs[1]] if len(record.inputs) > 1 else None
+        if weights is None or weights.dtype != "int8" or weights.zero_points is None or not np.any(weights.zero_points):
+            return
+        if record.code != "FULLY_CONNECTED" or weights.zero_points.size > 1:
+            raise ModelError(f'{where}: its int8 weights "{short(weights.name)}" have a zero point other than 0')
 
     def store(self, record: OperatorRecord, converted: Any) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""

@@ -21,6 +21,7 @@ import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.message import one_line, short
 
 __all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "read"]
 
@@ -76,7 +77,7 @@ class TfliteFile:
 
     def describe(self, operator: OperatorRecord) -> str:
         """`CONV_2D (operator 3, output "conv1/Relu")`: how messages name it."""
-        output = self.tensors[operator.outputs[0]].name if operator.outputs else "none"
+        output = short(self.tensors[operator.outputs[0]].name)
         return f'{operator.code} (operator {operator.index}, output "{output}")'
 
 
@@ -89,7 +90,7 @@ def read(data: bytes, name: str) -> TfliteFile:
     except ModelError:
         raise
     except (struct.error, ValueError, IndexError, TypeError, OverflowError, UnicodeDecodeError, MemoryError, AssertionError) as error:
-        raise ModelError(f"{name}: damaged TFLite file: {error}".splitlines()[0]) from error
+        raise ModelError(f"{name}: damaged TFLite file: {one_line(error)}") from error
 
 
 class _Reader:
@@ -131,7 +132,7 @@ class _Reader:
     def tensor(self, index: int) -> TensorRecord:
         table = self.subgraph.Tensors(index)
         name = (table.Name() or b"").decode("utf-8", "replace") or f"tensor_{index}"
-        where = f'tensor {index} "{name}"'
+        where = f'tensor {index} "{short(name)}"'
         if table.Type() not in TYPES:
             raise UnsupportedError(f"{self.name}: {where} has element type {table.Type()}: Loadstone reads {', '.join(TYPES.values())}")
         if table.Sparsity() is not None:
