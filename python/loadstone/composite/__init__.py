@@ -35,6 +35,8 @@ class Form:
 FORMS: tuple[Form, ...] = (
     Form("conv2d", weighted.conv2d_pattern, weighted.conv2d),
     Form("batch_norm", affine.batch_norm_pattern, affine.batch_norm),
+    Form("channel_add", affine.channel_pattern("add"), affine.channel_add),
+    Form("channel_mul", affine.channel_pattern("multiply"), affine.channel_mul),
     Form("dense", weighted.dense_pattern, weighted.dense),
     Form("add", elementwise.binary_pattern("add"), elementwise.binary("add")),
     Form("sub", elementwise.binary_pattern("subtract"), elementwise.binary("subtract")),

@@ -1,8 +1,9 @@
-"""Batch normalization between quantize and dequantize: a depthwise 1x1 convolution that gives the same integers.
+"""A line per channel in float32, as integers: batch normalization, and adding or multiplying by constants.
 
-In:   quantize(relu? batch_norm(dequantize(x), constants)).
-Out:  Conv2D, proven equal on every input of every channel; Mismatch where no integers were found that are.
-Next: composite/__init__.py lists it.
+In:   quantize(relu? batch_norm(dequantize(x), constants)) of an ONNX model; x + c, x * c in its place.
+Out:  Conv2D (depthwise, 1x1) or, on a matrix, Dense (diagonal), proven equal on every input of every channel; Mismatch
+      where no integers were found that are.
+Next: composite/__init__.py lists them.
 
 A function of one int8 has 256 values per channel, so it can be checked whole. Any weight w in [1, 127] can stand for the
 slope when the weight's scale is slope / w; each rounds the offset differently, and leaves a range of scales that meet
@@ -11,7 +12,7 @@ all 256 values, or none. The first weight that leaves one is taken (most channel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from numpy.typing import NDArray
 from loadstone._tvm import dpl, is_call, value
 from loadstone.composite.forms import const, dq, op, tail
 from loadstone.composite.reader import Mismatch, Reader
-from loadstone.graph import Conv2D, Tensor
+from loadstone.graph import Conv2D, Dense, Tensor, Weighted
 from loadstone.numerics import Rounding, onnx_scale, requantize_float32
 
-__all__ = ["batch_norm", "batch_norm_pattern"]
+__all__ = ["batch_norm", "batch_norm_pattern", "channel_add", "channel_mul", "channel_pattern"]
 
 MAX_WEIGHT = 127
+#: A diagonal dense layer has the square of so many weights, nearly all of them 0.
+MAX_DIAGONAL = 512
 
 
 def batch_norm_pattern() -> Any:
@@ -33,43 +36,71 @@ def batch_norm_pattern() -> Any:
     return tail(dpl.is_tuple_get_item(op("nn.batch_norm")(dq(), const(), const(), const(), const()), 0))
 
 
-def batch_norm(reader: Reader, root: Any) -> Conv2D:
+def batch_norm(reader: Reader, root: Any) -> Weighted:
     """Raises Mismatch unless the channels are last and the integers are exact."""
-    inner, low, high = reader.tail(root)
+    inner, _, _ = reader.tail(root)
     call = reader.call(reader.call(inner).tuple_value)
-    source, output = reader.source(call.args[0]), reader.output(root)
-    if not is_call(call, "nn.batch_norm") or int(call.attrs.axis) != 3 or len(source.shape) != 4:
-        raise Mismatch("its channels are not the last of 4 axes")
-    if reader.tflite:
-        raise Mismatch("TFLite has no batch normalization")
+    if not is_call(call, "nn.batch_norm") or int(call.attrs.axis) != 3:
+        raise Mismatch("its channels are not last")
     gamma, beta, mean, variance = (value(parameter).astype(np.float32) for parameter in call.args[1:])
     slope = gamma / np.sqrt(variance + np.float32(call.attrs.epsilon))
-    wanted = _table(slope, beta - mean * slope, source, output, low, high)
-    weights, scales, bias = _search(slope, beta - mean * slope, wanted, source, output, low, high)
-    channels = slope.size
-    return Conv2D(
-        name=output.name,
-        inputs=(source,),
-        outputs=(output,),
-        weights=weights.reshape(channels, 1, 1, 1),
-        weight_scales=scales,
-        weight_zero_points=np.zeros(channels, np.int32),
-        bias=bias,
-        low=low,
-        high=high,
-        rounding=Rounding.FLOAT32,
-        strides=(1, 1),
-        dilation=(1, 1),
-        padding=(0, 0, 0, 0),
-        groups=channels,
-    )
+    offset = beta - mean * slope
+    return _affine(reader, root, call.args[0], slope, offset, lambda real: real * slope + offset)
 
 
-def _table(slope: Any, offset: Any, source: Tensor, output: Tensor, low: int, high: int) -> NDArray[np.int64]:
-    """(256, C): the output for x = -128 .. 127, in float32 as ONNX Runtime computes it."""
+def channel_pattern(relax_name: str) -> Callable[[], Any]:
+    """x + c or x * c with a constant c."""
+    return lambda: tail(op(relax_name)(dq(), dq(const())))
+
+
+def channel_add(reader: Reader, root: Any) -> Weighted:
+    """x + c, one c per channel. Raises Mismatch in TFLite models, whose ADD has a rule of its own."""
+    data, constant = _with_channels(reader, root)
+    return _affine(reader, root, data, np.ones_like(constant), constant, lambda real: real + constant)
+
+
+def channel_mul(reader: Reader, root: Any) -> Weighted:
+    """x * c, one c per channel."""
+    data, constant = _with_channels(reader, root)
+    return _affine(reader, root, data, constant, np.zeros_like(constant), lambda real: real * constant)
+
+
+def _with_channels(reader: Reader, root: Any) -> tuple[Any, NDArray[np.float32]]:
+    """(x, the real constant of each channel)."""
+    data, other = reader.call(reader.tail(root)[0]).args
+    constant, channels = reader.constant(other), reader.output(root).shape[-1]
+    if constant.integers.shape[-1:] not in ((channels,), (1,)) or constant.integers.size != constant.integers.shape[-1]:
+        raise Mismatch("its constant is not one value per channel")
+    real = constant.scales * (constant.integers.reshape(-1).astype(np.int64) - constant.zero_points).astype(np.float32)
+    return data, np.ascontiguousarray(np.broadcast_to(real, (channels,)), np.float32)
+
+
+def _affine(reader: Reader, root: Any, data: Any, slope: Any, offset: Any, rule: Callable[[Any], Any]) -> Weighted:
+    """A depthwise 1x1 convolution, or on a matrix a diagonal dense layer, that equals quantize(rule(dequantize(x)))."""
+    _, low, high = reader.tail(root)
+    source, output = reader.source(data), reader.output(root)
+    if reader.tflite:
+        raise Mismatch("TFLite has a rule of its own for it")
+    if source.shape != output.shape or len(source.shape) not in (2, 4) or (len(source.shape) == 2 and slope.size > MAX_DIAGONAL):
+        raise Mismatch(f"it works on a tensor of shape {list(source.shape)}")
     real = np.float32(source.scale) * (np.arange(-128, 128) - source.zero_point).astype(np.float32)[:, None]
-    steps = np.rint((real * slope + offset) / np.float32(output.scale)).astype(np.float64)
-    return np.asarray(np.clip(steps + output.zero_point, low, high), np.int64)
+    steps = np.rint(rule(real).astype(np.float32) / np.float32(output.scale)).astype(np.float64)
+    wanted = np.asarray(np.clip(steps + output.zero_point, low, high), np.int64)
+    weights, scales, bias = _search(slope, offset, wanted, source, output, low, high)
+    fields: dict[str, Any] = {
+        "name": output.name,
+        "inputs": (source,),
+        "outputs": (output,),
+        "weight_scales": scales,
+        "weight_zero_points": np.zeros(slope.size, np.int32),
+        "bias": bias,
+        "low": low,
+        "high": high,
+        "rounding": Rounding.FLOAT32,
+    }
+    if len(source.shape) == 2:
+        return Dense(**fields, weights=np.diag(weights))
+    return Conv2D(**fields, weights=weights.reshape(-1, 1, 1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0), groups=slope.size)
 
 
 def _search(

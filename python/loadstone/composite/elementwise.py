@@ -34,7 +34,7 @@ _BINARY: dict[str, type[Elementwise]] = {"add": Add, "subtract": Sub, "multiply"
 
 
 def binary_pattern(relax_name: str) -> Callable[[], Any]:
-    """Either operand may be a constant, which is then broadcast to the output's shape."""
+    """Either operand may be a constant."""
     return lambda: tail(op(relax_name)(dq(), dq()))
 
 
@@ -44,7 +44,7 @@ def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
     def extract(reader: Reader, root: Any) -> Elementwise:
         inner, low, high = reader.tail(root)
         output = reader.output(root)
-        first, second = (_int8(reader.source(operand, output.name, output.shape)) for operand in reader.call(inner).args)
+        first, second = (_int8(reader.source(operand, output.name)) for operand in reader.call(inner).args)
         return _BINARY[relax_name](
             name=output.name, inputs=(first, second), outputs=(output,), low=low, high=high, rounding=reader.rounding
         )

@@ -74,7 +74,7 @@ class Reader:
         name = name_of(self.call(variable)) or variable.name
         return Tensor(name, extents, dtype(variable), self.grids.get(variable))
 
-    def source(self, expr: Any, operator: str = "", broadcast: tuple[int, ...] | None = None) -> Tensor:
+    def source(self, expr: Any, operator: str = "") -> Tensor:
         """The integer tensor behind dequantize(x); a constant one becomes a constant of the graph, named after `operator`."""
         call = self.call(expr)
         stored, grid = call.args[0], _grid(call)
@@ -82,8 +82,6 @@ class Reader:
             raise Mismatch("its input is quantized per channel")
         if is_constant(stored):
             array = value(stored)
-            if broadcast is not None:
-                array = np.ascontiguousarray(np.broadcast_to(array, broadcast))
             name = f"{operator}/constant{sum(key.startswith(operator + '/') for key in self.constants)}"
             self.constants[name] = array
             return Tensor(name, array.shape, array.dtype.name, grid)

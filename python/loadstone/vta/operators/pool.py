@@ -18,8 +18,8 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
-from loadstone.numerics import Rounding, shift_lane
-from loadstone.operators import tflite
+from loadstone.numerics import Rounding, scale_lane, shift_lane
+from loadstone.operators import onnx, tflite
 from loadstone.operators.windows import windows
 from loadstone.vta import constants
 from loadstone.vta.exact import Requantization, find_requantization
@@ -131,19 +131,21 @@ def _division(op: g.Operator, count: int) -> Requantization | None:
     assert q_in is not None
     assert q_out is not None
     if op.rounding is Rounding.FLOAT32:
-        return None
+        lane = int(scale_lane(np.float32(onnx.mean_scale(count, q_in, q_out))))
+        return Requantization(-count * q_in.zero_point, lane, 0, Rounding.FLOAT32, q_out.zero_point, op.low, op.high)
     if isinstance(op, g.Mean):
         multiplier, shift = tflite.mean_multiplier(count, q_in, q_out)
         lane = int(shift_lane(shift))
         return Requantization(-count * q_in.zero_point, multiplier, lane, Rounding.DOUBLE, q_out.zero_point, op.low, op.high)
-    return _average(count, op.low, op.high) if q_in == q_out else None
+    return _average(count, op.low, op.high, op.unsigned) if q_in == q_out else None
 
 
 @lru_cache(maxsize=256)
-def _average(count: int, low: int, high: int) -> Requantization | None:
-    """TFLite's average: half away from zero, on the integers as they are."""
-    sums = np.arange(-128 * count, 127 * count + 1)
-    wanted = np.clip(np.sign(sums) * ((np.abs(sums) + count // 2) // count), low, high)
+def _average(count: int, low: int, high: int, unsigned: bool) -> Requantization | None:
+    """TFLite's average: half away from zero, on the integers as they are; of a uint8 model on x + 128."""
+    sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if unsigned else 0
+    shifted = sums + offset * count
+    wanted = np.clip(np.sign(shifted) * ((np.abs(shifted) + count // 2) // count) - offset, low, high)
     return find_requantization(sums, wanted, 1 / count, 0, 0, low, high)
 
 
