@@ -5,7 +5,7 @@ Out:  the pattern table of the back end: forms in the order in which they are tr
 Next: partition.py applies it; operators/ lowers what is taken.
 
 A predicate sees an operator of graph.py and answers None (taken) or a Refusal. What is taken gives the framework's integers,
-not nearly: `unsupported_reason` of operators/ proves that, operator by operator; here stands what would change a no.
+not nearly, and fits the scratchpads: it is tried, alone, by the lowering itself. Here stands what would change a no.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from functools import partial
 
 from loadstone import graph as g
 from loadstone.backend import Pattern, Refusal, offered
+from loadstone.batching import batched_operator
+from loadstone.errors import LoadstoneError, LoweringError
+from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.operators import unsupported_reason
+from loadstone.vta.offload import is_free
+from loadstone.vta.operators import lower_operator
 
 __all__ = ["patterns"]
 
-#: Forms that a schedule exists for, or may: unsupported_reason says which this device really has.
+#: Forms of loadstone.composite that a schedule exists for, in the order in which they are tried.
 _OFFERED = (
     *("conv2d", "batch_norm", "channel_add", "channel_mul", "dense", "add", "sub", "mul", "average_pool2d", "max_pool2d", "mean"),
     *("concatenate", "slice", "pad", "reshape", "resize", "requantize"),
@@ -29,7 +33,7 @@ _OFFERED = (
 #: Forms that no VTA can run: why, and what would change it.
 _NEVER = {
     "softmax": Refusal("the ALU has no exponential", "a model that ends in its logits: their largest names the same class"),
-    "argmax": Refusal("the ALU compares lanes with lanes, not within a tile", "a model that ends in its logits"),
+    "argmax": Refusal("the ALU compares tiles with tiles, not the lanes of one", "a model that ends in its logits"),
     "quantize": Refusal("it is the edge between float32 and int8", "a model with int8 inputs"),
     "dequantize": Refusal("it is the edge between int8 and float32", "a model with int8 outputs"),
     "transpose": Refusal("it moves elements between the lanes of a tile", "a model with channels last"),
@@ -47,18 +51,24 @@ def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
 
 
 def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
+    """None when the operator can be lowered exactly and each of its tiles placed."""
     for tensor in (*operator.inputs, *operator.outputs):
         if tensor.dtype != "int8":
-            return Refusal(f'"{tensor.name}" is {tensor.dtype}, the device computes on int8', "a model that is int8 there")
-    reason = unsupported_reason(operator, config)
-    return None if reason is None else Refusal(reason, _remedy(config, operator))
+            return Refusal(f"tensor {tensor.name} is {tensor.dtype}, and the device computes on int8", "a model that is int8 there")
+    try:
+        whole = batched_operator(operator, {}, config.batch)
+        if not is_free(whole, config):
+            allocate(lower_operator(whole, config).operations, config)
+    except LoweringError as error:
+        return Refusal(str(error).split(": ", 1)[-1], _remedy(config, operator))  # without the name of the stage
+    except LoadstoneError as error:
+        return Refusal(str(error), "another device")
+    return None
 
 
 def _remedy(config: HwConfig, operator: g.Operator) -> str:
     if not config.has(Capability.REQUANTIZE):
-        return "a device with `requantize`, or scales that are powers of two (`loadstone quantize --profile vta`)"
-    if operator.output.shape[0] % config.batch:
-        return f"a batch of {config.batch}, or a device with LOG_BATCH = 0"
+        return "a device with `requantize`"
     if isinstance(operator, g.Elementwise):
         return "operands of one shape, or one value per channel; for ONNX models an int8 TFLite export"
-    return "another form of the operator, or a schedule for it in vta/operators"
+    return "another form of the operator in the model, or a device with larger scratchpads"
