@@ -143,7 +143,7 @@ def reference(op: g.Operator, inputs: list[Array]) -> Array:
 @st.composite
 def clamps(draw: Any) -> dict[str, Any]:
     low, high = sorted((draw(zero_points), draw(zero_points))) if draw(st.booleans()) else (-128, 127)
-    return {"low": low, "high": high, "rounding": Rounding.DOUBLE}
+    return {"low": low, "high": high, "rounding": draw(st.sampled_from([Rounding.DOUBLE, Rounding.FLOAT32]))}
 
 
 scales = st.floats(0.002, 0.2)
@@ -176,6 +176,7 @@ def averages(draw: Any, config: HwConfig) -> g.Operator:
         out = draw(st.sampled_from([(shape[0], shape[3]), (shape[0], 1, 1, shape[3])]))
         outputs = (tensor("y", out, draw(scales), draw(zero_points)),)
         return g.Mean(name="op", inputs=(tensor("x", shape, *q_in),), outputs=outputs, axes=(1, 2), **draw(clamps()))
+    clamp = draw(clamps())
     kernel = shape[1:3] if kind == "global" else tuple(draw(st.integers(1, n)) for n in shape[1:3])
     strides = tuple(draw(st.integers(1, 3)) for _ in range(2))
     padding = tuple(draw(st.integers(0, kernel[axis % 2] - 1)) for axis in range(4)) if kind == "padded" else (0, 0, 0, 0)
@@ -187,8 +188,9 @@ def averages(draw: Any, config: HwConfig) -> g.Operator:
         kernel=kernel,
         strides=strides,
         padding=padding,
-        count_include_pad=False,
-        **draw(clamps()),
+        count_include_pad=clamp["rounding"] is Rounding.FLOAT32 and draw(st.booleans()),
+        unsigned=clamp["rounding"] is Rounding.DOUBLE and draw(st.booleans()),
+        **clamp,
     )
 
 

@@ -22,8 +22,10 @@ __all__ = ["Requantization", "find_requantization"]
 
 #: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two roundings finer.
 _PRE_SHIFTS = (0, 4, 8, 10, 12, 16)
-#: Distances from the nearest multiplier: one more or less decides ties.
-_NUDGES = (0, 1, -1, 2)
+#: Distances from the nearest multiplier: a little more or less decides ties.
+_NUDGES = (0, 1, -1, 2, 8, -8, 16, -16, 32, -32, 64, -64)
+#: Distances from the nearest float32 scale.
+_STEPS = (0, 1, -1, 2, -2, 3, -3)
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,18 @@ class Requantization:
 
 
 def find_requantization(
-    sums: NDArray[np.int64], wanted: NDArray[np.int64], scale: float, bias: int, zero_point: int, low: int, high: int
+    sums: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    scale: float,
+    bias: int,
+    zero_point: int,
+    low: int,
+    high: int,
+    first: Rounding = Rounding.DOUBLE,
 ) -> Requantization | None:
-    """The first candidate near `scale` that gives `wanted` for every one of `sums`."""
+    """The first candidate near `scale` that gives `wanted` for every one of `sums`. first: the arithmetic to begin with."""
     largest = int(np.max(np.abs(sums + bias), initial=1))
-    for multiplier, shift, rounding in _candidates(scale, largest):
+    for multiplier, shift, rounding in sorted(_candidates(scale, largest), key=lambda candidate: candidate[2] is not first):
         found = Requantization(bias, multiplier, shift, rounding, zero_point, low, high)
         if np.array_equal(found.apply(sums), wanted):
             return found
@@ -66,8 +75,8 @@ def _candidates(scale: float, largest: int) -> Iterator[tuple[int, int, Rounding
                 break
             multiplier, shift = (int(value) for value in quantize_multiplier(scale / (1 << pre_shift)))
             for nudge in _NUDGES:
-                if multiplier + nudge <= INT32_MAX:
+                if 0 < multiplier + nudge <= INT32_MAX:
                     yield multiplier + nudge, int(shift_lane(shift, pre_shift)), rounding
-    nearest = np.float32(scale)
-    for candidate in (nearest, np.nextafter(nearest, np.float32(np.inf)), np.nextafter(nearest, np.float32(0))):
-        yield int(scale_lane(candidate)), 0, Rounding.FLOAT32
+    nearest = int(scale_lane(np.float32(scale)))  # neighbours of a positive float32 are neighbours as integers
+    for step in _STEPS:
+        yield nearest + step, 0, Rounding.FLOAT32

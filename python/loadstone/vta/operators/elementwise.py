@@ -8,15 +8,20 @@ Next: kernels.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone import graph_reference
 from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
-from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, quantize_multiplier, shift_lane
+from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, shift_lane
 from loadstone.operators import tflite
 from loadstone.vta import constants
+from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
@@ -31,36 +36,26 @@ def unsupported(op: g.Elementwise | g.Requantize, config: HwConfig) -> Refusal |
     """Why the device cannot do this exactly; None if it can."""
     if {op.input.dtype, op.output.dtype} != {"int8"}:
         return Refusal(f"{op.kind} of {op.input.dtype} to {op.output.dtype}", "an int8 model")
-    if op.rounding is Rounding.FLOAT32 and not (isinstance(op, g.Requantize) and op.is_clamp):
-        return Refusal(f"no requantization equals the float32 rule of {op.kind}", "a TFLite model")
     if isinstance(op, g.Elementwise) and _moves(op) is None:
         shapes = " and ".join("x".join(map(str, tensor.shape)) for tensor in op.inputs)
         return Refusal(f"{op.kind} of {shapes}", "equal shapes, or one value per channel for all pixels")
+    if _requantizations(_key(op)) is None:
+        return Refusal(f"no requantization equals the {op.rounding.name.lower()} rule of this {op.kind}", "other scales")
     return None
 
 
 def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
-    """TFLite's rule: both inputs to a common scale 20 bits up, the sum to the output's scale."""
-    q_a, q_b, q_out = (_quantization(tensor) for tensor in (*op.inputs, op.output))
-    first, second, output = tflite.add_constants(q_a, q_b, q_out)
+    """Both inputs to a common scale 20 bits up, their sum to the output's scale."""
+    first, second, output = _needed(op)
     negate = (Immediate("mul", -1),) if isinstance(op, g.Sub) else ()
-    whole = Rq(0, INT32_MIN, INT32_MAX, Rounding.DOUBLE)
-    rows = [
-        (-q_a.zero_point, first[0], int(shift_lane(first[1], tflite.ADD_PRE_SHIFT))),
-        (-q_b.zero_point, second[0], int(shift_lane(second[1], tflite.ADD_PRE_SHIFT))),
-        (0, output[0], int(shift_lane(output[1]))),
-    ]
-    tail = (Rq(q_out.zero_point, op.low, op.high, Rounding.DOUBLE),)
-    return _two(op, ((whole,), (whole, *negate)), "add", tail, rows, config)
+    return _two(op, ((_step(first),), (_step(second), *negate)), "add", (_step(output),), [first, second, output], config)
 
 
 def mul(op: g.Mul, config: HwConfig) -> LoweredOperator:
     """The product of what is left of both inputs without their zero points."""
-    q_a, q_b, q_out = (_quantization(tensor) for tensor in (*op.inputs, op.output))
-    multiplier, shift = quantize_multiplier(tflite.mul_scale(q_a, q_b, q_out))
-    steps = tuple((Immediate("add", -q.zero_point),) if q.zero_point else () for q in (q_a, q_b))
-    tail = (Rq(q_out.zero_point, op.low, op.high, Rounding.DOUBLE),)
-    return _two(op, steps, "mul", tail, [(0, int(multiplier), int(shift_lane(shift)))], config)
+    (output,) = _needed(op)
+    steps = tuple((Immediate("add", -tensor.zero_point),) if tensor.zero_point else () for tensor in op.inputs)
+    return _two(op, steps, "mul", (_step(output),), [output], config)
 
 
 def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
@@ -70,11 +65,75 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
     if op.is_clamp:
         clamp = [Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (op.high < 127)
         return emit(ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, tuple(clamp)), names, {}, op, config)
-    q_in, q_out = _quantization(op.input), _quantization(op.output)
-    multiplier, shift = quantize_multiplier(np.float64(q_in.scale) / np.float64(q_out.scale))
-    tail = Rq(q_out.zero_point, op.low, op.high, Rounding.DOUBLE)
-    spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, (tail,))
-    return _with_operands(spec, names, [(-q_in.zero_point, int(multiplier), int(shift_lane(shift)))], op, config)
+    (output,) = _needed(op)
+    spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, (_step(output),))
+    return _with_operands(spec, names, [output], op, config)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Requantizations that equal the framework's rule
+# ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Key:
+    """All that an element's result depends on. probe: the operator on every pair (or every one) of the 256 values of its inputs."""
+
+    kind: str
+    quantizations: tuple[g.Quantization, ...]
+    low: int
+    high: int
+    rounding: Rounding
+    probe: g.Operator = field(compare=False)
+
+
+def _key(op: g.Elementwise | g.Requantize) -> _Key:
+    shapes = [(256, 1), (1, 256)] if isinstance(op, g.Elementwise) else [(256, 1)]
+    inputs = tuple(replace(tensor, shape=shape) for tensor, shape in zip(op.inputs, shapes, strict=True))
+    output = replace(op.output, shape=(256, 256) if isinstance(op, g.Elementwise) else (256, 1))
+    quantizations = tuple(_quantization(tensor) for tensor in (*op.inputs, op.output))
+    return _Key(op.kind, quantizations, op.low, op.high, op.rounding, replace(op, inputs=inputs, outputs=(output,)))
+
+
+def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
+    found = _requantizations(_key(op))
+    if found is None:
+        raise LoweringError(f"operators: {op.kind} {op.name}: no requantization equals its rule")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
+    """Those of add: both inputs and the output; of the others: the output. Compared with the rule on every value or pair."""
+    values = np.arange(-128, 128)
+    inputs = [values.astype(np.int8).reshape(tensor.shape) for tensor in key.probe.inputs]
+    wanted = graph_reference.run_operator(key.probe, inputs)[0].astype(np.int64)
+    *q_inputs, q_out = key.quantizations
+    centred = [values.reshape(tensor.shape) - q.zero_point for tensor, q in zip(key.probe.inputs, q_inputs, strict=True)]
+
+    def output(sums: NDArray[np.int64], scale: float, bias: int = 0) -> Requantization | None:
+        return find_requantization(sums, wanted, scale, bias, q_out.zero_point, key.low, key.high, key.rounding)
+
+    if key.kind == "requantize":
+        (q_in,) = q_inputs
+        found = output(values.reshape(-1, 1), q_in.scale / q_out.scale, -q_in.zero_point)
+        return None if found is None else (found,)
+    if key.kind == "mul":
+        found = output(centred[0] * centred[1], q_inputs[0].scale * q_inputs[1].scale / q_out.scale)
+        return None if found is None else (found,)
+    constants_of_add = tflite.add_constants(q_inputs[0], q_inputs[1], q_out)
+    both = [
+        Requantization(-q.zero_point, m, int(shift_lane(s, tflite.ADD_PRE_SHIFT)), Rounding.DOUBLE, 0, INT32_MIN, INT32_MAX)
+        for q, (m, s) in zip(q_inputs, constants_of_add[:2], strict=True)
+    ]
+    first, second = (step.apply(values.reshape(tensor.shape)) for step, tensor in zip(both, key.probe.inputs, strict=True))
+    common = 2.0 * max(q_inputs[0].scale, q_inputs[1].scale)
+    found = output(first - second if key.kind == "sub" else first + second, common / (2.0**tflite.ADD_PRE_SHIFT * q_out.scale))
+    return None if found is None else (*both, found)
+
+
+def _step(requantization: Requantization) -> Rq:
+    return Rq(requantization.zero_point, requantization.low, requantization.high, requantization.rounding)
 
 
 def _two(
@@ -82,10 +141,10 @@ def _two(
     steps: Sequence[tuple[Rq | Immediate, ...]],
     name: str,
     tail: tuple[Rq, ...],
-    rows: list[tuple[int, int, int]],
+    rows: list[Requantization],
     config: HwConfig,
 ) -> LoweredOperator:
-    """rows: bias, multiplier and shift of every Rq, in order: those of the inputs (none, or one each), then the tail's."""
+    """rows: the constants of every Rq, in order: those of the inputs (none, or one each), then the tail's."""
     moves = _moves(op)
     if moves is None:
         raise LoweringError(f"operators: {op.kind} {op.name}: the inputs' shapes do not fit")
@@ -103,10 +162,10 @@ def _two(
 
 
 def _with_operands(
-    spec: ElementwiseSpec, names: dict[str, str], rows: list[tuple[int, int, int]], op: g.Operator, config: HwConfig
+    spec: ElementwiseSpec, names: dict[str, str], rows: list[Requantization], op: g.Operator, config: HwConfig
 ) -> LoweredOperator:
     name = f"{op.name}.operands"
-    tiles = [constants.operand_tiles(*row, config.block, config) for row in rows]
+    tiles = [constants.operand_tiles(row.bias, row.multiplier, row.shift, config.block, config) for row in rows]
     return emit(spec, {**names, "p": name}, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
 
 

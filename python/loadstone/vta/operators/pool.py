@@ -68,7 +68,7 @@ def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
         strides=op.strides,
         dilation=(1, 1),
         padding=op.padding[:2],
-        pad_value=op.input.zero_point if op.count_include_pad else 0,
+        pad_value=op.input.zero_point if op.rounding is Rounding.FLOAT32 else 0,
         parts=1,
         shared_weights=True,
         tail=(_tail(op, int(counts.flat[0])),),
@@ -125,28 +125,31 @@ def _needed(op: g.Mean | g.AveragePool2D, count: int) -> Requantization:
 
 
 def _division(op: g.Operator, count: int) -> Requantization | None:
-    """What turns a sum of `count` elements into the operator's output."""
+    """What turns a sum of `count` elements, pads included, into the operator's output."""
     assert isinstance(op, g.Mean | g.AveragePool2D)
     q_in, q_out = op.input.quantization, op.output.quantization
     assert q_in is not None
     assert q_out is not None
     if op.rounding is Rounding.FLOAT32:
         lane = int(scale_lane(np.float32(onnx.mean_scale(count, q_in, q_out))))
-        return Requantization(-count * q_in.zero_point, lane, 0, Rounding.FLOAT32, q_out.zero_point, op.low, op.high)
+        taps = count if isinstance(op, g.Mean) else prod(op.kernel)  # pads are zero points
+        return Requantization(-taps * q_in.zero_point, lane, 0, Rounding.FLOAT32, q_out.zero_point, op.low, op.high)
     if isinstance(op, g.Mean):
         multiplier, shift = tflite.mean_multiplier(count, q_in, q_out)
         lane = int(shift_lane(shift))
         return Requantization(-count * q_in.zero_point, multiplier, lane, Rounding.DOUBLE, q_out.zero_point, op.low, op.high)
-    return _average(count, op.low, op.high, op.unsigned) if q_in == q_out else None
+    return _integer_mean(count, op.low, op.high, op.unsigned) if q_in == q_out else None
 
 
 @lru_cache(maxsize=256)
-def _average(count: int, low: int, high: int, unsigned: bool) -> Requantization | None:
-    """TFLite's average: half away from zero, on the integers as they are; of a uint8 model on x + 128."""
-    sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if unsigned else 0
-    shifted = sums + offset * count
-    wanted = np.clip(np.sign(shifted) * ((np.abs(shifted) + count // 2) // count) - offset, low, high)
-    return find_requantization(sums, wanted, 1 / count, 0, 0, low, high)
+def _integer_mean(count: int, low: int, high: int, unsigned: bool) -> Requantization | None:
+    """TFLite's average of the integers as they are: half away from zero; in uint8 models of x + 128, so half up."""
+    sums = np.arange(-128 * count, 127 * count + 1)
+    offset = 128 if unsigned else 0
+    raised = sums + offset * count
+    wanted = np.clip(np.sign(raised) * ((np.abs(raised) + count // 2) // count) - offset, low, high)
+    return find_requantization(sums, wanted, 1 / count, offset * count, -offset, low, high)
+
 
 
 def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
