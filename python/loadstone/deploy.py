@@ -82,6 +82,10 @@ class _Blob:
         self.data += content
         return offset
 
+    def filled(self) -> bytes:
+        """The content, zeros behind it up to the least size of a region."""
+        return bytes(self.data).ljust(_ALIGN, b"\0")
+
 
 def deploy(graph: g.Graph, segments: Sequence[LoweredRegion | g.Operator], device: DeviceIdentity, tile_align_bytes: int) -> Deployment:
     """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the device."""
@@ -281,15 +285,15 @@ class _Deployer:
                 raise UnsupportedError(f"output {t.name} is computed by no operator: it is an input or a constant of the model")
 
     def regions(self, arena: ArenaPlan, host: ArenaPlan) -> tuple[Region, ...]:
-        """All six, in the order of their numbers; what is unused has one byte."""
+        """All six, in the order of their numbers, none smaller than 64 bytes."""
         align = self.tile_align
 
         def size(n: int) -> int:
             return max(n, _ALIGN)
 
         return (
-            Region("constants", RegionKind.CONSTANTS, size(len(self.constants.data)), align, True, False, bytes(self.constants.data)),
-            Region("micro-ops", RegionKind.CONSTANTS, size(len(self.uops.data)), align, True, False, bytes(self.uops.data)),
+            Region("constants", RegionKind.CONSTANTS, size(len(self.constants.data)), align, True, False, self.constants.filled()),
+            Region("micro-ops", RegionKind.CONSTANTS, size(len(self.uops.data)), align, True, False, self.uops.filled()),
             Region("arena", RegionKind.ARENA, size(arena.size_bytes), align, True, True),
             Region("input", RegionKind.INPUT, size(self.io_bytes[_INPUT])),
             Region("output", RegionKind.OUTPUT, size(self.io_bytes[_OUTPUT])),
