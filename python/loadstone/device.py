@@ -31,7 +31,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError, DeviceHung
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.registers import ERRORS
 
-__all__ = ["Array", "Counters", "Device", "External", "Session", "config_of", "open", "register_external"]
+__all__ = ["Array", "Counters", "Device", "External", "Session", "config_of", "open", "register_external", "validate"]
 
 Array = npt.NDArray[Any]
 #: A function for external steps: the arrays of its inputs and its attributes -> the arrays of its outputs.
@@ -94,6 +94,21 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Dev
         raise DeviceError(f"device {spec!r} is not one of {', '.join(_KINDS)}, a built-in device, or a JSON file")
     config = load_config(argument) if kind == "sim" and argument else None
     return Device(kind, argument, config, shadow=shadow, timing=timing)
+
+
+def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
+    """What the C validator says of a model: (status, step, instruction), status 0 when it accepts all programs.
+
+    Raises ArtifactError for a file that is not sound.
+    """
+    data = artifact if isinstance(artifact, bytes) else artifact.to_bytes()
+    open_model = lib().lds_model_open
+    model, fault = ffi.new("lds_model *"), ffi.new("lds_fault *")
+    buffer = ffi.from_buffer(data)
+    _raise(open_model(model, buffer, len(data)), "file")
+    scratch = ffi.new("uint64_t[]", lib().lds_validate_scratch_bytes(model) // 8 + 1)
+    status = lib().lds_model_validate(model, scratch, ffi.sizeof(scratch), fault)
+    return status, fault.step, fault.instruction
 
 
 # --- devices --------------------------------------------------------------------------------------
