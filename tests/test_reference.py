@@ -208,7 +208,13 @@ def test_pads_are_the_register_of_the_stage_that_loads() -> None:
 def test_pads_alone_are_written_but_a_noop_writes_nothing() -> None:
     m = machine(4)
     before = m.inp.copy()
-    execute(m, Load(memory_id=Memory.INP, y_size=1, y_pad_0=2), Store())
+    execute(
+        m,
+        Load(memory_id=Memory.INP, y_size=1, y_pad_0=2),
+        Load(memory_id=Memory.INP, x_size=3),
+        Store(),
+        Store(memory_id=Memory.OUT, x_size=3),
+    )
     np.testing.assert_array_equal(m.inp, before)
     execute(m, Load(memory_id=Memory.INP, x_size=3, y_pad_0=2))
     assert not m.inp[:6].any()

@@ -145,7 +145,7 @@ class Machine:
             raise SimulationError("STORE has no padding: its pads must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
         self._check(Memory.OUT, last - 1, "STORE")
-        tiles = self.acc[insn.sram_base : last].astype(np.uint8).reshape(insn.y_size, insn.x_size, -1)
+        tiles = self.acc[insn.sram_base : last].astype(np.uint8).reshape(insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT))
         for row, dram in zip(tiles, self._rows(insn), strict=True):
             dram[:] = row
 
