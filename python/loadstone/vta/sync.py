@@ -15,12 +15,17 @@ follow from others are never made. Load and store are no neighbours: what load m
 instruction between the two, one that waits for the store and pushes to load; it is chosen late enough after the store that
 compute does not stall, and a no-op stands in where there is none.
 
+    store     ...[s7]-----.      [s8]           Compute waits for the latest store that should be done by then, not for the
+    compute   [c1][c2][c3]'->[c4][c5][c6]       oldest that would do: c4 knows s7, and any load that needs s7 can follow c4.
+    load                       '-->[x needs s7]
+
 Program order itself is one schedule that satisfies every token (each push stands before its pop), so nothing can deadlock;
 `prove` checks both claims from the flags alone.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +47,7 @@ _QUEUES = {
     (Stage.STORE, Stage.COMPUTE): ("push_prev", "pop_next"),
 }
 _NONE = -1
+_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 class _History:
@@ -107,42 +113,48 @@ class _State:
     after: list[tuple[int, int, int]] = field(default_factory=list)  # what is known when instruction n is complete
     knows: list[list[int]] = field(default_factory=lambda: [[_NONE] * 3 for _ in Stage])
     compute: list[int] = field(default_factory=list)  # numbers of the compute instructions
-    last_pop: dict[tuple[Stage, Stage], int] = field(default_factory=dict)  # last instruction of `to` that popped from `from`
+    pops: dict[tuple[Stage, Stage], list[tuple[int, int]]] = field(default_factory=lambda: {q: [] for q in _QUEUES})  # (popper, pusher)
+    spent: list[int] = field(default_factory=list)  # compute cycles before each instruction of `out`
+    total: int = 0  # compute cycles so far
+    stores: list[tuple[int, int]] = field(default_factory=list)  # (when it should be done, in compute cycles; number)
+    fresh: dict[int, int] = field(default_factory=dict)  # compute instruction -> latest store that should be done when it starts
 
     @property
     def last(self) -> list[int]:
         """The last instruction of each stage so far: what FINISH waits for."""
         return [self.knows[stage][stage] for stage in Stage]
 
+    def latest_store_done(self) -> int:
+        """The latest store that should be done by now, or none."""
+        place = bisect_right(self.stores, (self.total, len(self.out)))
+        return self.stores[place - 1][1] if place else _NONE
+
 
 def synchronize(drafts: Sequence[Draft], config: HwConfig) -> list[Draft]:
     """Sets the flags of `drafts` (and inserts no-ops) so that every hazard between stages is ordered."""
     state = _State()
     history = _History(config, drafts)
-    cycles = [estimated_cycles(d, config) for d in drafts]
-    spent: list[int] = []  # compute cycles before each instruction of `out`
-    total = 0
-    for position, draft in enumerate(drafts):
+    for draft in drafts:
         needed = history.conflicts(draft) if draft.opcode is not Opcode.FINISH else state.last
         stage = draft.stage
-        flags = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
-        draft.flags = flags
+        draft.flags = dict.fromkeys(_FLAGS, 0)
+        cycles = estimated_cycles(draft, config)
         if stage is Stage.COMPUTE:
-            for other in (Stage.LOAD, Stage.STORE):
-                _wait(state, other, stage, needed[other], flags)
+            _wait(state, Stage.LOAD, stage, needed[Stage.LOAD], draft.flags)
+            if needed[Stage.STORE] > state.knows[stage][Stage.STORE]:
+                _wait(state, Stage.STORE, stage, max(needed[Stage.STORE], state.latest_store_done()), draft.flags)
         else:
             far = Stage.STORE if stage is Stage.LOAD else Stage.LOAD
             through = _NONE
             if needed[far] > state.knows[stage][far]:
-                delay = estimated_cycles(state.out[needed[far]], config)
-                through = _carrier(state, far, stage, needed[far], delay, spent, total)
-            _wait(state, Stage.COMPUTE, stage, max(needed[Stage.COMPUTE], through), flags)
-        while len(spent) < len(state.out):
-            spent.append(total)
+                through = _carrier(state, far, stage, needed[far], estimated_cycles(state.out[needed[far]], config))
+            _wait(state, Stage.COMPUTE, stage, max(needed[Stage.COMPUTE], through), draft.flags)
         number = _append(state, draft)
-        spent.append(total)
         if stage is Stage.COMPUTE:
-            total += cycles[position]
+            state.total += cycles
+        elif stage is Stage.STORE:
+            begin = max(state.total, state.stores[-1][0] if state.stores else 0)
+            state.stores.append((begin + cycles, number))
         history.record(draft, number)
     return state.out
 
@@ -153,8 +165,10 @@ def _append(state: _State, draft: Draft) -> int:
     state.knows[draft.stage][draft.stage] = number
     known = state.knows[draft.stage]
     state.after.append((known[0], known[1], known[2]))
+    state.spent.append(state.total)
     if draft.stage is Stage.COMPUTE:
         state.compute.append(number)
+        state.fresh[number] = state.latest_store_done()
     return number
 
 
@@ -165,40 +179,52 @@ def _wait(state: _State, source: Stage, stage: Stage, instruction: int, flags: d
     push, pop = _QUEUES[source, stage]
     state.out[instruction].flags[push] = 1
     flags[pop] = 1
-    state.last_pop[source, stage] = len(state.out)
+    state.pops[source, stage].append((len(state.out), instruction))
     learned = state.after[instruction]
     state.knows[stage] = [max(a, b) for a, b in zip(state.knows[stage], learned, strict=True)]
 
 
-def _carrier(state: _State, far: Stage, stage: Stage, instruction: int, delay: int, spent: Sequence[int], total: int) -> int:
+def _carrier(state: _State, far: Stage, stage: Stage, instruction: int, delay: int) -> int:
     """A compute instruction that is after `instruction` of stage `far`, for `stage` to wait for; inserted when there is none.
 
-    The earliest that already knows; else one that can be made to wait without stalling: `delay` compute cycles later.
+    The earliest that already knows; else one that can be made to wait without stalling: one at whose start a late enough
+    store should be done, or, for loads, one that comes `delay` compute cycles later.
     """
-    first = int(np.searchsorted(np.array(state.compute), max(instruction, state.knows[stage][Stage.COMPUTE]), side="right"))
+    first = bisect_right(state.compute, max(instruction, state.knows[stage][Stage.COMPUTE]))
+    since = state.spent[instruction]
     for number in state.compute[first:]:
         if state.after[number][far] >= instruction:
             return number
-    earliest = max(instruction, state.last_pop.get((far, Stage.COMPUTE), _NONE), state.knows[stage][Stage.COMPUTE])
-    since = spent[instruction] if instruction < len(spent) else total
-    for number in state.compute[first:]:
-        if number > earliest and spent[number] - since >= delay:
-            return _make_wait(state, far, instruction, number)
+        source = state.fresh[number] if far is Stage.STORE else instruction
+        if (
+            source >= instruction
+            and state.spent[number] - since >= (0 if far is Stage.STORE else delay)
+            and _fits(state, far, source, number)
+        ):
+            return _make_wait(state, far, source, number)
     nop = Draft(Opcode.LOAD, Stage.COMPUTE, {"memory_id": int(Memory.UOP)}, [], None, state.out[instruction].layer)
-    nop.flags = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
+    nop.flags = dict.fromkeys(_FLAGS, 0)
     _wait(state, far, Stage.COMPUTE, instruction, nop.flags)
     return _append(state, nop)
+
+
+def _fits(state: _State, far: Stage, instruction: int, number: int) -> bool:
+    """Whether compute instruction `number` can still pop a token of `instruction`: queues are first in, first out."""
+    if state.out[number].flags[_QUEUES[far, Stage.COMPUTE][1]] or state.out[instruction].flags[_QUEUES[far, Stage.COMPUTE][0]]:
+        return False
+    pops = state.pops[far, Stage.COMPUTE]
+    place = bisect_right(pops, (number, 0))
+    return (place == 0 or pops[place - 1][1] < instruction) and (place == len(pops) or instruction < pops[place][1])
 
 
 def _make_wait(state: _State, far: Stage, instruction: int, number: int) -> int:
     """Compute instruction `number`, already in the stream, waits for `instruction` of stage `far`."""
     push, pop = _QUEUES[far, Stage.COMPUTE]
-    assert not state.out[number].flags[pop]
     state.out[instruction].flags[push] = 1
     state.out[number].flags[pop] = 1
-    state.last_pop[far, Stage.COMPUTE] = number
+    insort(state.pops[far, Stage.COMPUTE], (number, instruction))
     learned = state.after[instruction]
-    for later in state.compute[int(np.searchsorted(np.array(state.compute), number)) :]:
+    for later in state.compute[bisect_left(state.compute, number) :]:
         known = state.after[later]
         state.after[later] = (max(known[0], learned[0]), max(known[1], learned[1]), max(known[2], learned[2]))
     state.knows[Stage.COMPUTE] = [max(a, b) for a, b in zip(state.knows[Stage.COMPUTE], learned, strict=True)]

@@ -151,7 +151,6 @@ def _integer_mean(count: int, low: int, high: int, unsigned: bool) -> Requantiza
     return find_requantization(sums, wanted, 1 / count, offset * count, -offset, low, high)
 
 
-
 def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Taps that count, per output pixel."""
     if op.count_include_pad:
