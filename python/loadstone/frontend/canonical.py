@@ -36,7 +36,7 @@ from loadstone._tvm import (
     value,
 )
 from loadstone.frontend.layout import channels_last, transposed
-from loadstone.frontend.rewriter import Rewriter
+from loadstone.rewriter import Rewriter
 
 __all__ = ["canonical"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loadstone._tvm import bindings, integers, is_call, op_name, relax, shape
-from loadstone.frontend.rewriter import Rewriter
+from loadstone.rewriter import Rewriter
 
 __all__ = ["channels_last", "transposed"]
 

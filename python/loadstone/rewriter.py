@@ -2,7 +2,7 @@
 
 In:   a function of one dataflow block.
 Out:  a new function: `visit` says what each call becomes. Names of variables stay.
-Next: layout.py and canonical.py are Rewriters.
+Next: frontend/layout.py, frontend/canonical.py and the passes of quantize/ are Rewriters.
 """
 
 from __future__ import annotations
