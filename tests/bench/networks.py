@@ -36,7 +36,7 @@ NETWORKS = (
 #: MAC utilisation that a network must reach, in percent.
 LEAST_PERCENT = {"mlpt_resnet8_int8.tflite": 45.0, "mlpt_vww_int8.tflite": 20.0, "mlpt_kws_int8.tflite": 22.0}
 #: Seconds of compile without `import tvm`, and peak memory in MiB.
-MOST_SECONDS = {name: 3.0 for name in NETWORKS[:5]} | {"coral_tf2_mnv2_1.0_224_ptq.tflite": 15.0}
+MOST_SECONDS = dict.fromkeys(NETWORKS[:5], 3.0) | {"coral_tf2_mnv2_1.0_224_ptq.tflite": 15.0}
 MOST_MEMORY_MIB = 1024
 _DEVICE = "vtaq-1x16x16"
 
@@ -47,7 +47,9 @@ def run() -> bool:
     if not (shared / "models").is_dir():
         print(f"skipped: {shared / 'models'} is absent")
         return True
-    print(f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} {'insns':>6} {'host':>4} {'compile s':>9} {'peak MiB':>8}")
+    print(
+        f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} {'insns':>6} {'host':>4} {'compile s':>9} {'peak MiB':>8}"
+    )
     held = True
     for name in NETWORKS:
         done = subprocess.run([sys.executable, __file__, str(shared / "models" / name)], capture_output=True, text=True, check=False)
