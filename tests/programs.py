@@ -1,0 +1,363 @@
+"""Random legal programs, for everything that runs or checks instruction streams.
+
+In:   a HwConfig and a random generator.
+Out:  `random_program`: instructions in program order with tokens for every hazard between stages, the memory they run on.
+Next: test_sim.py holds the simulator against reference.py; the runtime's validator must accept each.
+
+Tokens come from hazards alone, by a rule of its own (not the compiler's sync.py): an instruction waits for the last one of
+another stage that touches the same tile or bytes, if one of the two writes and it has not waited for it, or a later one, before.
+Programs for profile vta keep to the subset in which real hardware agrees; others use what their device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.numerics import scale_lane, shift_lane
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store, stage_of
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+
+__all__ = ["BASE", "Program", "random_program"]
+
+#: Bus address of the memory.
+BASE = 0x1000
+_PUSH = {(Stage.LOAD, Stage.COMPUTE): "push_next", (Stage.COMPUTE, Stage.LOAD): "push_prev"}
+_PUSH |= {(Stage.COMPUTE, Stage.STORE): "push_next", (Stage.STORE, Stage.COMPUTE): "push_prev"}
+_POP = {(Stage.LOAD, Stage.COMPUTE): "pop_prev", (Stage.COMPUTE, Stage.LOAD): "pop_next"}
+_POP |= {(Stage.COMPUTE, Stage.STORE): "pop_prev", (Stage.STORE, Stage.COMPUTE): "pop_next"}
+Place = tuple[str, int]  # a scratchpad's or DRAM's name; a tile, or 4 bytes of DRAM
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """insns: uint8 (N, 16). memory: what stands at BASE (region 0 of devices with regions, whose addresses count from its start)."""
+
+    config: HwConfig
+    objects: list[Insn]
+    insns: NDArray[np.uint8]
+    memory: NDArray[np.uint8]
+
+
+@dataclass
+class _Windows:
+    """Parts of the scratchpads that the program uses: first tile and tiles."""
+
+    inp: tuple[int, int]
+    wgt: tuple[int, int]
+    acc: tuple[int, int]
+
+
+@dataclass
+class _Step:
+    insn: Insn
+    reads: set[Place] = field(default_factory=set)
+    writes: set[Place] = field(default_factory=set)
+
+
+class _Maker:
+    def __init__(self, config: HwConfig, rng: np.random.Generator) -> None:
+        self.config, self.rng, self.steps = config, rng, list[_Step]()
+        self.safe = config.profile == "vta"
+        window = lambda memory, most: self._window(config.depth(memory), most)  # noqa: E731
+        self.windows = _Windows(window(Memory.INP, 24), window(Memory.WGT, 5), window(Memory.ACC, 24))
+        self.uops: list[NDArray[np.uint32]] = []
+        self.uop_count = 0
+        self.computed: set[int] = set()  # ACC tiles that the out buffer of real hardware holds
+        # Memory, in bytes from its start: data, then what is stored, then the micro-ops (whose place is known only at the end).
+        self.data_tiles = 40
+        self.out_tiles = 40
+        self.tile = {m: config.tile_bytes(m) for m in Memory}
+        align = max(self.tile.values())
+        up = lambda value: -(-value // align) * align  # noqa: E731
+        self.offset = 0 if config.has(Capability.REGIONS) else BASE
+        self.start = up(self.offset)
+        self.data_bytes = up(self.data_tiles * self.tile[Memory.ACC] + 8 * self.tile[Memory.WGT])
+        self.out_start = self.start + self.data_bytes
+        self.uop_start = self.out_start + up(self.out_tiles * self.tile[Memory.OUT])
+
+    # --- drawing ----------------------------------------------------------------------------------
+    def below(self, n: int) -> int:
+        return int(self.rng.integers(n))
+
+    def between(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high + 1))
+
+    def chance(self, p: float) -> bool:
+        return bool(self.rng.random() < p)
+
+    def _window(self, depth: int, most: int) -> tuple[int, int]:
+        size = min(most, depth)
+        return self.below(depth - size + 1), size
+
+    # --- emitting ---------------------------------------------------------------------------------
+    def emit(self, insn: Insn, reads: Iterable[Place] = (), writes: Iterable[Place] = ()) -> None:
+        self.steps.append(_Step(insn, set(reads), set(writes)))
+
+    def load(self, memory: Memory, first: int, room: int, *, fill: bool = False) -> None:
+        """A LOAD into [first, first + room), of all of it with `fill`; from data, or sometimes from what was stored."""
+        pads = {} if (memory in (Memory.WGT, Memory.UOP) and self.safe) or fill else self._pads(room)
+        height, width = sum(pads.get(k, 0) for k in ("y_pad_0", "y_pad_1")), sum(pads.get(k, 0) for k in ("x_pad_0", "x_pad_1"))
+        x = room if fill else self.between(1, max(1, min(room, 8) - width))
+        y = 1 if fill else self.between(1, max(1, min(6, room // (x + width) - height)))
+        if (x + width) * (y + height) > room:
+            pads, x, y = {}, 1, 1
+            height = width = 0
+        size = self.tile[memory]
+        stored = memory in (Memory.INP, Memory.ACC_8BIT) and self.chance(0.2)
+        begin, bytes_ = (self.out_start, self.out_tiles * self.tile[Memory.OUT]) if stored else (self.start, self.data_bytes)
+        tiles = bytes_ // size
+        stride = 0 if y == 1 and self.chance(0.5) else self.between(0, max(0, (tiles - x) // max(1, y - 1)) if y > 1 else 9)
+        stride = min(stride, 60)
+        base = begin // size + self.below(tiles - ((y - 1) * stride + x) + 1)
+        sram = first if fill else first + self.below(room - (x + width) * (y + height) + 1)
+        insn = Load(memory_id=memory, sram_base=sram, dram_base=base, y_size=y, x_size=x, x_stride=stride, **pads)
+        name = "ACC" if memory == Memory.ACC_8BIT else memory.name
+        filled = range(sram, sram + (x + width) * (y + height))
+        self.emit(insn, self._rows(insn), {(name, t) for t in filled})
+        if name == "ACC":
+            self.computed -= set(filled)
+
+    def _pads(self, room: int) -> dict[str, int]:
+        if self.chance(0.6) or room < 6:
+            return {}
+        names = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+        return {name: self.below(3) for name in names}
+
+    def _rows(self, insn: Load | Store) -> Iterator[Place]:
+        size = self.tile[Memory(insn.memory_id)]
+        for y in range(insn.y_size):
+            begin = (insn.dram_base + y * insn.x_stride) * size
+            yield from (("DRAM", word) for word in range(begin // 4, (begin + insn.x_size * size) // 4))
+
+    def micro_ops(self, uops: list[MicroOp]) -> int:
+        """LOADs them to some place of UOP; returns its first index."""
+        depth = self.config.depth(Memory.UOP)
+        first = self.below(depth - len(uops) + 1)
+        table = encode_uops(uops, self.config)
+        base = self.uop_start // 4 + self.uop_count
+        self.uops.append(table)
+        self.uop_count += len(uops)
+        insn = Load(memory_id=Memory.UOP, sram_base=first, dram_base=base, y_size=1, x_size=len(uops), x_stride=len(uops))
+        self.emit(insn, self._rows(insn), {("UOP", t) for t in range(first, first + len(uops))})
+        return first
+
+    def store(self) -> None:
+        first, size = self.windows.acc
+        x, y = self.between(1, 4), self.between(1, 3)
+        if x * y > size:
+            x = y = 1
+        sram = first + self.below(size - x * y + 1)
+        tiles = range(sram, sram + x * y)
+        if self.safe and not set(tiles) <= self.computed:
+            self.alu_imm(tiles)
+        stride = self.between(0, (self.out_tiles - x) // max(1, y - 1)) if y > 1 else x
+        base = self.out_start // self.tile[Memory.OUT] + self.below(self.out_tiles - ((y - 1) * stride + x) + 1)
+        insn = Store(memory_id=Memory.OUT, sram_base=sram, dram_base=base, y_size=y, x_size=x, x_stride=stride)
+        self.emit(insn, {("ACC", t) for t in tiles}, self._rows(insn))
+
+    def alu_imm(self, tiles: range) -> None:
+        """Touches tiles, so that real hardware's out buffer holds them."""
+        first = self.micro_ops([MicroOp(tiles[0], tiles[0])])
+        loops = {"uop_bgn": first, "uop_end": first + 1, "iter_out": 1, "iter_in": len(tiles), "dst_in": 1, "src_in": 1}
+        touched = {("ACC", t) for t in tiles}
+        self.emit(Alu(alu_op=AluOp.ADD, use_imm=1, imm=self.between(-99, 99), **loops), touched | {("UOP", first)}, touched)
+        self.computed |= set(tiles)
+
+    def _factors(self, room: int, turns: tuple[int, int]) -> tuple[int, int, int]:
+        """(out, in, room that is left for the micro-op) so that the last turn stays in the room."""
+        out, inner = (self.below(3) if t > 1 else self.below(2) for t in turns)
+        while (left := room - (turns[0] - 1) * out - (turns[1] - 1) * inner) < 1:
+            out, inner = max(0, out - 1), max(0, inner - 1)
+        return out, inner, left
+
+    def gemm(self) -> None:
+        turns = (self.between(1, 4), self.between(1, 4))
+        w = self.windows
+        (dst_out, dst_in, dst), (src_out, src_in, src), (wgt_out, wgt_in, wgt) = (
+            self._factors(size, turns) for _, size in (w.acc, w.inp, w.wgt)
+        )
+        count = self.between(1, 6)
+        uops = [MicroOp(w.acc[0] + self.below(dst), w.inp[0] + self.below(src), w.wgt[0] + self.below(wgt)) for _ in range(count)]
+        first = self.micro_ops(uops)
+        insn = Gemm(
+            uop_bgn=first,
+            uop_end=first + count,
+            iter_out=turns[0],
+            iter_in=turns[1],
+            dst_out=dst_out,
+            dst_in=dst_in,
+            src_out=src_out,
+            src_in=src_in,
+            wgt_out=wgt_out,
+            wgt_in=wgt_in,
+            reset=int(self.chance(0.15)),
+            overwrite=int(self.config.has(Capability.GEMM_OVERWRITE) and self.chance(0.3)),
+        )
+        d, s, g = (set(_indices(insn, uops, name)) for name in ("dst", "src", "wgt"))
+        acc = {("ACC", t) for t in d}
+        inputs = set() if insn.reset else {("INP", t) for t in s} | {("WGT", t) for t in g}
+        self.emit(insn, {("UOP", first + k) for k in range(count)} | inputs | acc, acc)
+        self.computed = self.computed - d if insn.reset else self.computed | d
+
+    def alu(self) -> None:
+        for _ in range(20):
+            if self._try_alu():
+                return
+
+    def _try_alu(self) -> bool:
+        op = self.rng.choice(self._operations())
+        requantizes = op == AluOp.RQ
+        immediate = not requantizes and self.chance(0.5)
+        first, size = self.windows.acc
+        turns = (self.between(1, 3), self.between(1, 4))
+        dst_out, dst_in, dst = self._factors(size, turns)
+        src_out, src_in, src = self._factors(size - 2 * requantizes, turns)
+        count = self.between(1, 6)
+        uops = [MicroOp(first + self.below(dst), first + self.below(src)) for _ in range(count)]
+        if immediate and self.safe:
+            src_out, src_in, uops = dst_out, dst_in, [MicroOp(u.dst, u.dst) for u in uops]
+        imm = self.between(-16, 15) if op == AluOp.SHR else self.between(-32768, 32767)
+        loops = {"iter_out": turns[0], "iter_in": turns[1], "dst_out": dst_out, "dst_in": dst_in, "src_out": src_out, "src_in": src_in}
+        insn = Alu(alu_op=int(op), use_imm=int(immediate), imm=imm if immediate else 0, uop_end=count, **loops)
+        d, s = _indices(insn, uops, "dst"), _indices(insn, uops, "src")
+        if self.safe and ((op == AluOp.SHR and not immediate) or not _far_apart(d, d if immediate else s)):
+            return False
+        if requantizes and self.chance(0.3):
+            self.load(Memory.ACC, first, size, fill=True)  # data hold sensible operands, and others
+        begin = self.micro_ops(uops)
+        insn = replace(insn, uop_bgn=begin, uop_end=begin + count)
+        read = {("ACC", t + k) for t in s for k in range(3 if requantizes else 0 if immediate else 1)}
+        written = {("ACC", t) for t in d}
+        self.emit(insn, read | written | {("UOP", begin + k) for k in range(count)}, written)
+        self.computed |= set(d)
+        return True
+
+    def _operations(self) -> list[AluOp]:
+        has = self.config.has
+        extra = [AluOp.MUL] * has(Capability.ALU_MUL) + [AluOp.RQ] * 3 * has(Capability.REQUANTIZE)
+        return [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, *extra]
+
+    def configure(self) -> None:
+        if not self.config.has(Capability.CONFIG):
+            return
+        register = ConfigRegister(self.below(len(ConfigRegister)))
+        stage = Stage(self.below(2)) if register == ConfigRegister.PAD_VALUE else Stage.COMPUTE
+        if register == ConfigRegister.RQ_ROUNDING:
+            value = self.below(3)
+        elif self.chance(0.2):
+            value = self.between(-(1 << 31), (1 << 31) - 1)
+        else:
+            value = self.between(-128, 127)
+        self.emit(Config(stage=stage, register_id=register, value=value))
+
+    # --- the program ------------------------------------------------------------------------------
+    def make(self, length: int) -> Program:
+        w = self.windows
+        for memory, window in ((Memory.INP, w.inp), (Memory.WGT, w.wgt), (Memory.ACC, w.acc)):
+            self.load(memory, *window, fill=True)
+        choices: list[Callable[[], None]] = [self.gemm] * 4 + [self.alu] * 4 + [self.store] * 3 + [self.configure] * 2
+        choices += [lambda: self.load(Memory.INP, *w.inp)] * 2 + [lambda: self.load(Memory.WGT, *w.wgt)]
+        choices += [lambda: self.load(Memory.ACC, *w.acc)]
+        if self.config.has(Capability.LOAD_ACC8):
+            choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
+        while len(self.steps) < length:
+            choices[self.below(len(choices))]()
+        objects = _with_tokens(self.steps, self.rng)
+        return Program(self.config, objects, encode_stream(objects, self.config), self._memory())
+
+    def _memory(self) -> NDArray[np.uint8]:
+        memory = self.rng.integers(0, 256, self.uop_start + 4 * self.uop_count - self.offset, np.uint8)
+        # Some of the data are plausible operands of RQ: any lane may serve as multiplier or shift.
+        words = memory[self.start - self.offset :][: self.data_bytes].view("<i4")
+        kind = self.rng.integers(0, 6, words.size)
+        words[kind == 0] = self.rng.integers(1 << 30, 1 << 31, words.size)[kind == 0]
+        words[kind == 1] = shift_lane(self.rng.integers(-31, 31, words.size), self.rng.integers(0, 8, words.size))[kind == 1]
+        words[kind == 2] = scale_lane((self.rng.random(words.size) * 0.01).astype(np.float32))[kind == 2]
+        words[kind == 3] = self.rng.integers(-5000, 5000, words.size)[kind == 3]
+        memory[self.uop_start - self.offset :] = np.concatenate([np.zeros(0, np.uint32), *self.uops]).astype("<u4").view(np.uint8)
+        return memory
+
+
+def _indices(insn: Gemm | Alu, uops: list[MicroOp], operand: str) -> list[int]:
+    out, inner = getattr(insn, operand + "_out"), getattr(insn, operand + "_in")
+    return [getattr(u, operand) + i * out + j * inner for i in range(insn.iter_out) for j in range(insn.iter_in) for u in uops]
+
+
+def _far_apart(dst: list[int], src: list[int]) -> bool:
+    """Whether no tile is used within the two steps after the one that writes it."""
+    return all(dst[k] not in (dst[n], src[n]) for n in range(len(dst)) for k in range(max(0, n - 2), n))
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+class _Order:
+    """Instructions so far, and what each stage knows to be over."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.insns: list[Insn] = []
+        self.knows: dict[tuple[Stage, Stage], int] = {}  # (who, of whom) -> the last instruction
+        self.knew: list[dict[Stage, int]] = []  # the same of each instruction's stage, when it ran
+
+    def append(self, insn: Insn, needs: dict[Stage, int]) -> int:
+        """Adds `insn`, after the instructions of other stages that it needs; returns its number."""
+        who = stage_of(insn)
+        needs = {source: number for source, number in needs.items() if number > self.knows.get((who, source), -1)}
+        far = {Stage.LOAD: Stage.STORE, Stage.STORE: Stage.LOAD}.get(who)
+        if far in needs:  # no neighbours: by way of a no-op in compute
+            needs[Stage.COMPUTE] = self.append(Load(memory_id=Memory.UOP), {far: needs.pop(far)})
+        for source, number in needs.items():
+            self._push(number, source, who)
+            insn = replace(insn, **{_POP[source, who]: 1})
+        self.insns.append(insn)
+        self.knew.append({of: last for (knower, of), last in self.knows.items() if knower == who})
+        return len(self.insns) - 1
+
+    def _push(self, number: int, source: Stage, who: Stage) -> None:
+        """Instruction `number`, or a later one of its stage, pushes to `who`: tokens keep the order of their pops."""
+        flag = _PUSH[source, who]
+        later = [n for n in range(number, len(self.insns)) if stage_of(self.insns[n]) == source]
+        chosen = later[0] if self.chance(0.7) else later[-1]
+        self.insns[chosen] = replace(self.insns[chosen], **{flag: 1})
+        self.knows[who, source] = chosen
+        for of, last in self.knew[chosen].items():
+            if of != who:
+                self.knows[who, of] = max(self.knows.get((who, of), -1), last)
+
+    def chance(self, p: float) -> bool:
+        return bool(self.rng.random() < p)
+
+
+def _with_tokens(steps: list[_Step], rng: np.random.Generator) -> list[Insn]:
+    """Sets flags for every hazard, and ends with a FINISH that waits for all stages."""
+    order = _Order(rng)
+    writer: dict[Place, int] = {}
+    readers: dict[Place, dict[Stage, int]] = {}
+    last: dict[Stage, int] = {}
+    for step in steps:
+        who = stage_of(step.insn)
+        earlier = {writer[place] for place in step.reads | step.writes if place in writer}
+        earlier |= {number for place in step.writes for number in readers.get(place, {}).values()}
+        needs: dict[Stage, int] = {}
+        for number in earlier:
+            source = stage_of(order.insns[number])
+            if source != who:
+                needs[source] = max(needs.get(source, -1), number)
+        number = last[who] = order.append(step.insn, needs)
+        for place in step.writes:
+            writer[place] = number
+            readers.pop(place, None)
+        for place in step.reads - step.writes:
+            readers.setdefault(place, {})[who] = number
+    order.append(Finish(), {stage: number for stage, number in last.items() if stage != Stage.COMPUTE})
+    return order.insns
+
+
+def random_program(config: HwConfig, rng: np.random.Generator, length: int = 24) -> Program:
+    """A legal program of at least `length` instructions, FINISH last, no token left."""
+    return _Maker(config, rng).make(length)
