@@ -47,9 +47,8 @@ def run() -> bool:
     if not (shared / "models").is_dir():
         print(f"skipped: {shared / 'models'} is absent")
         return True
-    print(
-        f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} {'insns':>6} {'host':>4} {'compile s':>9} {'peak MiB':>8}"
-    )
+    names = f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} {'insns':>6} {'host':>4}"
+    print(f"{names} {'compile s':>9} {'peak MiB':>8}")
     held = True
     for name in NETWORKS:
         done = subprocess.run([sys.executable, __file__, str(shared / "models" / name)], capture_output=True, text=True, check=False)
