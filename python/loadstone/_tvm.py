@@ -167,11 +167,17 @@ def bindings(function: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def result(function: Any) -> tuple[Any, ...]:
-    """The variables that the function returns."""
+    """The variables that the function returns, under the names that they were first bound to."""
     bound = dict(bindings(function))
-    body = function.body.body
-    body = bound.get(body, body)
-    return tuple(body.fields) if isinstance(body, relax.Tuple) else (function.body.body,)
+
+    def first(variable: Any) -> Any:
+        while isinstance(bound.get(variable), relax.Var):
+            variable = bound[variable]
+        return variable
+
+    body = first(function.body.body)
+    together = bound.get(body, body)
+    return tuple(map(first, together.fields)) if isinstance(together, relax.Tuple) else (body,)
 
 
 def uses(function: Any) -> dict[Any, int]:

@@ -20,7 +20,7 @@ from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtyp
 from loadstone.backend import Backend, Pattern, Refusal, Segment
 from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Pad, Reshape, Slice, Tensor, Transpose
+from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
 __all__ = ["HOST", "Partition", "Placement", "explain", "partition"]
 
@@ -115,7 +115,7 @@ class _Chooser:
         for operator in operators:
             backend, _ = self.taken[operator.name]
             self.taken[operator.name] = (HOST, operator)
-            refusal = Refusal("only moves elements between operators of the host", "neighbours that run on the device")
+            refusal = Refusal("it would cost two transfers between operators of the host", "neighbours that run on the device")
             self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
 
     def backend_of(self, operator: Operator) -> str:
@@ -152,7 +152,6 @@ class _Builder:
         self.fused, self.chooser, self.name = fused, chooser, name
         self.function = fused["main"]
         self.tensors: dict[Any, Tensor] = {}  # variable of the fused main -> tensor
-        self.aliases: dict[Any, Any] = {}
         self.operators: list[Operator] = []
 
     def build(self) -> Graph:
@@ -160,8 +159,7 @@ class _Builder:
         inputs = tuple(self.parameter(variable) for variable in self.function.params)
         pending: list[tuple[Any, Any]] = []  # calls that no pattern took and that nothing has read yet
         for variable, value in bindings(self.function):
-            if isinstance(value, relax.Var):  # the result, under another name
-                self.aliases[variable] = value
+            if isinstance(value, relax.Var | relax.Tuple):  # the result, under another name: `result` sees through it
                 continue
             operator = self.composite(value)
             if operator is None:
@@ -171,13 +169,10 @@ class _Builder:
             self.tensors[variable] = operator.output
             self.operators.append(operator)
         self.flush(pending, {variable for variable, _ in pending})
-        outputs = tuple(self.tensor(variable) for variable in self.results())
+        outputs = tuple(self.tensor(variable) for variable in result(self.function))
         used = {tensor.name for operator in self.operators for tensor in operator.inputs}
         constants = {name: array for name, array in reader.constants.items() if name in used}
         return Graph(name=self.name, inputs=inputs, outputs=outputs, operators=tuple(self.operators), constants=constants)
-
-    def results(self) -> list[Any]:
-        return [self.aliases.get(variable, variable) for variable in result(self.function)]
 
     def parameter(self, variable: Any) -> Tensor:
         extents = shape(variable)
@@ -212,7 +207,7 @@ class _Builder:
         """One Host operator; names that a composite bound to it are those of its extractor."""
         inside = {variable for variable, _ in group}
         outside = {reader for variable, value in bindings(self.function) if variable not in inside for reader in _variables(value)}
-        outside.update(self.results())
+        outside.update(result(self.function))
         sources = list(dict.fromkeys(item for _, value in group for item in _variables(value) if item not in inside))
         targets = [variable for variable, _ in group if variable in outside and not isinstance(variable.ty, relax.TupleType)]
         if not targets:
@@ -300,8 +295,8 @@ def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-#: Operators that compute nothing: alone on a device they would cost two transfers.
-_MOVES = (Reshape, Transpose, Slice, Pad)
+#: Operators that compute next to nothing: alone on a device they would cost more in transfers than they save.
+_MOVES = (Reshape, Transpose, Slice, Pad, Requantize)
 
 
 def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> list[Operator]:

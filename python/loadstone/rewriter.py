@@ -32,7 +32,7 @@ class Rewriter:
                 for parameter in self.function.params:
                     self.env[parameter] = parameter
                 for variable, value in bindings(self.function):
-                    if isinstance(value, relax.Tuple):
+                    if isinstance(value, relax.Tuple | relax.Var):  # the result, under another name: `result` saw through it
                         continue
                     self.name = variable.name
                     self.env[variable] = self.visit(variable, value)

@@ -38,7 +38,10 @@ from loadstone._tvm import (
 from loadstone.frontend.layout import channels_last, transposed
 from loadstone.rewriter import Rewriter
 
-__all__ = ["canonical"]
+__all__ = ["FLOAT", "canonical"]
+
+#: How a frontend may end the name of a float value that it quantizes under the name itself.
+FLOAT = "/float"
 
 #: Operators that move elements (or choose among them): quantize(op(dequantize(x))) is op on the integers themselves.
 MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "flatten", "strided_slice", "nn.max_pool2d", "nn.pad")
@@ -73,6 +76,7 @@ class _Canonical(Rewriter):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self.taken = {parameter.name for parameter in function.params}
+        self.tflite = "loadstone.numerics" in function.attrs and str(function.attrs["loadstone.numerics"]).startswith("tflite")
         self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
         self.unsigned: dict[Any, _Real] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
 
@@ -129,7 +133,8 @@ class _Canonical(Rewriter):
             return self.emit(self.mapped(call))
         zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
         target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
-        stored = self.stored(self.env.get(call.args[0], call.args[0]), target, self.name)
+        name = self.name + "/int8" if kind == "uint8" else self.name
+        stored = self.stored(self.env.get(call.args[0], call.args[0]), target, name)
         if kind == "uint8":
             self.unsigned[stored] = replace(target, stored=stored)
         return stored
@@ -143,8 +148,28 @@ class _Canonical(Rewriter):
             move = self.value(expr)
             inner = self.stored(move.args[0], target, f"{name}/{op_name(move)}")
             return self.close(move, replace(target, stored=inner), name).stored
+        elif self.producer(expr) == "concat" and not self.tflite:
+            expr = self.joined(self.value(expr), target, name)
         call = relax.op.quantize(self.read(expr), constant(target.scale[0]), constant(target.zero_point[0]), axis=0)
         return self.emit(call, self.unique(name))
+
+    def joined(self, concat: Any, target: _Real, name: str) -> Any:
+        """concat of integers that all have the output's quantization already (TFLite's uint8 kernel has a rule of its own)."""
+        items = []
+        for index, item in enumerate(concat.args[0].fields):
+            read = self.value(item)
+            own = self.dequantize_of(read)
+            if own is None or own.same_quantization(target):
+                items.append(item)
+            else:
+                items.append(self.read(replace(target, stored=self.stored(own, target, f"{name}/input{index}"))))
+        return self.emit(relax.op.concat(items, axis=int(concat.attrs.axis)), self.unique(f"{name}/concat"))
+
+    def dequantize_of(self, call: Any) -> _Real | None:
+        """What a dequantize of an activation, emitted by `read`, stands for."""
+        if not is_call(call, "dequantize") or is_constant(call.args[0]):
+            return None
+        return _Real(call.args[0], value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1), 0)
 
     def moved(self, call: Any) -> Any:
         """A move of constants is done now, one of integers is closed by a quantize and a dequantize; others stay."""
@@ -154,7 +179,7 @@ class _Canonical(Rewriter):
                 folded = _folded(call, source)
                 return folded if folded is not None else self.emit(self.mapped(call))
             if source.scale.size == 1 and _keeps_grid(call, source):
-                return self.close(self.mapped_move(call), source, self.name)
+                return self.close(self.mapped_move(call), source, self.name.removesuffix(FLOAT))
         elif is_constant(source) and (fold := _fold(call, value(source))) is not None:
             return constant(fold)
         return self.emit(self.mapped(call))
@@ -234,10 +259,13 @@ class _Canonical(Rewriter):
         """An operand as an expression: a _Real is dequantized here, for this reader alone."""
         if not isinstance(expr, _Real):
             return expr
-        many = expr.scale.size > 1
-        scale = constant(expr.scale if many else expr.scale[0])
-        zero_point = constant(expr.zero_point if many else expr.zero_point[0])
-        return self.emit(relax.op.dequantize(expr.stored, scale, zero_point, axis=expr.axis), self.unique(self.name + "/real"))
+        return self.emit(self.dequantize(expr), self.unique(self.name + "/real"))
+
+    def dequantize(self, real: _Real) -> Any:
+        many = real.scale.size > 1
+        scale = constant(real.scale if many else real.scale[0])
+        zero_point = constant(real.zero_point if many else real.zero_point[0])
+        return relax.op.dequantize(real.stored, scale, zero_point, axis=real.axis)
 
     def mapped(self, expr: Any) -> Any:
         if isinstance(expr, relax.Var):
@@ -262,8 +290,10 @@ class _Canonical(Rewriter):
         return self.emit(call, self.unique(self.name))
 
     def finish(self, output: Any) -> Any:
-        self.name = output.name + "/uint8" if dtype(output) == "uint8" else output.name
-        return self.mapped(output)
+        """The results keep the names of the model file."""
+        self.name = output.name
+        real = self.closed(self.env[output])
+        return self.emit(self.dequantize(real), self.unique(self.name)) if isinstance(real, _Real) else self.mapped(output)
 
     def emit(self, expr: Any, name: str | None = None) -> Any:
         name = name if name is not None else self.name

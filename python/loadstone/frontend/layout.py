@@ -149,7 +149,8 @@ class _ChannelsLast(Rewriter):
     def to_last(self, expr: Any) -> Any:
         if expr in self.last:
             return self.env[expr]
-        return self.emit(transposed(super().mapped(expr), TO_LAST), self.name + "/nhwc")
+        source = expr.name if isinstance(expr, relax.Var) else self.name
+        return self.emit(transposed(super().mapped(expr), TO_LAST), source + "/nhwc")
 
     def aligned(self, expr: Any) -> Any:
         """An operand beside an NHWC one: of fewer axes it is broadcast from the right of NCHW."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from loadstone._tvm import abandoning, constant, dtype, relax, shape, tflite_importer
 from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
 
@@ -113,11 +114,9 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         return input_tensor_idx in self.values or self.is_real(input_tensor_idx)
 
     def get_expr(self, input_tensor_idx: int) -> Any:
-        stored = self.stored(input_tensor_idx)
         if not self.is_real(input_tensor_idx):
-            return stored
-        scales, zero_points, axis = self.quantization(input_tensor_idx)
-        return self.bb.emit(relax.op.dequantize(stored, scales, zero_points, axis=axis))
+            return self.stored(input_tensor_idx)
+        return self.bb.emit(self.dequantized(input_tensor_idx))
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> NDArray[Any]:
         record = self.file.tensors[tensor_wrapper.tensor_idx]
@@ -134,6 +133,11 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             assert data is not None
             return constant(data)
         return self.values[index]
+
+    def dequantized(self, index: int) -> Any:
+        """A call; get_expr binds it anew for every reader."""
+        scales, zero_points, axis = self.quantization(index)
+        return relax.op.dequantize(self.stored(index), scales, zero_points, axis=axis)
 
     def quantization(self, index: int) -> tuple[Any, Any, int]:
         """Scale, zero point and axis as Relax takes them; a bias has the scale that the accumulator has."""
@@ -204,6 +208,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 raise ModelError(f'"{target.name}" would have shape {shape(expr)}, the file says {target.shape}')
             if self.is_real(index):
                 scales, zero_points, axis = self.quantization(index)
+                expr = self.bb.emit(expr, name_hint=target.name + FLOAT)
                 expr = relax.op.quantize(expr, scales, zero_points, axis=axis, out_dtype=target.dtype)
             elif dtype(expr) != target.dtype:
                 raise ModelError(f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}')
@@ -216,7 +221,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         record = self.file.tensors[self.record.inputs[0]]
         if record.dtype == "float16":
             return relax.op.astype(self.stored(record.index), "float32")
-        return self.get_tensor_expr(self.get_input_tensors(op)[0])
+        return self.dequantized(record.index) if self.is_real(record.index) else self.stored(record.index)
 
     def convert_to_shape(self, op: Any) -> Any:
         """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
