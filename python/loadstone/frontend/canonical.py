@@ -30,6 +30,7 @@ from loadstone._tvm import (
     named,
     op_name,
     relax,
+    result,
     scalar,
     shape,
     tvm,
@@ -77,6 +78,7 @@ class _Canonical(Rewriter):
         super().__init__(function)
         self.taken = {parameter.name for parameter in function.params}
         self.tflite = "loadstone.numerics" in function.attrs and str(function.attrs["loadstone.numerics"]).startswith("tflite")
+        self.outputs = set(result(function))
         self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
         self.unsigned: dict[Any, _Real] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
 
@@ -89,7 +91,7 @@ class _Canonical(Rewriter):
             real = self.dequantized(call)
             return real if real is not None else self.emit(self.mapped(call))
         if name == "quantize":
-            return self.quantized(call)
+            return self.quantized(variable, call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.dropout":
             return self.value(self.env[call.tuple_value]).args[0] if call.index == 0 else self.emit(self.mapped(call))
         if name in MOVES:
@@ -125,7 +127,7 @@ class _Canonical(Rewriter):
             self.edges[stored] = self.emit(relax.op.quantize(self.emit(real), constant(scales[0]), constant(zeros[0]), axis=0), name)
         return self.edges[stored]
 
-    def quantized(self, call: Any) -> Any:
+    def quantized(self, variable: Any, call: Any) -> Any:
         """The new int8 variable of a quantize."""
         scale, zero_point = (self.env.get(item, item) for item in call.args[1:])
         kind = str(call.attrs.out_dtype)
@@ -133,7 +135,7 @@ class _Canonical(Rewriter):
             return self.emit(self.mapped(call))
         zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
         target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
-        name = self.name + "/int8" if kind == "uint8" else self.name
+        name = self.name + "/int8" if kind == "uint8" and variable in self.outputs else self.name
         stored = self.stored(self.env.get(call.args[0], call.args[0]), target, name)
         if kind == "uint8":
             self.unsigned[stored] = replace(target, stored=stored)
