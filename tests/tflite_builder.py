@@ -66,6 +66,7 @@ _VERSIONS = {
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
+    "RESHAPE": 1,
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone._tvm import dpl, is_call, value
+from loadstone._tvm import dpl, is_call, is_constant, value
 from loadstone.composite.forms import const, dq, op, tail
 from loadstone.composite.reader import Mismatch, Reader
 from loadstone.graph import Conv2D, Dense, Tensor, Weighted
@@ -68,6 +68,10 @@ def channel_mul(reader: Reader, root: Any) -> Weighted:
 def _with_channels(reader: Reader, root: Any) -> tuple[Any, NDArray[np.float32]]:
     """(x, the real constant of each channel)."""
     data, other = reader.call(reader.tail(root)[0]).args
+    if is_constant(reader.call(data).args[0]):
+        data, other = other, data
+    if not is_constant(reader.call(other).args[0]):
+        raise Mismatch("its operands are both computed")
     constant, channels = reader.constant(other), reader.output(root).shape[-1]
     if constant.integers.shape[-1:] not in ((channels,), (1,)) or constant.integers.size != constant.integers.shape[-1]:
         raise Mismatch("its constant is not one value per channel")

@@ -8,7 +8,10 @@ Next: composite/__init__.py lists them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from loadstone._tvm import dtype, name_of, shape
 from loadstone.composite.forms import anything, dq, op, q, tail
@@ -44,12 +47,24 @@ def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
     def extract(reader: Reader, root: Any) -> Elementwise:
         inner, low, high = reader.tail(root)
         output = reader.output(root)
-        first, second = (_int8(reader.source(operand, output.name)) for operand in reader.call(inner).args)
+        first, second = (_operand(reader, operand, output) for operand in reader.call(inner).args)
         return _BINARY[relax_name](
             name=output.name, inputs=(first, second), outputs=(output,), low=low, high=high, rounding=reader.rounding
         )
 
     return extract
+
+
+def _operand(reader: Reader, expr: Any, output: Tensor) -> Tensor:
+    """A constant gets the output's rank, and one value per channel where it has one for all."""
+    tensor = _int8(reader.source(expr, output.name))
+    if tensor.name in reader.constants and output.shape:
+        array = reader.constants[tensor.name]
+        array = array.reshape((1,) * (len(output.shape) - array.ndim) + array.shape)
+        array = np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:-1], output.shape[-1])))
+        reader.constants[tensor.name] = array
+        return replace(tensor, shape=array.shape)
+    return tensor
 
 
 def requantize_pattern() -> Any:

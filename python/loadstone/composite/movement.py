@@ -65,8 +65,9 @@ def transpose(reader: Reader, root: Any) -> Transpose:
 
 
 def slice_pattern() -> Any:
-    """strided_slice with known bounds."""
-    return q(op("strided_slice")(dq(), *[dpl.wildcard()] * 4)) | q(op("strided_slice")(dq(), *[dpl.wildcard()] * 3))
+    """strided_slice with known bounds: axes, begin, end, and steps or none. (One wildcard twice would demand equal arguments.)"""
+    plain, stepped = (op("strided_slice")(dq(), *(dpl.wildcard() for _ in range(count))) for count in (3, 4))
+    return q(plain | stepped)
 
 
 def slice_(reader: Reader, root: Any) -> Slice:

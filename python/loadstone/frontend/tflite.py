@@ -99,7 +99,9 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def is_real(self, index: int) -> bool:
         """Whether the integers of this tensor stand for real numbers."""
         record = self.file.tensors[index]
-        return record.is_quantized and (record.dtype != "int32" or index in self.biases)
+        if record.dtype == "int32":
+            return index in self.biases  # with a scale in the file or without: it has the accumulator's
+        return record.is_quantized
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
         wrappers = []
@@ -143,13 +145,13 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """Scale, zero point and axis as Relax takes them; a bias has the scale that the accumulator has."""
         record = self.file.tensors[index]
         scales, zero_points = record.scales, record.zero_points
-        assert scales is not None
-        assert zero_points is not None
         if index in self.biases:
             operator = next(entry for entry in self.file.operators if entry.inputs[2:3] == (index,))
             data, weights = (self.file.tensors[entry].scales for entry in operator.inputs[:2])
             if data is not None and weights is not None:
                 scales, zero_points = data * weights, np.zeros(weights.shape, np.int32)
+        if scales is None or zero_points is None:
+            raise UnsupportedError(f'"{record.name}" holds integers without a scale')
         if scales.size == 1:
             return constant(scales[0]), constant(zero_points[0]), 0
         return constant(scales), constant(zero_points), record.axis

@@ -173,7 +173,9 @@ def _moves(op: g.Elementwise) -> tuple[tuple[bool, ...], ...] | None:
     """Per input, whether it moves along (samples, channel blocks, pixels); None for a broadcast that the device does not do."""
     result = []
     for tensor in op.inputs:
-        shape = (1,) * (len(op.output.shape) - len(tensor.shape)) + tensor.shape
+        shape = tensor.shape
+        if len(shape) != len(op.output.shape):
+            return None
         same = [own == out for own, out in zip(shape, op.output.shape, strict=True)]
         pixels = all(same[1:-1]) or all(own == 1 for own in shape[1:-1])
         if not (same[0] and same[-1] and pixels):
