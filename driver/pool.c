@@ -9,7 +9,7 @@
 
 static size_t aligned_from(const lds_pool *pool, size_t offset, size_t align_bytes) {
   const uint64_t bus = pool->bus + offset;
-  return offset + (size_t)((align_bytes - bus % align_bytes) % align_bytes);
+  return offset + (size_t)(-bus & (align_bytes - 1u));
 }
 
 int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {

@@ -81,11 +81,8 @@ static inline uint32_t lds_model_word(const lds_model *model, uint32_t index) {
   return lds_u32(model->section[LDS_WORDS].bytes + 4u * index);
 }
 
-/* Product of a tensor's dims: its elements without those that fill up blocks. At most 2^32. */
-uint64_t lds_tensor_elements(const lds_tensor *t);
+/* Product of a tensor's dims: its elements without those that fill up blocks. */
+uint32_t lds_tensor_elements(const lds_tensor *t);
 uint32_t lds_element_bytes(uint32_t dtype);
-
-/* R19 to R21: LDS_OK or LDS_ERR_OPERATOR. */
-int lds_step_check(const lds_model *model, const lds_step *step);
 
 #endif /* LDS_FORMAT_H */

@@ -80,16 +80,16 @@ uint32_t lds_element_bytes(uint32_t dtype) {
   return bytes[dtype];
 }
 
-/* a * b, or 2^32 when it is more: products of tensors stay below. */
+/* a * b, or 2^32 when it is more: sizes of tensors stay below. */
 static uint64_t limited_product(uint64_t a, uint32_t b) {
   const uint64_t limit = (uint64_t)1 << 32;
   return a >= limit || a * b > limit ? limit : a * b;
 }
 
-uint64_t lds_tensor_elements(const lds_tensor *t) {
-  uint64_t elements = 1;
+uint32_t lds_tensor_elements(const lds_tensor *t) {
+  uint32_t elements = 1;
   unsigned k;
-  for (k = 0; k < t->rank; ++k) elements = limited_product(elements, t->dims[k]);
+  for (k = 0; k < t->rank; ++k) elements *= t->dims[k];
   return elements;
 }
 
@@ -154,14 +154,11 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
   return section != LDS_INPUTS || lds_model_region(model, t.region).kind != LDS_REGION_CONSTANTS;
 }
 
-static int step_status(const lds_model *model, uint32_t index) {
+static int step_is_sound(const lds_model *model, uint32_t index) {
   const lds_step s = lds_model_step(model, index);
-  if (!is_string(model, s.name)) return LDS_ERR_FORMAT;
-  if (s.kind != LDS_STEP_DEVICE) {
-    return lds_inside(s.first, s.count, model->section[LDS_WORDS].count) ? lds_step_check(model, &s) : LDS_ERR_FORMAT;
-  }
-  if (s.count == 0 || s.inputs != 0 || s.outputs != 0) return LDS_ERR_FORMAT;
-  return lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count) ? LDS_OK : LDS_ERR_FORMAT;
+  if (!is_string(model, s.name)) return 0;
+  if (s.kind != LDS_STEP_DEVICE) return lds_inside(s.first, s.count, model->section[LDS_WORDS].count);
+  return s.count != 0 && s.inputs == 0 && s.outputs == 0 && lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count);
 }
 
 static int range_is_sound(const lds_model *model, uint32_t index) {
@@ -189,22 +186,24 @@ static int strings_are_sound(const lds_model *model) {
          is_string(model, lds_u32(model->bytes + 48)) && lds_u32(model->bytes + 52) == 0;
 }
 
+static int input_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_INPUTS, index); }
+
+static int output_is_sound(const lds_model *model, uint32_t index) { return port_is_sound(model, LDS_OUTPUTS, index); }
+
+/* In this order: what one table refers to has been checked before. */
 static int tables_are_sound(const lds_model *model) {
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_REGION_TABLE].count; ++k) {
-    if (!region_is_sound(model, k)) return 0;
-  }
-  for (k = 0; k < model->section[LDS_TENSOR_TABLE].count; ++k) {
-    if (!tensor_is_sound(model, k)) return 0;
-  }
-  for (k = 0; k < model->section[LDS_INPUTS].count; ++k) {
-    if (!port_is_sound(model, LDS_INPUTS, k)) return 0;
-  }
-  for (k = 0; k < model->section[LDS_OUTPUTS].count; ++k) {
-    if (!port_is_sound(model, LDS_OUTPUTS, k)) return 0;
-  }
-  for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
-    if (!range_is_sound(model, k)) return 0;
+  static const struct {
+    uint8_t section;
+    int (*is_sound)(const lds_model *model, uint32_t index);
+  } tables[] = {
+      {LDS_REGION_TABLE, region_is_sound}, {LDS_TENSOR_TABLE, tensor_is_sound}, {LDS_INPUTS, input_is_sound},
+      {LDS_OUTPUTS, output_is_sound},      {LDS_SOURCE_MAP, range_is_sound},    {LDS_STEPS, step_is_sound},
+  };
+  uint32_t table, k;
+  for (table = 0; table < sizeof tables / sizeof tables[0]; ++table) {
+    for (k = 0; k < model->section[tables[table].section].count; ++k) {
+      if (!tables[table].is_sound(model, k)) return 0;
+    }
   }
   return 1;
 }
@@ -225,14 +224,11 @@ static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
 
 int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes) {
   int status;
-  uint32_t k;
   if (model == NULL || bytes == NULL) return LDS_ERR_ARGUMENT;
   status = open_header(model, (const uint8_t *)bytes, size_bytes);
   if (status != LDS_OK) return status;
   if (!sections_are_sound(model) || !strings_are_sound(model)) return LDS_ERR_FORMAT;
-  if (model->section[LDS_REGION_TABLE].count > LDS_REGIONS || !tables_are_sound(model)) return LDS_ERR_FORMAT;
-  for (k = 0; k < model->section[LDS_STEPS].count && status == LDS_OK; ++k) status = step_status(model, k);
-  return status;
+  return model->section[LDS_REGION_TABLE].count <= LDS_REGIONS && tables_are_sound(model) ? LDS_OK : LDS_ERR_FORMAT;
 }
 
 /* --- what a caller asks ------------------------------------------------------------------------------------------------------ */

@@ -73,31 +73,72 @@ typedef struct writer {
   uint32_t lane, lanes;
 } writer;
 
-static void put(writer *w, uint8_t value) {
-  w->to.at[w->lane] = value;
-  if (++w->lane == w->lanes) {
+/* The next `count` lanes, as long as the block has them; *run is how many. */
+static uint8_t *next_lanes(writer *w, size_t count, size_t *run) {
+  uint8_t *at = w->to.at + w->lane;
+  *run = count < w->lanes - w->lane ? count : w->lanes - w->lane;
+  w->lane += (uint32_t)*run;
+  if (w->lane == w->lanes) {
     w->lane = 0;
     w->to.at += w->to.block_stride;
   }
+  return at;
 }
 
-/* One output pixel: the taps of its window one after the other, then what fills up the last block. Image NULL: all pad. */
-static void pack_pixel(writer *out, const image *in, const int32_t *p, int64_t y, int64_t x, uint8_t flip) {
-  int32_t ky, kx, ch;
-  for (ky = 0; ky < p[3]; ++ky) {
-    for (kx = 0; kx < p[4]; ++kx) {
-      const int inside = in != NULL && y + ky >= 0 && y + ky < p[0] && x + kx >= 0 && x + kx < p[1];
-      const uint8_t *from = inside ? in->data + (size_t)(y + ky) * in->y_stride + (size_t)(x + kx) * in->x_stride : NULL;
-      for (ch = 0; ch < p[2]; ++ch) put(out, inside ? (uint8_t)(from[(size_t)ch * in->c_stride] ^ flip) : (uint8_t)p[9]);
+static void put_pad(writer *w, size_t count, int32_t value) {
+  size_t run;
+  for (; count > 0; count -= run) {
+    uint8_t *at = next_lanes(w, count, &run);
+    memset(at, value, run);
+  }
+}
+
+static void put(writer *w, const uint8_t *from, size_t stride, size_t count, uint8_t flip) {
+  size_t run, k;
+  for (; count > 0; count -= run, from += run * stride) {
+    uint8_t *at = next_lanes(w, count, &run);
+    if (stride == 1 && flip == 0) {
+      memcpy(at, from, run);
+    } else {
+      for (k = 0; k < run; ++k) at[k] = (uint8_t)(from[k * stride] ^ flip);
     }
   }
-  while (out->lane != 0) put(out, (uint8_t)p[9]);
+}
+
+/* One row of a window, from column x on: taps beside the image are pad. Taps of channels that stand together are one run. */
+static void pack_row(writer *out, const image *in, const int32_t *p, int64_t y, int64_t x, uint8_t flip) {
+  const int64_t kernel = p[4], first = x < 0 ? (x < -kernel ? kernel : -x) : 0;
+  const int64_t limit = p[1] - x, last = limit < first ? first : limit > kernel ? kernel : limit;
+  const size_t channels = (size_t)p[2], taps = (size_t)(last - first);
+  const uint8_t *from = taps > 0 ? in->data + (size_t)y * in->y_stride + (size_t)(x + first) * in->x_stride : in->data;
+  size_t tap;
+  put_pad(out, (size_t)first * channels, p[9]);
+  if (in->c_stride == 1) {
+    put(out, from, 1, taps * channels, flip);
+  } else {
+    for (tap = 0; tap < taps; ++tap) put(out, from + tap * in->x_stride, in->c_stride, channels, flip);
+  }
+  put_pad(out, (size_t)(kernel - last) * channels, p[9]);
+}
+
+/* One output pixel: the rows of its window one after the other, then what fills up the last block. */
+static void pack_pixel(writer *out, const image *in, const int32_t *p, int64_t y, int64_t x, uint8_t flip) {
+  int32_t ky;
+  for (ky = 0; ky < p[3]; ++ky) {
+    if (y + ky >= 0 && y + ky < p[0]) {
+      pack_row(out, in, p, y + ky, x, flip);
+    } else {
+      put_pad(out, (size_t)p[4] * (size_t)p[2], p[9]);
+    }
+  }
+  if (out->lane != 0) put_pad(out, out->lanes - out->lane, p[9]);
 }
 
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
 static void pack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *out = &t[1].tensor;
   const uint32_t padded = (out->dims[0] + out->batch_block - 1u) / out->batch_block * out->batch_block;
+  const size_t padded_channels = (size_t)((out->dims[3] + out->channel_block - 1u) / out->channel_block) * out->channel_block;
   const uint8_t flip = t[0].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
   uint32_t n, y, x;
   for (n = 0; n < padded; ++n) {
@@ -108,7 +149,11 @@ static void pack(const lds_operand *t, const int32_t *p) {
         w.to = pixel_of(&t[1], n, y, x);
         w.lane = 0;
         w.lanes = out->channel_block;
-        pack_pixel(&w, n < out->dims[0] ? &in : NULL, p, (int64_t)y * p[5] - p[7], (int64_t)x * p[6] - p[8], flip);
+        if (n < out->dims[0]) {
+          pack_pixel(&w, &in, p, (int64_t)y * p[5] - p[7], (int64_t)x * p[6] - p[8], flip);
+        } else {
+          put_pad(&w, padded_channels, p[9]);
+        }
       }
     }
   }
@@ -165,6 +210,7 @@ static void argmax(const lds_operand *t, const int32_t *p) {
   }
 }
 
-const lds_operator lds_operators[LDS_OPERATORS] = {
-    NULL, copy, fill, pack, unpack, lds_quantize, lds_dequantize, lookup, lds_softmax_int8, lds_softmax_float32, argmax,
+const lds_operator_set lds_operators = {
+    lds_step_check,
+    {NULL, copy, fill, pack, unpack, lds_quantize, lds_dequantize, lookup, lds_softmax_int8, lds_softmax_float32, argmax},
 };

@@ -25,8 +25,9 @@ static int32_t multiply(int32_t a, int32_t b) {
 
 /* v / 2^shift, to nearest, ties away from zero; shift up to 40. */
 static int32_t divide_pot(int32_t v, uint32_t shift) {
-  const int64_t half = ((int64_t)1 << shift) >> 1, wide = v;
-  return (int32_t)((wide >= 0 ? wide + half : wide - half) / ((int64_t)1 << shift));
+  const uint64_t magnitude = v < 0 ? (uint64_t)(-(int64_t)v) : (uint64_t)v;
+  const int32_t quotient = (int32_t)((magnitude + (((uint64_t)1 << shift) >> 1)) >> shift);
+  return v < 0 ? -quotient : quotient;
 }
 
 /* v * 2^shift, saturating. */

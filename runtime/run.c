@@ -144,7 +144,7 @@ static int run_host_step(lds_session *s, const lds_step *step) {
     lds_operand all[LDS_MAX_OPERANDS];
     int32_t parameters[LDS_MAX_PARAMETERS];
     (void)lds_session_operands(s, step, all, parameters);
-    s->config.operators[step->kind](all, parameters);
+    s->config.operators->run[step->kind](all, parameters);
   }
   for (k = step->inputs; k < operands && status == LDS_OK; ++k) {
     (void)lds_session_operand(s, s->step, k, &operand);

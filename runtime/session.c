@@ -7,7 +7,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
-#include "lds_isa.h"
+#include "geometry.h"
 
 enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
 
@@ -19,15 +19,6 @@ static int has_program(const lds_model *model) {
     if (lds_model_step(model, k).kind == LDS_STEP_DEVICE) return 1;
   }
   return 0;
-}
-
-static lds_hw_config hw_config_of(const lds_model *model) {
-  const uint8_t *p = model->bytes + 16;
-  lds_hw_config c;
-  memcpy(&c, p, 12);
-  c.uop_depth = lds_u32(p + 12);
-  c.capabilities = lds_u32(p + 16);
-  return c;
 }
 
 /* --- how much of the caller's memory ----------------------------------------------------------------------------------------- */
@@ -66,10 +57,10 @@ static int allocate(lds_session *s, size_t size_bytes, size_t align_bytes, uint3
 /* Constants stay in the file when only the host reads them, or when the device can read the file. */
 static int in_place(const lds_session *s, const lds_region *region, uint64_t bus) {
   if (region->kind != LDS_REGION_CONSTANTS) return 0;
-  return region->flags == 0 || (s->config.model_bus != LDS_NOT_IN_PLACE && bus % region->align_bytes == 0);
+  return region->flags == 0 || (s->config.model_bus != LDS_NOT_IN_PLACE && (bus & (region->align_bytes - 1u)) == 0);
 }
 
-static uint8_t *aligned(uint8_t *p, uint32_t align_bytes) { return p + (align_bytes - (uintptr_t)p % align_bytes) % align_bytes; }
+static uint8_t *aligned(uint8_t *p, uint32_t align_bytes) { return p + (-(uintptr_t)p & (align_bytes - 1u)); }
 
 /* Finds region r its memory; *memory is what is left of the caller's. */
 static int open_region(lds_session *s, uint32_t r, uint8_t **memory) {
@@ -96,7 +87,7 @@ static int open_region(lds_session *s, uint32_t r, uint8_t **memory) {
   }
   b->size_bytes = region.size_bytes;
   b->flags = region.flags;
-  return region.flags != 0 && b->bus % region.align_bytes != 0 ? LDS_ERR_ADDRESS : LDS_OK;
+  return region.flags != 0 && (b->bus & (region.align_bytes - 1u)) != 0 ? LDS_ERR_ADDRESS : LDS_OK;
 }
 
 /* Constants from the file, or zeros; before anything of the session reads it. */
@@ -168,40 +159,27 @@ int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_byt
   return validate_all(model, lds_validate, model->section[LDS_INSTRUCTIONS].bytes, constants, scratch, fault);
 }
 
-static uint32_t tile_bytes(const lds_hw_config *c, uint32_t memory_id) {
-  const uint32_t lanes = (uint32_t)1 << (c->log_batch + c->log_block);
-  if (memory_id == LDS_MEMORY_UOP) return LDS_UOP_BYTES;
-  if (memory_id == LDS_MEMORY_WGT) return (uint32_t)1 << 2u * c->log_block;
-  return memory_id == LDS_MEMORY_ACC ? 4u * lanes : lanes;
-}
+static uint64_t bits(uint64_t word, uint32_t first, uint32_t width) { return word >> first & lds_mask(width); }
 
-/* For devices without regions: absolute tile numbers instead of regions. */
+/* For devices without regions: the absolute tile number instead of one within a region. */
 static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
-  const lds_isa_widths w = lds_isa_widths_of(c);
-  const uint32_t opcode = bytes[0] & (uint32_t)lds_mask(3);
-  uint64_t word[2], base;
-  lds_insn_memory m;
+  uint64_t word = lds_get_u64(bytes), tile;
+  const uint32_t opcode = (uint32_t)bits(word, 0, 3), region = (uint32_t)bits(word, LDS_BIT_MEMORY_REGION, 3);
+  const uint32_t log_bytes = lds_log_tile_bytes(c, (uint32_t)bits(word, LDS_BIT_MEMORY_MEMORY_ID, 3));
+  const uint64_t bus = s->region[region].bus;
   if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
-  word[0] = lds_get_u64(bytes);
-  word[1] = lds_get_u64(bytes + 8);
-  if (lds_decode_memory(w, word, &m) != LDS_ISA_OK || m.region >= s->model->section[LDS_REGION_TABLE].count) return LDS_ERR_INSTRUCTION;
-  if (m.x_size == 0) return LDS_OK;
-  base = s->region[m.region].bus;
-  if (base % tile_bytes(c, m.memory_id) != 0) return LDS_ERR_ADDRESS;
-  base = base / tile_bytes(c, m.memory_id) + m.dram_base;
-  if (base > UINT32_MAX) return LDS_ERR_ADDRESS;
-  m.dram_base = (uint32_t)base;
-  m.region = 0;
-  (void)lds_encode_memory(w, &m, word); /* the decoder left opcode and flags in word[0] */
-  lds_put_u64(bytes, word[0]);
-  lds_put_u64(bytes + 8, word[1]);
+  if (bits(lds_get_u64(bytes + 8), LDS_BIT_MEMORY_X_SIZE - 64u, 16) == 0) return LDS_OK; /* a no-op is zeros */
+  tile = (bus >> log_bytes) + bits(word, LDS_BIT_MEMORY_DRAM_BASE, 32);
+  if (bits(bus, 0, log_bytes) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
+  word &= ~(lds_mask(3) << LDS_BIT_MEMORY_REGION | lds_mask(32) << LDS_BIT_MEMORY_DRAM_BASE);
+  lds_put_u64(bytes, word | tile << LDS_BIT_MEMORY_DRAM_BASE);
   return LDS_OK;
 }
 
 /* Pins the stream (a copy that nobody else writes, or the file itself), validates it, resolves regions, shows it to the device. */
 static int open_stream(lds_session *s, uint8_t *scratch, lds_fault *fault) {
   const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
-  const lds_hw_config c = hw_config_of(s->model);
+  const lds_hw_config c = lds_config_of(s->model);
   const int regions = (c.capabilities & LDS_CAP_REGIONS) != 0;
   const uint8_t *constants[LDS_REGIONS];
   int status = LDS_OK;
@@ -237,7 +215,7 @@ int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_b
 
 /* Whether the model is for this device, and the device is there. */
 static int check_device(const lds_model *model, const lds_device *device) {
-  const int regions = (hw_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
+  const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
   if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
   if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
   switch (device->registers->identify(device->hal, model->config_hash)) {
@@ -250,15 +228,14 @@ static int check_device(const lds_model *model, const lds_device *device) {
   }
 }
 
-/* Host steps that nothing linked in can execute. */
+/* Rules R19 to R21, and that there is somebody to execute each host step. */
 static int check_operators(const lds_model *model, const lds_session_config *config) {
   uint32_t k;
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     const uint32_t kind = lds_model_step(model, k).kind;
+    if (kind == LDS_STEP_DEVICE) continue;
+    if (config->operators == NULL || config->operators->check(model, k) != LDS_OK) return LDS_ERR_OPERATOR;
     if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
-    if (kind != LDS_STEP_DEVICE && kind != LDS_STEP_EXTERNAL && (config->operators == NULL || config->operators[kind] == NULL)) {
-      return LDS_ERR_OPERATOR;
-    }
   }
   return LDS_OK;
 }

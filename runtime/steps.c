@@ -1,6 +1,6 @@
 /* When a host step is sound: rules R19 to R21 of FORMAT.md.
  *
- * In:   an opened model's tables, a step whose words are in range.
+ * In:   an opened model.
  * Out:  LDS_OK or LDS_ERR_OPERATOR: after that operators.c may trust operands and parameters.
  * Next: operators.c executes it.
  */
@@ -36,7 +36,7 @@ static int same_elements(const lds_tensor *x, const lds_tensor *y) {
 }
 
 /* Whether elements [offset + sum (extent - 1) * stride] stay in `elements`: each factor has 31 bits, so 6 products fit 64. */
-static int reaches_inside(uint32_t offset, const int32_t *extent, const int32_t *stride, uint64_t elements) {
+static int reaches_inside(uint32_t offset, const int32_t *extent, const int32_t *stride, uint32_t elements) {
   uint64_t last = offset;
   unsigned k;
   for (k = 0; k < LDS_RANK; ++k) last += (uint64_t)(uint32_t)(extent[k] - 1) * (uint32_t)stride[k];
@@ -45,7 +45,7 @@ static int reaches_inside(uint32_t offset, const int32_t *extent, const int32_t 
 
 static int copy_is_sound(const lds_tensor *t, const int32_t *p) {
   const uint32_t size = lds_element_bytes(t[0].dtype);
-  const uint64_t elements = t[1].size_bytes / size;
+  const uint32_t elements = t[1].size_bytes / size;
   uint64_t moved = 1;
   unsigned k;
   if (size != lds_element_bytes(t[1].dtype)) return 0;
@@ -57,10 +57,18 @@ static int copy_is_sound(const lds_tensor *t, const int32_t *p) {
   return reaches_inside((uint32_t)p[0], p + 2, p + 8, t[0].size_bytes / size) && reaches_inside((uint32_t)p[1], p + 2, p + 14, elements);
 }
 
+/* Whether value = first * factors[0] * factors[1] ..., none of them 0; the product may be larger than any integer. */
+static int is_product(uint32_t value, uint32_t first, const int32_t *factors, unsigned count) {
+  uint64_t product = first;
+  unsigned k;
+  for (k = 0; k < count && product <= value; ++k) product *= (uint32_t)factors[k];
+  return product == value;
+}
+
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
 static int pack_is_sound(const lds_tensor *t, const int32_t *p) {
   const uint32_t *out = t[1].dims;
-  const uint64_t elements = lds_tensor_elements(&t[0]);
+  const uint32_t elements = lds_tensor_elements(&t[0]);
   unsigned k;
   if (!is_byte(&t[0]) || !row_major(&t[0]) || t[1].dtype != LDS_INT8 || t[1].layout != LDS_BLOCKED) return 0;
   for (k = 0; k < 7; ++k) {
@@ -111,7 +119,7 @@ static int softmax_float32_is_sound(const lds_tensor *t, const int32_t *p) {
 
 static int argmax_is_sound(const lds_tensor *t, const int32_t *p) {
   if (!is_byte(&t[0]) || (t[1].dtype != LDS_INT32 && t[1].dtype != LDS_INT64) || !row_major(&t[0]) || !row_major(&t[1])) return 0;
-  return p[0] >= 1 && lds_tensor_elements(&t[0]) == lds_tensor_elements(&t[1]) * (uint32_t)p[0];
+  return p[0] >= 1 && is_product(lds_tensor_elements(&t[0]), lds_tensor_elements(&t[1]), p, 1);
 }
 
 static int is_sound(uint32_t kind, const lds_tensor *t, const int32_t *p) {
@@ -190,7 +198,8 @@ static int builtin_is_sound(const lds_model *model, const lds_step *step) {
   return is_sound(step->kind, t, p) && apart(t, operands, in_place);
 }
 
-int lds_step_check(const lds_model *model, const lds_step *step) {
-  const int sound = step->kind == LDS_STEP_EXTERNAL ? external_is_sound(model, step) : builtin_is_sound(model, step);
-  return sound ? LDS_OK : LDS_ERR_OPERATOR;
+int lds_step_check(const lds_model *model, uint32_t step) {
+  const lds_step s = lds_model_step(model, step);
+  if (s.kind == LDS_STEP_DEVICE) return LDS_OK;
+  return (s.kind == LDS_STEP_EXTERNAL ? external_is_sound(model, &s) : builtin_is_sound(model, &s)) ? LDS_OK : LDS_ERR_OPERATOR;
 }

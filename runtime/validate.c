@@ -13,8 +13,7 @@
  *   - FINISH last, after load and store are through.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format.h"
-#include "lds_isa.h"
+#include "geometry.h"
 
 /* The four token queues, by who pushes and who pops. */
 enum { LOAD_TO_COMPUTE, COMPUTE_TO_LOAD, COMPUTE_TO_STORE, STORE_TO_COMPUTE, QUEUES, NO_QUEUE = QUEUES };
@@ -108,20 +107,6 @@ static uint32_t depth_of(const walk *w, uint32_t memory) {
   }
 }
 
-static uint32_t log_tile_bytes(const walk *w, uint32_t memory) {
-  const uint32_t lanes = (uint32_t)w->config.log_batch + w->config.log_block;
-  switch (memory) {
-    case LDS_MEMORY_UOP:
-      return 2;
-    case LDS_MEMORY_WGT:
-      return 2u * w->config.log_block;
-    case LDS_MEMORY_ACC:
-      return lanes + 2u;
-    default:
-      return lanes;
-  }
-}
-
 static int memory_fields(const walk *w, const lds_insn_memory *m, int store) {
   const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
   const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
@@ -139,7 +124,7 @@ static int in_region(const walk *w, const lds_insn_memory *m, int store) {
   const uint64_t end =
       (uint64_t)m->dram_base + (uint64_t)(m->y_size - 1u) * m->x_stride + m->x_size; /* below 2^34 tiles of at most 2^15 bytes */
   if (m->region >= w->regions || (w->region[m->region].flags & needed) == 0) return LDS_ERR_DRAM;
-  return end << log_tile_bytes(w, m->memory_id) <= w->region[m->region].size_bytes ? LDS_OK : LDS_ERR_DRAM;
+  return end << lds_log_tile_bytes(&w->config, m->memory_id) <= w->region[m->region].size_bytes ? LDS_OK : LDS_ERR_DRAM;
 }
 
 static int in_scratchpad(const walk *w, const lds_insn_memory *m) {
@@ -292,9 +277,7 @@ static int begin(walk *w, const lds_model *model, const uint8_t *const *constant
   uint32_t r;
   memset(w, 0, sizeof *w);
   memset(scratch, 0, lds_validate_scratch_bytes(model));
-  memcpy(&w->config, model->bytes + 16, 12);
-  w->config.uop_depth = uop_depth(model);
-  w->config.capabilities = lds_u32(model->bytes + 32);
+  w->config = lds_config_of(model);
   if (!config_is_possible(&w->config)) return LDS_ERR_CONFIG;
   w->model = model;
   w->constants = constants;

@@ -158,6 +158,19 @@ typedef struct lds_insn_config {
   int32_t value; /* what it holds from here on */
 } lds_insn_config;
 
+/* First bits of LOAD's and STORE's fields, for code that changes one in place. */
+#define LDS_BIT_MEMORY_MEMORY_ID 7u
+#define LDS_BIT_MEMORY_SRAM_BASE 10u
+#define LDS_BIT_MEMORY_DRAM_BASE 26u
+#define LDS_BIT_MEMORY_REGION 58u
+#define LDS_BIT_MEMORY_Y_SIZE 64u
+#define LDS_BIT_MEMORY_X_SIZE 80u
+#define LDS_BIT_MEMORY_X_STRIDE 96u
+#define LDS_BIT_MEMORY_Y_PAD_0 112u
+#define LDS_BIT_MEMORY_Y_PAD_1 116u
+#define LDS_BIT_MEMORY_X_PAD_0 120u
+#define LDS_BIT_MEMORY_X_PAD_1 124u
+
 typedef struct lds_insn {
   uint32_t opcode;
   lds_insn_flags flags;

@@ -105,7 +105,7 @@ typedef struct lds_tensor {
 
 enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL };
 
-/* Checks all rules of FORMAT.md. */
+/* Checks all rules of FORMAT.md but those of host steps (R19 to R21), which lds_session_open checks. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
@@ -150,24 +150,29 @@ typedef struct lds_operand {
   uint8_t *data;
 } lds_operand;
 
-/* A host operator: the step's operands (inputs, then outputs) and parameters are sound. */
-typedef void (*lds_operator)(const lds_operand *operands, const int32_t *parameters);
-
-/* Operators by number; NULL where there is none. */
-#ifndef LDS_CDEF
-LDS_EXPORT extern const lds_operator lds_operators[];
-#endif
-
 enum { LDS_OPERATORS = 11 };
+
+/* Host operators: `check` finds a step sound (rules R19 to R21 of FORMAT.md) before `run[operator]` trusts it. operands: inputs,
+ * then outputs. */
+typedef struct lds_operator_set {
+  int (*check)(const lds_model *model, uint32_t step);
+  void (*run[LDS_OPERATORS])(const lds_operand *operands, const int32_t *parameters);
+} lds_operator_set;
+
+/* All that FORMAT.md has. */
+#ifndef LDS_CDEF
+LDS_EXPORT extern const lds_operator_set lds_operators;
+#endif
+LDS_EXPORT int lds_step_check(const lds_model *model, uint32_t step);
 
 #define LDS_NOT_IN_PLACE UINT64_MAX
 
 typedef struct lds_session lds_session;
 
 typedef struct lds_session_config {
-  lds_validator validate;        /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
-  const lds_operator *operators; /* lds_operators; NULL: models without host steps only */
-  uint64_t hang_ns;              /* without progress for so long the device hangs; blocks that show none: the whole program */
+  lds_validator validate;            /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
+  const lds_operator_set *operators; /* &lds_operators; NULL: models without host steps only */
+  uint64_t hang_ns;                  /* without progress for so long the device hangs; blocks that show none: the whole program */
   uint64_t model_bus; /* bus address of the model's bytes where the device can read them; LDS_NOT_IN_PLACE: constants are copied */
   lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
   int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */

@@ -113,6 +113,9 @@ def _structs() -> str:
             parts.append(
                 f"/* {names} */\ntypedef struct lds_insn_{_struct_of(insn)} {{\n" + "\n".join(body) + f"\n}} lds_insn_{_struct_of(insn)};"
             )
+    places = layout(INSTRUCTIONS[0].fields, _DEFAULT)  # LOAD and STORE: no width depends on the device
+    bits = "\n".join(f"#define LDS_BIT_MEMORY_{f.name.upper()} {places[f.name].start}u" for f in _own(INSTRUCTIONS[0]))
+    parts.append("/* First bits of LOAD's and STORE's fields, for code that changes one in place. */\n" + bits)
     members = "\n".join(f"    lds_insn_{_struct_of(i)} {_struct_of(i)};" for i in _distinct() if _own(i))
     parts.append(f"typedef struct lds_insn {{\n  uint32_t opcode;\n  lds_insn_flags flags;\n  union {{\n{members}\n  }} u;\n}} lds_insn;")
     parts.append("typedef struct lds_uop {\n" + "\n".join(f"  uint32_t {f.name}; /* {f.doc} */" for f in MICRO_OPS) + "\n} lds_uop;")

@@ -1,0 +1,38 @@
+/* Tiles and scratchpads of the device that an artifact is for. Private to runtime/.
+ *
+ * In:   an opened model's fingerprint.
+ * Out:  lds_hw_config; sizes of tiles.
+ * Next: session.c resolves regions with it, validate.c measures accesses.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_GEOMETRY_H
+#define LDS_GEOMETRY_H
+
+#include "format.h"
+#include "lds_isa.h"
+
+static inline lds_hw_config lds_config_of(const lds_model *model) {
+  const uint8_t *p = model->bytes + 16;
+  lds_hw_config c;
+  memcpy(&c, p, 12);
+  c.uop_depth = lds_u32(p + 12);
+  c.capabilities = lds_u32(p + 16);
+  return c;
+}
+
+/* log2 of the bytes of one tile of a memory in DRAM. */
+static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memory) {
+  const uint32_t lanes = (uint32_t)c->log_batch + c->log_block;
+  switch (memory) {
+    case LDS_MEMORY_UOP:
+      return 2;
+    case LDS_MEMORY_WGT:
+      return 2u * c->log_block;
+    case LDS_MEMORY_ACC:
+      return lanes + 2u;
+    default:
+      return lanes;
+  }
+}
+
+#endif /* LDS_GEOMETRY_H */
