@@ -80,48 +80,48 @@ class _Scratchpad:
         self.resident: dict[Content, _Block] = {}
 
     def place(self, tile: VirtualTile, now: int, wanted: dict[Content, list[int]]) -> int:
-        """The window whose most recent use is oldest, sparing content that will be wanted again."""
-        size = tile.size_tiles
-        best: tuple[tuple[int, int, int], int, int, int] | None = None
-        edges = [0]
-        for block in self.blocks:
-            edges.append(block.end)
-        for start in edges:
+        """The window whose content is wanted again least, and was last used longest ago; the first of equals.
+
+        Windows begin at 0 or behind a block; `first` is the first block that ends behind the window's start.
+        """
+        size, blocks = tile.size_tiles, self.blocks
+        best: tuple[int, int] | None = None
+        chosen = (0, 0, 0)
+        first = 0
+        for start in (0, *(block.end for block in blocks)):
             end = start + size
             if end > self.depth:
-                continue
-            cost = self._cost(start, end, now, wanted)
-            if cost is not None and (best is None or cost[0] < best[0]):
-                best = (cost[0], start, cost[1], cost[2])
+                break
+            while first < len(blocks) and blocks[first].end <= start:
+                first += 1
+            cost = self._cost(first, end, now, wanted)
+            if cost is not None and (best is None or cost[:2] < best):
+                best, chosen = cost[:2], (start, first, cost[2])
         if best is None:
-            live = sum(b.end - b.start for b in self.blocks if b.last_use >= now)
+            live = sum(b.end - b.start for b in blocks if b.last_use >= now)
             raise LoweringError(
                 f"allocate: {self.memory.name} has no room for {tile.name} of {size} tiles: "
                 f"{live} of {self.depth} are in use; smaller tiles are needed"
             )
-        _, start, first, last = best
-        for block in self.blocks[first:last]:
+        start, first, last = chosen
+        for block in blocks[first:last]:
             if block.content is not None and self.resident.get(block.content) is block:
                 del self.resident[block.content]
-        self.blocks[first:last] = [_Block(start, start + size, tile, now, None)]
+        blocks[first:last] = [_Block(start, start + size, tile, now, None)]
         return start
 
-    def _cost(self, start: int, end: int, now: int, wanted: dict[Content, list[int]]) -> tuple[tuple[int, int, int], int, int] | None:
-        """((blocks wanted again, last use, gap left), first victim, one past the last), or None while one of them lives."""
-        first = 0
-        while first < len(self.blocks) and self.blocks[first].end <= start:
-            first += 1
-        last = first
+    def _cost(self, first: int, end: int, now: int, wanted: dict[Content, list[int]]) -> tuple[int, int, int] | None:
+        """(blocks wanted again, last use, one past the last block) of a window from block `first` on; None while one of them lives."""
         last_use, again = -1, 0
-        while last < len(self.blocks) and self.blocks[last].start < end:
-            block = self.blocks[last]
+        for number in range(first, len(self.blocks)):
+            block = self.blocks[number]
+            if block.start >= end:
+                return again, last_use, number
             if block.last_use >= now:
                 return None
             last_use = max(last_use, block.last_use)
-            if block.content is not None and _next_use(wanted[block.content], now) < _NEVER:
-                again += 1
-            last += 1
-        return (again, last_use, start), first, last
+            again += block.content is not None and _next_use(wanted[block.content], now) < _NEVER
+        return again, last_use, len(self.blocks)
 
     def block_of(self, tile: VirtualTile) -> _Block:
         return next(b for b in self.blocks if b.tile is tile)
