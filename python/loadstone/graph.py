@@ -36,6 +36,7 @@ __all__ = [
     "Elementwise",
     "Graph",
     "Host",
+    "Lookup",
     "MaxPool2D",
     "Mean",
     "Mul",
@@ -301,12 +302,27 @@ class Dequantize(Operator):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Lookup(Operator):
+    """Any function of one element: output = table[input + 128]. table: int8 (256,), made by the framework's rule."""
+
+    kind: ClassVar[str] = "lookup"
+
+    table: NDArray[np.int8]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.table.dtype == np.int8
+        assert self.table.shape == (256,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Softmax(Operator):
-    """softmax over the last axis, int8 to int8."""
+    """softmax(beta * x) over the last axis, int8 to int8."""
 
     kind: ClassVar[str] = "softmax"
 
     rounding: Rounding
+    beta: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

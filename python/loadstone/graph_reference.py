@@ -132,8 +132,13 @@ def _dequantize(o: g.Dequantize, x: Array) -> Any:
 
 def _softmax(o: g.Softmax, x: Array) -> Any:
     if o.rounding is Rounding.FLOAT32:
+        assert o.beta == 1
         return onnx.softmax(x, _grid(o.input), _grid(o.output))
-    return tflite.softmax(x, _grid(o.input))
+    return tflite.softmax(x, _grid(o.input), o.beta)
+
+
+def _lookup(o: g.Lookup, x: Array) -> Any:
+    return o.table[x.astype(np.int16) + 128]
 
 
 def _argmax(o: g.ArgMax, x: Array) -> Any:
@@ -238,6 +243,7 @@ _RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
     g.Quantize: _quantize,
     g.Dequantize: _dequantize,
     g.Softmax: _softmax,
+    g.Lookup: _lookup,
     g.ArgMax: _argmax,
     g.AveragePool2D: _average_pool2d,
     g.MaxPool2D: _max_pool2d,

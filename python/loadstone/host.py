@@ -197,7 +197,7 @@ def _softmax(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     if o.rounding is Rounding.FLOAT32 or o.input.dtype not in ("int8", "uint8") or depth > 4096:
         return None
     # TFLite's Prepare: the input scale in Q5.26 and the least difference that does not vanish.
-    real = min(float(np.float32(o.input.scale)) * (1 << 26), (1 << 31) - 1.0)
+    real = min(o.beta * float(np.float32(o.input.scale)) * (1 << 26), (1 << 31) - 1.0)
     multiplier, shift = quantize_multiplier(real)
     left = int(shift)
     least = -(int(((1 << 5) - 1) * (1 << 26) / (1 << left))) if left >= 0 else 0
@@ -222,6 +222,7 @@ _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostSt
     g.Concatenate: _concatenate,
     g.ResizeNearest: _resize_nearest,
     g.Requantize: _lookup,
+    g.Lookup: _lookup,
     g.Quantize: _quantize,
     g.Dequantize: _dequantize,
     g.Softmax: _softmax,

@@ -51,6 +51,8 @@ FORMS: tuple[Form, ...] = (
     Form("transpose", movement.transpose_pattern, movement.transpose),
     Form("resize", movement.resize_pattern, movement.resize),
     Form("softmax", elementwise.softmax_pattern, elementwise.softmax),
+    Form("sigmoid", elementwise.function_pattern("sigmoid"), elementwise.sigmoid),
+    Form("leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu),
     Form("argmax", elementwise.argmax_pattern, elementwise.argmax),
     Form("requantize", elementwise.requantize_pattern, elementwise.requantize),
     Form("quantize", elementwise.quantize_pattern, elementwise.quantize),

@@ -1,7 +1,7 @@
 """Operators on elements: their patterns, and what they read as.
 
-In:   quantize(relu? (add | subtract | multiply (dequantize(a), dequantize(b)))), quantize(dequantize(x)), softmax.
-Out:  Add, Sub, Mul, Requantize, Quantize, Dequantize, Softmax.
+In:   quantize(relu? (add | subtract | multiply (dequantize(a), dequantize(b)))), quantize(dequantize(x)), softmax, sigmoid, leakyrelu.
+Out:  Add, Sub, Mul, Lookup, Requantize, Quantize, Dequantize, Softmax.
 Next: composite/__init__.py lists them.
 """
 
@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loadstone._tvm import dtype, name_of, shape
-from loadstone.composite.forms import anything, dq, op, q, tail
+from loadstone._tvm import dtype, is_call, name_of, scalar, shape
+from loadstone.composite.forms import anything, const, dq, op, q, tail
 from loadstone.composite.reader import Mismatch, Reader
-from loadstone.graph import Add, ArgMax, Dequantize, Elementwise, Mul, Quantize, Requantize, Softmax, Sub, Tensor
+from loadstone.graph import Add, ArgMax, Dequantize, Elementwise, Lookup, Mul, Quantization, Quantize, Requantize, Softmax, Sub, Tensor
+from loadstone.operators import onnx, tflite
 
 __all__ = [
     "argmax",
@@ -25,10 +27,13 @@ __all__ = [
     "binary_pattern",
     "dequantize",
     "dequantize_pattern",
+    "function_pattern",
+    "leaky_relu",
     "quantize",
     "quantize_pattern",
     "requantize",
     "requantize_pattern",
+    "sigmoid",
     "softmax",
     "softmax_pattern",
 ]
@@ -108,18 +113,58 @@ def dequantize(reader: Reader, root: Any) -> Dequantize:
     return Dequantize(name=name, inputs=(source,), outputs=(Tensor(name, source.shape, "float32"),))
 
 
+def function_pattern(relax_name: str) -> Callable[[], Any]:
+    """A function of one element."""
+    return lambda: q(op(relax_name)(dq()))
+
+
+def sigmoid(reader: Reader, root: Any) -> Lookup:
+    """1 / (1 + exp(-x)). Raises Mismatch for a TFLite output that is not in [0, 1) by 1/256."""
+
+    def table(x: NDArray[np.int8], q_in: Quantization, q_out: Quantization) -> NDArray[np.int8]:
+        if not reader.tflite:
+            return onnx.logistic(x, q_in, q_out)
+        if q_out != Quantization(1 / 256, -128):
+            raise Mismatch("its output is not in steps of 1/256 from 0")
+        return tflite.logistic(x, q_in)
+
+    return _lookup(reader, root, table)
+
+
+def leaky_relu(reader: Reader, root: Any) -> Lookup:
+    """x, or alpha * x below 0."""
+    alpha = float(reader.call(root.args[0]).attrs.alpha)
+    rules = tflite if reader.tflite else onnx
+    return _lookup(reader, root, lambda x, q_in, q_out: rules.leaky_relu(x, q_in, q_out, alpha))
+
+
+def _lookup(reader: Reader, root: Any, table: Callable[[NDArray[np.int8], Quantization, Quantization], NDArray[np.int8]]) -> Lookup:
+    source, output = _int8(reader.source(reader.call(root.args[0]).args[0])), reader.output(root)
+    assert source.quantization is not None
+    assert output.quantization is not None
+    every = np.arange(-128, 128, dtype=np.int8)
+    return Lookup(name=output.name, inputs=(source,), outputs=(output,), table=table(every, source.quantization, output.quantization))
+
+
 def softmax_pattern() -> Any:
     """int8 to int8."""
-    return q(op("nn.softmax")(dq()))
+    return q(op("nn.softmax")(dq() | op("multiply")(dq(), const())))
 
 
 def softmax(reader: Reader, root: Any) -> Softmax:
     """Raises Mismatch unless it is over the last axis."""
     call = reader.call(root.args[0])
-    source, output = _int8(reader.source(call.args[0])), reader.output(root)
+    inner, beta = reader.call(call.args[0]), 1.0
+    if is_call(inner, "multiply"):
+        inner, beta = reader.call(inner.args[0]), float(scalar(inner.args[1]))
+    source, output = _int8(reader.source(inner)), reader.output(root)
     if int(call.attrs.axis) not in (-1, len(source.shape) - 1):
         raise Mismatch(f"its axis is {int(call.attrs.axis)} of {len(source.shape)}")
-    return Softmax(name=output.name, inputs=(source,), outputs=(output,), rounding=reader.rounding)
+    if reader.tflite and output.quantization != Quantization(1 / 256, -128):
+        raise Mismatch("its output is not in steps of 1/256 from 0")
+    if beta != 1 and not reader.tflite:
+        raise Mismatch(f"its input is multiplied by {beta}")
+    return Softmax(name=output.name, inputs=(source,), outputs=(output,), rounding=reader.rounding, beta=beta)
 
 
 def argmax_pattern() -> Any:

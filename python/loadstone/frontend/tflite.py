@@ -91,6 +91,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             "SQUEEZE": self.convert_to_shape,
             "EXPAND_DIMS": self.convert_to_shape,
             "FULLY_CONNECTED": self.convert_dense,
+            "SOFTMAX": self.convert_softmax,
         }
         self.convert_map.update(own)
 
@@ -229,6 +230,15 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
         source = self.get_tensor_expr(self.get_input_tensors(op)[0])
         return relax.op.reshape(source, self.file.tensors[self.record.outputs[0]].shape)
+
+    def convert_softmax(self, op: Any) -> Any:
+        """SOFTMAX with its beta, which TVM's importer drops."""
+        options = tflite.SoftmaxOptions()
+        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+        source = self.get_tensor_expr(self.get_input_tensors(op)[0])
+        if options.Beta() != 1:
+            source = relax.op.multiply(source, constant(np.float32(options.Beta())))
+        return relax.op.nn.softmax(source, axis=-1)
 
     def convert_dense(self, op: Any) -> Any:
         """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
