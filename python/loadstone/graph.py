@@ -164,16 +164,6 @@ class Weighted(Operator):
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
 
-    def addends(self) -> tuple[NDArray[np.int8], NDArray[np.int8] | None]:
-        """int8 arrays whose sum is weights - weight_zero_points; the second is None where one suffices.
-
-        In uint8 models a handful of weights per layer lie outside int8, so that almost all of the second is 0.
-        """
-        centred = self.weights.astype(np.int16) - self.weight_zero_points.reshape((-1,) + (1,) * (self.weights.ndim - 1))
-        first = np.clip(centred, -128, 127).astype(np.int8)
-        rest = (centred - first).astype(np.int8)
-        return first, rest if rest.any() else None
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Conv2D(Weighted):

@@ -32,7 +32,10 @@ class Rewriter:
                 for parameter in self.function.params:
                     self.env[parameter] = parameter
                 for variable, value in bindings(self.function):
-                    if isinstance(value, relax.Tuple | relax.Var):  # the result, under another name: `result` saw through it
+                    if isinstance(value, relax.Tuple):  # several results: `result` saw through it
+                        continue
+                    if isinstance(value, relax.Var):  # another name
+                        self.alias(variable, value)
                         continue
                     self.name = variable.name
                     self.env[variable] = self.visit(variable, value)
@@ -41,6 +44,10 @@ class Rewriter:
             self.builder.emit_func_output(final)
         kept = {key: attribute for key, attribute in self.function.attrs.items() if key != "global_symbol"}
         return self.builder.get()["main"].with_attrs(kept)
+
+    def alias(self, variable: Any, value: Any) -> None:
+        """`variable` is another name of `value`."""
+        self.env[variable] = self.env[value]
 
     def visit(self, variable: Any, value: Any) -> Any:
         """What takes the place of `variable = value`: a new expression, usually emitted."""

@@ -68,6 +68,11 @@ class _ChannelsLast(Rewriter):
         super().__init__(function)
         self.last: set[Any] = set()  # old variables whose new value is NHWC
 
+    def alias(self, variable: Any, value: Any) -> None:
+        super().alias(variable, value)
+        if value in self.last:
+            self.last.add(variable)
+
     def visit(self, variable: Any, value: Any) -> Any:
         name = op_name(value)
         new = self.visit_last(name, value)

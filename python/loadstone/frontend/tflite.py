@@ -211,7 +211,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 raise ModelError(f'"{target.name}" would have shape {shape(expr)}, the file says {target.shape}')
             if self.is_real(index):
                 scales, zero_points, axis = self.quantization(index)
-                expr = self.bb.emit(expr, name_hint=target.name + FLOAT)
+                expr = expr if isinstance(expr, relax.Var) else self.bb.emit(expr, name_hint=target.name + FLOAT)
                 expr = relax.op.quantize(expr, scales, zero_points, axis=axis, out_dtype=target.dtype)
             elif dtype(expr) != target.dtype:
                 raise ModelError(f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}')
