@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -137,7 +137,7 @@ def _concatenate(o: g.Operator, space: Workspace) -> list[HostStep] | None:
             if np.dtype(part.dtype).itemsize != 1:
                 return None
             requantized = g.Tensor(f"{o.name}/{part.name}", part.shape, o.output.dtype, o.output.quantization)
-            one = g.Requantize(name=requantized.name, inputs=(part,), outputs=(requantized,), low=o.low, high=o.high, rounding=o.rounding)
+            one = replace(o, name=requantized.name, inputs=(part,), outputs=(requantized,), axis=1)  # in the table's shape
             target = space.temporary(requantized)
             result.append(steps.lookup(o.name, source, space.constant(f"{one.name}.table", _table(one)), target))
             source = target

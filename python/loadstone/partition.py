@@ -12,9 +12,11 @@ into Host operators: runs of Relax operators that follow each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import Any
+
+import numpy as np
 
 from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtype, name_of, op_name, relax, result, shape, tvm
 from loadstone.backend import Backend, Pattern, Refusal, Segment
@@ -189,7 +191,18 @@ class _Builder:
         body = dict(bindings(self.fused[value.op]))
         root = result(self.fused[value.op])[0]
         _, operator = self.chooser.taken[name_of(body[root]) or ""]
-        return operator
+        return self.namesake(operator, [self.tensor(variable).name for variable in value.args])
+
+    def namesake(self, first: Operator, read: list[str]) -> Operator:
+        """Operators that differ in their tensors only share one function, which has the name of the first: the one that reads these."""
+        alike = [first, *(operator for _, operator in self.chooser.taken.values() if operator is not first and _alike(operator, first))]
+        waiting = [operator for operator in alike if operator not in self.operators]
+        in_order = (operator for operator in waiting if self.reads(operator) == read)
+        return next(in_order, None) or next(operator for operator in waiting if sorted(self.reads(operator)) == sorted(read))
+
+    def reads(self, operator: Operator) -> list[str]:
+        """The tensors that are no constants, each once."""
+        return list(dict.fromkeys(tensor.name for tensor in operator.inputs if tensor.name not in self.chooser.reader.constants))
 
     # -- what stays Relax ---------------------------------------------------------------------------------------
 
@@ -236,6 +249,15 @@ class _Builder:
                 name = f"{base}#{len(taken)}"
             self.tensors[variable] = Tensor(name, extents, dtype(variable))
         return self.tensors[variable]
+
+
+def _alike(a: Operator, b: Operator) -> bool:
+    """Whether two operators differ in nothing but their tensors."""
+    kinds = [(type(entry), [replace(tensor, name="") for tensor in (*entry.inputs, *entry.outputs)]) for entry in (a, b)]
+    if kinds[0] != kinds[1]:
+        return False
+    rest = (entry.name for entry in fields(a) if entry.name not in ("name", "inputs", "outputs"))
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
 
 
 def _variables(expr: Any) -> set[Any]:
