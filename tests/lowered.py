@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from loadstone.vta.stream_reference import execute
 
 Array = NDArray[Any]
 
+VTA = ("vta-pynq", "vta-de10nano")
 VTAQ = ("vtaq-1x16x16", "vtaq-tiny", "vtaq-4x16x16", "vtaq-1x32x32")
 WRITTEN_BY_NOBODY = 99
 
@@ -118,6 +120,55 @@ def convolutions(draw: Any, config: HwConfig, largest_channels: int = 60) -> g.C
     )
 
 
+def small_convolution() -> g.Conv2D:
+    """3x3 on 6x5 pixels and 4 channels, scales that are powers of two, rounded as a shift does."""
+    rng = np.random.default_rng(5)
+    return g.Conv2D(
+        name="conv",
+        inputs=(tensor("x", (1, 6, 5, 4), 0.0625, 3),),
+        outputs=(tensor("y", (1, 6, 5, 7), 0.0625, -2),),
+        weights=rng.integers(-128, 128, (7, 3, 3, 4)).astype(np.int8),
+        weight_scales=np.full(7, 2.0**-9, np.float32),
+        weight_zero_points=np.zeros(7, np.int32),
+        bias=rng.integers(-2000, 2000, 7).astype(np.int32),
+        low=-128,
+        high=127,
+        rounding=Rounding.SINGLE,
+        strides=(1, 1),
+        dilation=(1, 1),
+        padding=(1, 1, 1, 1),
+        groups=1,
+    )
+
+
+def small_dense() -> g.Dense:
+    rng = np.random.default_rng(6)
+    return g.Dense(
+        name="dense",
+        inputs=(tensor("x", (1, 20), 0.0625),),
+        outputs=(tensor("y", (1, 33), 0.0625),),
+        weights=rng.integers(-128, 128, (33, 20)).astype(np.int8),
+        weight_scales=np.full(33, 2.0**-8, np.float32),
+        weight_zero_points=np.zeros(33, np.int32),
+        bias=rng.integers(-2000, 2000, 33).astype(np.int32),
+        low=-128,
+        high=127,
+        rounding=Rounding.SINGLE,
+    )
+
+
+@st.composite
+def with_shifts(draw: Any, op: g.Weighted) -> g.Weighted:
+    """The same operator with scales that are powers of two, rounded as a shift does."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    out = op.weights.shape[0]
+    spread = draw(st.sampled_from([0, 0, 3]))
+    shifts = draw(st.integers(4, 14)) + rng.integers(0, spread + 1, out)
+    source, target = (replace(t, quantization=g.Quantization(0.0625, t.zero_point)) for t in (op.input, op.output))
+    scales = np.ldexp(1.0, -shifts).astype(np.float32)
+    return replace(op, inputs=(source,), outputs=(target,), weight_scales=scales, rounding=Rounding.SINGLE)
+
+
 @st.composite
 def dense_layers(draw: Any, config: HwConfig) -> g.Dense:
     rows, inputs, out = config.batch * draw(st.integers(1, 5)), draw(st.integers(1, 200)), draw(st.integers(1, 200))
@@ -156,7 +207,7 @@ def images(draw: Any, config: HwConfig, largest: int = 14) -> tuple[int, int, in
 
 
 @st.composite
-def elementwise(draw: Any, config: HwConfig) -> g.Operator:
+def elementwise(draw: Any, config: HwConfig, scales: st.SearchStrategy[float] = scales) -> g.Operator:
     shape = draw(images(config))
     tensors = [tensor(name, shape, draw(scales), draw(zero_points)) for name in ("a", "b", "y")]
     kind = draw(st.sampled_from([g.Add, g.Sub, g.Mul, g.Requantize]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,71 @@ def test_moves_and_max_pools_are_exact(data: Any) -> None:
     inputs = lo.random_inputs(op, 6)
     result, _ = lo.run(op, config, inputs)
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Devices without RQ
+# ---------------------------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+@quick
+def test_convolutions_by_shifts_are_exact(data: Any) -> None:
+    config = data.draw(lo.devices(lo.VTA))
+    op = data.draw(lo.with_shifts(data.draw(lo.convolutions(config))))
+    assume(unsupported_reason(op, config) is None)
+    (x,) = lo.random_inputs(op, 7)
+    result, _ = lo.run(op, config, [x])
+    np.testing.assert_array_equal(result, lo.reference(op, [x]))
+
+
+def test_a_convolution_by_shifts_is_refused_for_its_scale_its_rounding_or_its_reach() -> None:
+    config = load_config("vta-pynq")
+    op = lo.small_convolution()
+    assert unsupported_reason(op, config) is None
+    odd = replace(op, weight_scales=np.full(op.bias.shape, 0.003, np.float32))
+    assert "is no power of two" in str(unsupported_reason(odd, config))
+    even = replace(op, rounding=Rounding.FLOAT32)
+    assert "decides ties otherwise than a shift" in str(unsupported_reason(even, config))
+    far = replace(op, bias=np.full(op.bias.shape, 2**31 - 1, np.int32))
+    assert "can leave 32 bits" in str(unsupported_reason(far, config))
+
+
+def test_ties_do_not_matter_where_a_clamp_hides_them() -> None:
+    """TFLite's dense layer rounds ties away from zero; only negative sums differ, and a ReLU clamps those."""
+    config = load_config("vta-pynq")
+    op = lo.small_dense()
+    assert "decides ties otherwise" in str(unsupported_reason(op, config))
+    relu = replace(op, low=op.output.zero_point)
+    assert unsupported_reason(relu, config) is None
+    inputs = lo.random_inputs(relu, 8)
+    np.testing.assert_array_equal(lo.run(relu, config, inputs)[0], lo.reference(relu, inputs))
+
+
+@given(st.data())
+@quick
+def test_elementwise_operators_by_shifts_are_exact(data: Any) -> None:
+    config = data.draw(lo.devices(lo.VTA))
+    op = data.draw(lo.elementwise(config, st.sampled_from([0.03125, 0.0625, 0.125])))
+    assume(unsupported_reason(op, config) is None)
+    inputs = lo.random_inputs(op, 9)
+    result, _ = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+@given(st.data())
+@quick
+def test_moves_and_max_pools_need_no_requantization(data: Any) -> None:
+    config = data.draw(lo.devices(lo.VTA))
+    op = data.draw(lo.moves(config))
+    inputs = lo.random_inputs(op, 10)
+    result, _ = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What is refused
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_an_operator_without_a_lowering_is_named() -> None:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.numerics import Rounding, requantize_float32
+from loadstone.numerics import Rounding, quantize_multiplier, requantize_float32, requantize_single, tflite_scale, wrap_int32
 from loadstone.operators import onnx, tflite
-from loadstone.operators.windows import windows
+from loadstone.operators.windows import convolve, windows
 
 __all__ = ["run", "run_all", "run_operator"]
 
@@ -65,6 +65,8 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _conv2d(o: g.Conv2D, x: Array) -> Any:
+    if o.rounding is Rounding.SINGLE:
+        return _conv2d_single(o, x)
     return _rules(o).conv_2d(
         x,
         o.weights,
@@ -80,6 +82,17 @@ def _conv2d(o: g.Conv2D, x: Array) -> Any:
         low=o.low,
         high=o.high,
     )
+
+
+def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
+    """No framework's rule: rounded once, ties upward. With scales that are powers of two, what a device does that only shifts."""
+    kernels = o.weights.astype(np.int64) - o.weight_zero_points.reshape(-1, 1, 1, 1)
+    centred = x.astype(np.int64) - o.input.zero_point
+    sums = convolve(centred, kernels, strides=o.strides, padding=o.padding, dilation=o.dilation, groups=o.groups)
+    acc = wrap_int32(sums.astype(np.int64) + o.bias)
+    multiplier, shift = quantize_multiplier(tflite_scale(o.input.scale, o.weight_scales, o.output.scale))
+    levels: Array = np.clip(requantize_single(acc, multiplier, shift) + o.output.zero_point, o.low, o.high).astype(np.int8)
+    return levels
 
 
 def _dense(o: g.Dense, x: Array) -> Any:

@@ -7,6 +7,7 @@ Next: operators.py names them; the artifact holds them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, lcm
 
@@ -29,6 +30,8 @@ from loadstone.vta.hw_config import HwConfig
 __all__ = [
     "Grouping",
     "centred_weights",
+    "dense_requantization",
+    "folded_bias",
     "grouping",
     "identity_tile",
     "operand_tiles",
@@ -99,32 +102,33 @@ def weight_tiles(parts: list[Int8Array], groups: int, layout: Grouping, block: i
     return np.ascontiguousarray(split.transpose(0, 1, 6, 5, 3, 4, 2, 7)).reshape(-1, block, block)
 
 
-def operand_tiles(bias: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, channels: int, config: HwConfig) -> Int32Array:
-    """(3 * channel blocks, batch, block): bias, multiplier and shift lanes of each block of channels; the same for every sample.
+def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) -> Int32Array:
+    """(channel blocks * rows, batch, block): a value per channel in each row, the same for every sample.
 
-    Lanes beyond the last channel are zero: whatever they hold becomes the zero point.
+    rows: for RQ bias, multiplier and shift lanes. Lanes beyond the last channel are zero: nobody reads what becomes of them.
     """
     blocks = -(-channels // config.block)
-    lanes = np.zeros((3, blocks * config.block), np.int32)
-    for row, values in zip(lanes, (bias, multiplier, shift), strict=True):
+    lanes = np.zeros((len(rows), blocks * config.block), np.int32)
+    for row, values in zip(lanes, rows, strict=True):
         row[:channels] = values
-    tiles = lanes.reshape(3, blocks, 1, config.block).transpose(1, 0, 2, 3)
-    return np.ascontiguousarray(np.broadcast_to(tiles, (blocks, 3, config.batch, config.block))).reshape(-1, config.batch, config.block)
+    tiles = lanes.reshape(len(rows), blocks, 1, config.block).transpose(1, 0, 2, 3)
+    tiles = np.broadcast_to(tiles, (blocks, len(rows), config.batch, config.block))
+    return np.ascontiguousarray(tiles).reshape(-1, config.batch, config.block)
 
 
-def weighted_operands(op: g.Weighted, config: HwConfig) -> Int32Array:
-    """Operand tiles of a convolution or dense layer; the input's zero point is folded into the bias.
-
-    sum (x - z) * w + bias = sum x * w + (bias - z * sum w), in wrapping int32.
-    """
-    weights = centred_weights(op)
-    sums = weights.reshape(len(weights), -1).sum(axis=1)
-    bias = wrap_int32(op.bias.astype(np.int64) - op.input.zero_point * sums)
+def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Array]:
+    """Bias, multiplier and shift lanes of a convolution or dense layer; the input's zero point is folded into the bias."""
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         multiplier, shift, _ = dense_requantization(op)
     else:
         multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
-    return operand_tiles(bias, multiplier, shift, len(weights), config)
+    return wrap_int32(folded_bias(op)), multiplier, shift
+
+
+def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
+    """The bias without the input's zero point z: sum (x - z) * w + bias = sum x * w + (bias - z * sum w)."""
+    weights = centred_weights(op)
+    return np.asarray(op.bias.astype(np.int64) - op.input.zero_point * weights.reshape(len(weights), -1).sum(axis=1), np.int64)
 
 
 def centred_weights(op: g.Weighted) -> NDArray[np.int64]:

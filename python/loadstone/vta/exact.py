@@ -11,14 +11,16 @@ may be one of them by value: each candidate is tried on all sums, exhaustively.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone import graph as g
+from loadstone import graph_reference
 from loadstone.numerics import INT32_MAX, Rounding, quantize_multiplier, rq, scale_lane, shift_lane
 
-__all__ = ["Requantization", "find_requantization"]
+__all__ = ["Requantization", "find_requantization", "on_all_values"]
 
 #: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two roundings finer.
 _PRE_SHIFTS = (0, 4, 8, 10, 12, 16)
@@ -46,6 +48,16 @@ class Requantization:
             sums, self.bias, self.multiplier, self.shift, zero_point=self.zero_point, low=self.low, high=self.high, rounding=self.rounding
         )
         return np.asarray(result, np.int64)
+
+
+def on_all_values(op: g.Elementwise | g.Requantize) -> NDArray[np.int64]:
+    """The operator's rule on every value (256, 1), or every pair of values (256, 256), of its int8 inputs."""
+    shapes = [(256, 1), (1, 256)][: len(op.inputs)]
+    inputs = tuple(replace(tensor, shape=shape) for tensor, shape in zip(op.inputs, shapes, strict=True))
+    output = replace(op.output, shape=(256, 256) if len(inputs) == 2 else (256, 1))
+    values = [np.arange(-128, 128).astype(np.int8).reshape(shape) for shape in shapes]
+    (result,) = graph_reference.run_operator(replace(op, inputs=inputs, outputs=(output,)), values)
+    return result.astype(np.int64)
 
 
 def find_requantization(

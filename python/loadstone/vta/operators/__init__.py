@@ -17,7 +17,6 @@ from loadstone import graph as g
 from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability
 from loadstone.vta.layout import Folded
 from loadstone.vta.operators import elementwise, move, pool, weighted
 from loadstone.vta.operators.kernels import LoweredOperator
@@ -57,8 +56,6 @@ def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
     rule = _RULES.get(type(op))
     if rule is None:
         return Refusal(f"{config.name} has no lowering of {op.kind}", "a lowering in loadstone/vta/operators")
-    if not config.has(Capability.REQUANTIZE):
-        return Refusal(f"{config.name} has no requantization instruction", "a device with the capability requantize")
     if len(op.output.shape) < 2 or op.output.shape[0] % config.batch or op.input.shape[0] % config.batch:
         return Refusal(f"batch {op.output.shape[:1]} is no multiple of the device's {config.batch}", f"a batch of {config.batch}")
     return rule.unsupported(op, config)

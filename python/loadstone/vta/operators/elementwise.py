@@ -8,25 +8,26 @@ Next: kernels.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone import graph_reference
 from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, shift_lane
 from loadstone.operators import tflite
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization, find_requantization
+from loadstone.vta.exact import Requantization, find_requantization, on_all_values
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
+from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.tail import Immediate, Rq
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
@@ -39,13 +40,30 @@ def unsupported(op: g.Elementwise | g.Requantize, config: HwConfig) -> Refusal |
     if isinstance(op, g.Elementwise) and _moves(op) is None:
         shapes = " and ".join("x".join(map(str, tensor.shape)) for tensor in op.inputs)
         return Refusal(f"{op.kind} of {shapes}", "equal shapes, or one value per channel for all pixels")
+    if not config.has(Capability.REQUANTIZE):
+        return _unsupported_by_shifts(op)
     if _requantizations(_key(op)) is None:
         return Refusal(f"no requantization equals the {op.rounding.name.lower()} rule of this {op.kind}", "other scales")
     return None
 
 
+def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
+    """The same for a device without RQ."""
+    if isinstance(op, g.Mul):
+        return Refusal("the ALU does not multiply", "a device with the capabilities alu_mul and requantize")
+    assert isinstance(op, g.Requantize | g.Add | g.Sub)
+    if isinstance(op, g.Requantize) and op.is_clamp:
+        return None
+    if len({tensor.shape for tensor in op.inputs}) > 1:
+        return Refusal("its inputs have different shapes", "a device with the capability requantize")
+    found = shifted.linear(op)
+    return found if isinstance(found, Refusal) else None
+
+
 def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
     """Both inputs to a common scale 20 bits up, their sum to the output's scale."""
+    if not config.has(Capability.REQUANTIZE):
+        return _by_shifts(op, config)
     first, second, output = _needed(op)
     negate = (Immediate("mul", -1),) if isinstance(op, g.Sub) else ()
     return _two(op, ((_step(first),), (_step(second), *negate)), "add", (_step(output),), [first, second, output], config)
@@ -65,6 +83,8 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
     if op.is_clamp:
         clamp = [Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (op.high < 127)
         return emit(ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, tuple(clamp)), names, {}, op, config)
+    if not config.has(Capability.REQUANTIZE):
+        return _by_shifts(op, config)
     (output,) = _needed(op)
     spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, (_step(output),))
     return _with_operands(spec, names, [output], op, config)
@@ -77,22 +97,19 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
 
 @dataclass(frozen=True)
 class _Key:
-    """All that an element's result depends on. probe: the operator on every pair (or every one) of the 256 values of its inputs."""
+    """All that an element's result depends on; `op` is one operator that has it."""
 
     kind: str
     quantizations: tuple[g.Quantization, ...]
     low: int
     high: int
     rounding: Rounding
-    probe: g.Operator = field(compare=False)
+    op: g.Elementwise | g.Requantize = field(compare=False)
 
 
 def _key(op: g.Elementwise | g.Requantize) -> _Key:
-    shapes = [(256, 1), (1, 256)] if isinstance(op, g.Elementwise) else [(256, 1)]
-    inputs = tuple(replace(tensor, shape=shape) for tensor, shape in zip(op.inputs, shapes, strict=True))
-    output = replace(op.output, shape=(256, 256) if isinstance(op, g.Elementwise) else (256, 1))
     quantizations = tuple(_quantization(tensor) for tensor in (*op.inputs, op.output))
-    return _Key(op.kind, quantizations, op.low, op.high, op.rounding, replace(op, inputs=inputs, outputs=(output,)))
+    return _Key(op.kind, quantizations, op.low, op.high, op.rounding, op)
 
 
 def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
@@ -105,18 +122,17 @@ def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
 @lru_cache(maxsize=256)
 def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
     """Those of add: both inputs and the output; of the others: the output. Compared with the rule on every value or pair."""
-    values = np.arange(-128, 128)
-    inputs = [values.astype(np.int8).reshape(tensor.shape) for tensor in key.probe.inputs]
-    wanted = graph_reference.run_operator(key.probe, inputs)[0].astype(np.int64)
+    wanted = on_all_values(key.op)
     *q_inputs, q_out = key.quantizations
-    centred = [values.reshape(tensor.shape) - q.zero_point for tensor, q in zip(key.probe.inputs, q_inputs, strict=True)]
+    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)][: len(q_inputs)]
+    centred = [value - q.zero_point for value, q in zip(values, q_inputs, strict=True)]
 
     def output(sums: NDArray[np.int64], scale: float, bias: int = 0) -> Requantization | None:
         return find_requantization(sums, wanted, scale, bias, q_out.zero_point, key.low, key.high, key.rounding)
 
     if key.kind == "requantize":
         (q_in,) = q_inputs
-        found = output(values.reshape(-1, 1), q_in.scale / q_out.scale, -q_in.zero_point)
+        found = output(values[0], q_in.scale / q_out.scale, -q_in.zero_point)
         return None if found is None else (found,)
     if key.kind == "mul":
         found = output(centred[0] * centred[1], q_inputs[0].scale * q_inputs[1].scale / q_out.scale)
@@ -126,7 +142,7 @@ def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
         Requantization(-q.zero_point, m, int(shift_lane(s, tflite.ADD_PRE_SHIFT)), Rounding.DOUBLE, 0, INT32_MIN, INT32_MAX)
         for q, (m, s) in zip(q_inputs, constants_of_add[:2], strict=True)
     ]
-    first, second = (step.apply(values.reshape(tensor.shape)) for step, tensor in zip(both, key.probe.inputs, strict=True))
+    first, second = (step.apply(value) for step, value in zip(both, values, strict=True))
     common = 2.0 * max(q_inputs[0].scale, q_inputs[1].scale)
     found = output(first - second if key.kind == "sub" else first + second, common / (2.0**tflite.ADD_PRE_SHIFT * q_out.scale))
     return None if found is None else (*both, found)
@@ -134,6 +150,19 @@ def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
 
 def _step(requantization: Requantization) -> Rq:
     return Rq(requantization.zero_point, requantization.low, requantization.high, requantization.rounding)
+
+
+def _by_shifts(op: g.Requantize | g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
+    """A sum of the inputs times powers of two, which the GEMM core makes, then shift and clamp."""
+    found = shifted.linear(op)
+    if isinstance(found, Refusal):
+        raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
+    weights, finish = found
+    name = "diagonal." + ".".join(map(str, weights))
+    tiles = np.concatenate([constants.identity_tile(config) * np.int8(weight) for weight in weights])
+    spec = SelectSpec(len(weights), Blocked(op.output.shape, config.batch, config.block).size_tiles, finish.tail)
+    names = {f"x{position}": tensor.name for position, tensor in enumerate(op.inputs)}
+    return emit(spec, {**names, "selection": name, "out": op.output.name}, {name: (Memory.WGT, tiles)}, op, config)
 
 
 def _two(
@@ -165,7 +194,7 @@ def _with_operands(
     spec: ElementwiseSpec, names: dict[str, str], rows: list[Requantization], op: g.Operator, config: HwConfig
 ) -> LoweredOperator:
     name = f"{op.name}.operands"
-    tiles = [constants.operand_tiles(row.bias, row.multiplier, row.shift, config.block, config) for row in rows]
+    tiles = [constants.operand_tiles((row.bias, row.multiplier, row.shift), config.block, config) for row in rows]
     return emit(spec, {**names, "p": name}, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
 
 

@@ -10,10 +10,12 @@ same sum with pixels in the place of input channels, so that it can be cut anywh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend import Refusal
@@ -24,13 +26,16 @@ from loadstone.operators.windows import windows
 from loadstone.vta import constants
 from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.tail import Rq
+from loadstone.vta.schedule.tail import Rq, Step
 
 __all__ = ["average_pool2d", "mean", "unsupported"]
+
+IntArray = NDArray[np.int64]
 
 
 def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
@@ -39,14 +44,16 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
         spatial = tuple(range(1, len(op.input.shape) - 1))
         if op.axes != spatial or not spatial:
             return Refusal(f"mean over axes {op.axes}", f"a mean over all pixels: axes {spatial}")
-        counts = {prod(op.input.shape[1:-1])}
+        counts = [prod(op.input.shape[1:-1])]
     else:
         assert isinstance(op, g.AveragePool2D)
-        counts = set(_counts(op).ravel().tolist())
-    for count in sorted(counts):
-        if _division(op, count) is None:
-            why = f"no requantization equals the {op.rounding.name.lower()} rule of a mean of {count}"
-            return Refusal(why, "another kernel size or other scales")
+        counts = np.unique(_counts(op)).tolist()
+    for count in counts:
+        if _finish(op, [count], config) is None:
+            why = f"a mean of {count} under the {op.rounding.name.lower()} rule is none of the device's requantizations"
+            return Refusal(why, "another kernel size" if config.has(Capability.REQUANTIZE) else "a device with the capability requantize")
+    if len(counts) > 1 and not config.has(Capability.REQUANTIZE):
+        return Refusal("windows at the border count fewer pixels", "a pool without padding")
     return None
 
 
@@ -71,7 +78,7 @@ def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
         pad_value=op.input.zero_point if op.rounding is Rounding.FLOAT32 else 0,
         parts=1,
         shared_weights=True,
-        tail=(_tail(op, int(counts.flat[0])),),
+        tail=(),
         operands="all" if same else "pixel",
     )
     return _emit(spec, op, [int(counts.flat[0])] if same else counts.ravel().tolist(), config)
@@ -98,30 +105,47 @@ def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
         pad_value=0,
         parts=1,
         shared_weights=True,
-        tail=(_tail(op, layout.pixels),),
+        tail=(),
         operands="all",
     )
     return _emit(spec, op, [layout.pixels], config)
 
 
 def _emit(spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -> LoweredOperator:
-    divisions = [_needed(op, count) for count in counts]
-    tiles = [constants.operand_tiles(d.bias, d.multiplier, d.shift, config.block, config) for d in divisions]
+    """counts: what each set of operands divides by."""
+    finish = _finish(op, counts, config)
+    if finish is None:
+        raise LoweringError(f"operators: {op.kind} {op.name}: the device cannot divide by {counts}")
+    tail, tiles = finish
     name = f"{op.name}.operands"
     names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
-    return emit(spec, names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
+    own = {} if tiles is None else {name: (Memory.ACC, tiles)}
+    return emit(replace(spec, tail=tail), names, own, op, config)
 
 
-def _tail(op: g.Mean | g.AveragePool2D, count: int) -> Rq:
-    division = _needed(op, count)
-    return Rq(division.zero_point, division.low, division.high, division.rounding)
+def _finish(
+    op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
+) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
+    """The steps after the sum and the operand tiles, a set per count; None where some count has no exact division."""
+    if not config.has(Capability.REQUANTIZE):
+        found = _by_shift(op, counts[0])
+        return None if found is None else (found.tail, None)
+    divisions = [_division(op, count) for count in counts]
+    sets = [d for d in divisions if d is not None]
+    if len(sets) < len(divisions):
+        return None
+    tiles = [constants.operand_tiles((d.bias, d.multiplier, d.shift), config.block, config) for d in sets]
+    first = sets[0]
+    return (Rq(first.zero_point, first.low, first.high, first.rounding),), np.concatenate(tiles)
 
 
-def _needed(op: g.Mean | g.AveragePool2D, count: int) -> Requantization:
-    division = _division(op, count)
-    if division is None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: no requantization divides by {count}")
-    return division
+def _by_shift(op: g.Mean | g.AveragePool2D, count: int) -> shifted.Finish | None:
+    """Where TFLite's average of the integers as they are is a shift."""
+    if isinstance(op, g.Mean) or op.rounding is Rounding.FLOAT32:
+        return None
+    sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if op.unsigned else 0
+    wanted = np.clip(_integer_means(sums, count, offset), op.low, op.high)
+    return shifted.divided(sums, wanted, count, offset, op.low, op.high)
 
 
 def _division(op: g.Operator, count: int) -> Requantization | None:
@@ -143,12 +167,16 @@ def _division(op: g.Operator, count: int) -> Requantization | None:
 
 @lru_cache(maxsize=256)
 def _integer_mean(count: int, low: int, high: int, unsigned: bool) -> Requantization | None:
-    """TFLite's average of the integers as they are: half away from zero; in uint8 models of x + 128, so half up."""
-    sums = np.arange(-128 * count, 127 * count + 1)
-    offset = 128 if unsigned else 0
-    raised = sums + offset * count
-    wanted = np.clip(np.sign(raised) * ((np.abs(raised) + count // 2) // count) - offset, low, high)
+    """A requantization that is the mean of the integers as they are."""
+    sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if unsigned else 0
+    wanted = np.clip(_integer_means(sums, count, offset), low, high)
     return find_requantization(sums, wanted, 1 / count, offset * count, -offset, low, high)
+
+
+def _integer_means(sums: IntArray, count: int, offset: int) -> IntArray:
+    """TFLite's average: half away from zero; in uint8 models of x + 128, so half up."""
+    raised = sums + offset * count
+    return np.asarray(np.sign(raised) * ((np.abs(raised) + count // 2) // count) - offset, np.int64)
 
 
 def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

@@ -8,18 +8,22 @@ Next: kernels.py.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend import Refusal
+from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import Constants, LoweredOperator, emit
+from loadstone.vta.operators.shifted import Finish
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.tail import Rq
@@ -29,6 +33,9 @@ __all__ = ["conv2d", "dense", "folded_input", "unsupported"]
 
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
+    if not config.has(Capability.REQUANTIZE):
+        found = shifted.weighted(op)
+        return found if isinstance(found, Refusal) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
@@ -84,8 +91,18 @@ def _spec(
         pad_value=op.input.zero_point,
         parts=len(constants.split_weights(constants.centred_weights(op))),
         shared_weights=False,
-        tail=(Rq(op.output.zero_point, op.low, op.high, op.rounding),),
+        tail=_finish(op, config).tail,
     )
+
+
+def _finish(op: g.Weighted, config: HwConfig) -> Finish:
+    """The requantization: one RQ where the device has it, else shifts."""
+    if config.has(Capability.REQUANTIZE):
+        return Finish((Rq(op.output.zero_point, op.low, op.high, op.rounding),), constants.weighted_operands(op))
+    found = shifted.weighted(op)
+    if isinstance(found, Refusal):
+        raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
+    return found
 
 
 def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig) -> LoweredOperator:
@@ -93,7 +110,10 @@ def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     tiles = constants.weight_tiles(constants.split_weights(weights), groups, blocks, config.block)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
-    own: Constants = {names["w"]: (Memory.WGT, tiles), names["p"]: (Memory.ACC, constants.weighted_operands(op, config))}
+    own: dict[str, tuple[Memory, NDArray[Any]]] = {names["w"]: (Memory.WGT, tiles)}
+    rows = _finish(op, config).rows
+    if rows:
+        own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
     return emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
 
 

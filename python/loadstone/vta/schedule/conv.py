@@ -9,7 +9,7 @@ One sum serves many operators: dense layers (one pixel), depthwise (each group o
 
     x[n, s, c, y, x][batch, k]                              input, int8
     w[s, o, c, part, ky, kx][lane, k]                       weights, int8; parts are added up (weights of more than 8 bits)
-    p[s, o, 3][batch, lane]                                 bias, multiplier, shift, int32 (or p[i, j, 3], or p[3]: `operands`)
+    p[s, o, row][batch, lane]                               what the tail reads, int32 (or p[i, j, row], or p[row]: `operands`)
     acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride + kx*dilation][b, k] * w[...][l, k]
     out = int8(tail(acc, p))
 """
@@ -23,7 +23,7 @@ from loadstone._tvm import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import tail as tails
 from loadstone.vta.schedule import tile
-from loadstone.vta.schedule.tail import Rq, Step
+from loadstone.vta.schedule.tail import Operand, Step
 
 __all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
 
@@ -55,9 +55,9 @@ class ConvSpec:
     operands: Operands = "channel"
 
     @property
-    def has_operands(self) -> bool:
-        """Whether the tail reads operand tiles."""
-        return any(isinstance(step, Rq) for step in self.tail)
+    def operand_rows(self) -> int:
+        """Operand tiles per channel block (or pixel) that the tail reads."""
+        return tails.operand_rows(self.tail)
 
     @property
     def row_step(self) -> int:
@@ -90,8 +90,9 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         window=spec.window,
         padded_rows=spec.padding[1] > 0 or spec.padded_size[1] != spec.input[1] or spec.row_step != spec.strides[0],
         shared_weights=spec.shared_weights,
-        operands=spec.operands if spec.has_operands else None,
-        tail_steps=len(spec.tail),
+        operands=spec.operands,
+        operand_rows=spec.operand_rows,
+        tail_steps=tuple(isinstance(step, Operand) for step in spec.tail),
     )
     return tile.choose(nest, config)
 
@@ -121,15 +122,15 @@ def _define(spec: ConvSpec, config: HwConfig) -> Any:
 
     acc = last = te.compute((n, s, o, *spec.output, batch, block), product, name="acc")
     parameters = [x, w]
-    if spec.has_operands:
+    if spec.operand_rows:
         which = {"channel": (s, o), "pixel": spec.output, "all": (1, 1)}[spec.operands]
-        p = te.placeholder((*which, 3, batch, block), "int32", name="p")
+        p = te.placeholder((*which, spec.operand_rows, batch, block), "int32", name="p")
         parameters.append(p)
     if spec.tail:
 
         def finish(*at: Any) -> Any:
             first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
-            operands = [p[first, second, row, at[5], at[6]] for row in range(3)] if spec.has_operands else []
+            operands = [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
             return tails.apply(spec.tail, acc[at], operands)
 
         last = te.compute(acc.shape, finish, name="tail")
@@ -171,7 +172,7 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any) -> Any:
 
     # An access is loaded outside the loops that it does not depend on. Operands and weights come first: they wait for nobody.
     whole_sum = tiling.in_ >= spec.in_blocks
-    if spec.has_operands:
+    if spec.operand_rows:
         operands = s.cache_read(s.get_sblock("tail"), 1, "local.acc")
         if not tiling.operands_resident:
             s.compute_at(operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True)

@@ -18,7 +18,7 @@ from loadstone._tvm import tirx
 from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
 
-__all__ = ["Immediate", "Rq", "Step", "apply", "extern"]
+__all__ = ["Immediate", "Operand", "Rq", "Step", "apply", "extern", "operand_rows"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,20 @@ class Immediate:
     value: int
 
 
-Step: TypeAlias = Rq | Immediate
+@dataclass(frozen=True)
+class Operand:
+    """x op tile, for a value per channel: row `row` of the operand tiles. op: add, shr."""
+
+    op: str
+    row: int
+
+
+Step: TypeAlias = Rq | Immediate | Operand
+
+
+def operand_rows(steps: Sequence[Step]) -> int:
+    """Operand tiles that the steps read per channel block (of one Rq at most)."""
+    return max((3 if isinstance(step, Rq) else step.row + 1 for step in steps if not isinstance(step, Immediate)), default=0)
 
 
 def extern(name: str, *arguments: Any) -> Any:
@@ -48,11 +61,13 @@ def extern(name: str, *arguments: Any) -> Any:
 
 
 def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
-    """`value` after the steps. operands: bias, multiplier and shift of this lane, for Rq."""
+    """`value` after the steps. operands: this lane of the operand tiles; bias, multiplier and shift for Rq."""
     for step in steps:
         match step:
             case Rq():
                 value = extern("rq", value, *operands, step.zero_point, step.low, step.high, int(step.rounding))
             case Immediate():
                 value = extern(step.op, value, step.value)
+            case Operand():
+                value = extern(step.op, value, operands[step.row])
     return value

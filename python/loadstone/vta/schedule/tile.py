@@ -46,7 +46,8 @@ class Nest:
     """Loop extents of a sum over weights. Spatial ones in pixels, channels in blocks, samples in batches.
 
     groups: independent convolutions side by side in the channel blocks; out and in_ are blocks of one group. taps: weight tiles per
-    pair of blocks. reach_*: input pixels that an output tile of size t needs: (t - 1) * step + window.
+    pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window. operands: what operand tiles belong to.
+    tail_steps: for every ALU instruction after the sum, whether its operand is a tile.
     """
 
     samples: int
@@ -60,8 +61,9 @@ class Nest:
     window: tuple[int, int]
     padded_rows: bool
     shared_weights: bool
-    operands: Literal["channel", "pixel", "all"] | None
-    tail_steps: int
+    operands: Literal["channel", "pixel", "all"]
+    operand_rows: int
+    tail_steps: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,7 @@ class _Candidates:
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
         self.acc = n * s * o * h * w
-        zero = np.zeros_like(n)
-        self.operands = {"channel": 3 * s * o, "pixel": 3 * h * w, "all": zero + 3, None: zero}[nest.operands]  # tiles of one set
+        self.operands = nest.operand_rows * {"channel": s * o, "pixel": h * w, "all": np.ones_like(n)}[nest.operands]  # tiles of one set
 
         turns = [-(-total // size) for total, size in zip(totals, sizes, strict=True)]
         self.turns_in = turns[3]
@@ -119,7 +120,9 @@ class _Candidates:
         self.turns_pixels = turns[0] * turns[4] * turns[5]
 
         self.all_wgt = 1 if nest.shared_weights else nest.groups * nest.out * nest.in_ * nest.taps
-        self.all_operands = {"channel": 3 * nest.groups * nest.out, "pixel": 3 * nest.height * nest.width, "all": 3, None: 0}[nest.operands]
+        self.all_operands = (
+            nest.operand_rows * {"channel": nest.groups * nest.out, "pixel": nest.height * nest.width, "all": 1}[nest.operands]
+        )
         self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
         self.wgt_resident = self.all_wgt <= config.depth(Memory.WGT)
 
@@ -175,12 +178,13 @@ class _Candidates:
     def _compute(self) -> Cycles:
         nest = self.nest
         clear = 0 if self.config.has(Capability.GEMM_OVERWRITE) else 1
-        steps = self._out_tiles() * (nest.in_ * nest.taps + nest.tail_steps + clear)
+        tail = sum(self._alu_cycles(tensor) for tensor in nest.tail_steps)
+        steps = self._out_tiles() * (nest.in_ * nest.taps + tail + clear)
         turns = self.turns_pixels * self.turns_channels
-        instructions = turns * (self.turns_in + 1 + nest.tail_steps)
+        instructions = turns * (self.turns_in + 1 + len(nest.tail_steps))
         operand_loads = 1 if self.operands_resident else turns
         operands = self.all_operands if self.operands_resident else self.operands
-        loads = operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD) if nest.operands else 0
+        loads = operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD) if nest.operand_rows else 0
         micro_ops = self._micro_ops() * 4 // self._bus_bytes() + _LOAD_OVERHEAD
         return np.asarray(steps + instructions * _COMPUTE_OVERHEAD + loads + micro_ops, np.int64)
 
@@ -202,6 +206,10 @@ class _Candidates:
     def _store_tile_cycles(self) -> int:
         assumed = self.config.timing.get("store_tile_cycles")
         return assumed.value if assumed and assumed.value else self._beats(Memory.OUT)
+
+    def _alu_cycles(self, tensor: bool) -> int:
+        measured = self.config.timing.get("alu_tensor_step_cycles")
+        return measured.value if tensor and measured else 1
 
     def _beats(self, memory: Memory) -> int:
         return max(1, self.config.tile_bytes(memory) // self._bus_bytes())
