@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("codec", "networks")
+MODULES = ("codec", "simulator", "networks")
 
 
 def main(names: list[str]) -> int:
