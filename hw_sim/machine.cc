@@ -66,7 +66,8 @@ void Machine::reset_scratchpads() {
   inp_sum.clear();
   acc.clear();
   const std::vector<int8_t> zeros(g.dram_tile_bytes[LDS_MEMORY_WGT]);
-  for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) kernels->pack_wgt(g.block, zeros.data(), wgt.data() + t * wgt_tile_bytes());
+  kernels->pack_wgt(g.block, zeros.data(), wgt.data());
+  for (size_t at = wgt_tile_bytes(); at < wgt.size(); at += wgt_tile_bytes()) std::memcpy(wgt.data() + at, wgt.data(), wgt_tile_bytes());
 }
 
 void Machine::unpack_wgt(uint32_t tile, int8_t *out) const {

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -26,9 +27,7 @@ class AlignedBuffer {
   T *data() { return data_.get(); }
   const T *data() const { return data_.get(); }
   size_t size() const { return size_; }
-  void clear() {
-    for (size_t k = 0; k < size_; ++k) data_.get()[k] = T{};
-  }
+  void clear() { std::fill_n(data_.get(), size_, T{}); }
 
  private:
   struct Free {

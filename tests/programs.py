@@ -31,7 +31,7 @@ _PUSH = {(Stage.LOAD, Stage.COMPUTE): "push_next", (Stage.COMPUTE, Stage.LOAD): 
 _PUSH |= {(Stage.COMPUTE, Stage.STORE): "push_next", (Stage.STORE, Stage.COMPUTE): "push_prev"}
 _POP = {(Stage.LOAD, Stage.COMPUTE): "pop_prev", (Stage.COMPUTE, Stage.LOAD): "pop_next"}
 _POP |= {(Stage.COMPUTE, Stage.STORE): "pop_prev", (Stage.STORE, Stage.COMPUTE): "pop_next"}
-Place = tuple[str, int]  # a scratchpad's or DRAM's name; a tile, or 4 bytes of DRAM
+Place = tuple[str, int]  # a scratchpad's or DRAM's name; a tile, or as many bytes of DRAM as the smallest tile has
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,7 @@ class _Maker:
         self.data_tiles = 40
         self.out_tiles = 40
         self.tile = {m: config.tile_bytes(m) for m in Memory}
+        self.grain = min(self.tile.values())
         align = max(self.tile.values())
         up = lambda value: -(-value // align) * align  # noqa: E731
         self.offset = 0 if config.has(Capability.REGIONS) else BASE
@@ -133,7 +134,7 @@ class _Maker:
         size = self.tile[Memory(insn.memory_id)]
         for y in range(insn.y_size):
             begin = (insn.dram_base + y * insn.x_stride) * size
-            yield from (("DRAM", word) for word in range(begin // 4, (begin + insn.x_size * size) // 4))
+            yield from (("DRAM", grain) for grain in range(begin // self.grain, (begin + insn.x_size * size) // self.grain))
 
     def micro_ops(self, uops: list[MicroOp]) -> int:
         """LOADs them to some place of UOP; returns its first index."""

@@ -1,0 +1,1 @@
+"""Fuzzing with libFuzzer, ASan and UBSan: `python -m tests.fuzz [SECONDS]`."""
