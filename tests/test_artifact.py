@@ -27,8 +27,9 @@ def test_what_is_written_is_read() -> None:
     assert Artifact.from_bytes(model.to_bytes()) == model
 
 
-def test_every_operator_is_read_as_written() -> None:
-    model = dataclasses.replace(
+def every_operator_model() -> Artifact:
+    """The copy model with one step of every operator behind its own."""
+    return dataclasses.replace(
         copy_model(),
         regions=(
             *copy_model().regions,
@@ -60,6 +61,10 @@ def test_every_operator_is_read_as_written() -> None:
             host_step.external("magic", (0, 2), (1,), "tvm", '{"k": 1}'),
         ),
     )
+
+
+def test_every_operator_is_read_as_written() -> None:
+    model = every_operator_model()
     assert {s.operator for s in model.steps if isinstance(s, HostStep)} == set(host_step.OPERATORS)
     assert Artifact.from_bytes(model.to_bytes()) == model
 

@@ -1,0 +1,43 @@
+/* The least that a firmware does, to measure what the linker keeps of the runtime. It is linked, not run.
+ *
+ * In:   FULL defined: validator and all operators; else a device program alone, from a file that is trusted.
+ * Out:  an image whose map test_c.py reads.
+ * Next: -
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "loadstone.h"
+
+extern const uint8_t model_bytes[];
+extern const uint32_t model_size_bytes;
+extern const lds_hal board;
+extern uint8_t input[16], output[16];
+
+int run(void);
+void _start(void);
+
+int run(void) {
+  static uint64_t memory[2048];
+  lds_model model;
+  lds_device device;
+  lds_session_config config;
+  lds_session *session;
+#ifdef FULL
+  lds_session_config_default(&config);
+#else
+  memset(&config, 0, sizeof config);
+  config.hang_ns = 1000000000u;
+  config.model_bus = LDS_NOT_IN_PLACE;
+#endif
+  if (lds_model_open(&model, model_bytes, model_size_bytes) != LDS_OK) return 1;
+  if (lds_device_open(&device, &board, &lds_registers_native, 0) != LDS_OK) return 1;
+  if (lds_session_open(&session, &model, &device, &config, memory, sizeof memory, NULL) != LDS_OK) return 1;
+  if (lds_session_set_input(session, 0, input, sizeof input) != LDS_OK) return 1;
+  if (lds_session_run(session) != LDS_OK) return 1;
+  return lds_session_get_output(session, 0, output, sizeof output);
+}
+
+void _start(void) {
+  for (;;) (void)run();
+}
