@@ -7,6 +7,7 @@ Next: test_operators_*.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,20 @@ class Random:
     def int(self, low: int, high: int) -> int:
         """Within [low, high]."""
         return int(self.rng.integers(low, high, endpoint=True))
+
+    def chance(self, of: int) -> bool:
+        """True once in `of` times."""
+        return self.int(1, of) == 1
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        """One of them."""
+        return options[self.int(0, len(options) - 1)]
+
+    def channels(self, most: int = 200) -> int:
+        """1 to `most`: evenly in their logarithm, often a whole number of blocks."""
+        if self.chance(3):
+            return min(most, int(self.pick([8, 16, 32, 48, 64, 128])))
+        return max(1, min(most, round(2.0 ** self.rng.uniform(0, np.log2(200)))))
 
     def scale(self, low: float = 2**-9, high: float = 1.0) -> float:
         """A float32 value, log-uniform; a power of two in every third model."""
