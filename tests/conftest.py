@@ -11,6 +11,17 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --update-golden` writes the texts in tests/golden anew: read the difference before you commit it."""
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden texts are to be written instead of compared."""
+    return bool(request.config.getoption("--update-golden"))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""

@@ -42,6 +42,12 @@ def run(op: g.Operator, config: HwConfig, inputs: list[Array], folded: Folded | 
     return layout.unpack(dram[op.output.name]), lowered
 
 
+def for_samples(op: g.Operator, samples: int) -> g.Operator:
+    """The same operator on as many samples."""
+    tensors = [tuple(replace(t, shape=(samples, *t.shape[1:])) for t in side) for side in (op.inputs, op.outputs)]
+    return replace(op, inputs=tensors[0], outputs=tensors[1])
+
+
 def random_inputs(op: g.Operator, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     return [rng.integers(-128, 128, tensor.shape).astype(np.int8) for tensor in op.inputs]

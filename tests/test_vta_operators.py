@@ -15,6 +15,7 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.operators import folded_input, lower_operator, unsupported_reason
+from loadstone.vta.stream import Load
 from tests import lowered as lo
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -28,6 +29,20 @@ def test_convolutions_are_exact(data: Any) -> None:
     (x,) = lo.random_inputs(op, 1)
     result, _ = lo.run(op, config, [x])
     np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
+
+
+@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vtaq-tiny", "vta-pynq"])
+@pytest.mark.parametrize("padding", [(20, 3, 17, 1), (2, 18, 2, 30), (16, 16, 16, 16)])
+def test_pads_that_no_field_of_load_holds_come_from_a_constant(device: str, padding: tuple[int, int, int, int]) -> None:
+    config = load_config(device)
+    op = lo.small_convolution()
+    rows, columns = 6 + padding[0] + padding[2] - 2, 5 + padding[1] + padding[3] - 2
+    op = replace(op, padding=padding, outputs=(replace(op.output, shape=(1, rows, columns, 7)),))
+    (x,) = lo.random_inputs(op, 11)
+    result, lowered = lo.run(op, config, [x])
+    np.testing.assert_array_equal(result, lo.reference(op, [x]))
+    pads = [max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1) for o in lowered.operations if isinstance(o, Load)]
+    assert max(pads) <= 15
 
 
 @given(st.data())
