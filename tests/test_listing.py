@@ -49,6 +49,11 @@ def test_an_artifact_knows_its_device_and_layers() -> None:
         lines_of(data, "vta-pynq")
 
 
+def test_a_name_cannot_become_an_instruction() -> None:
+    program = Program("a\nfinish", TINY, encode_stream([Finish()], TINY), (), {0: "b\r\nfinish"})
+    assert list(listing(program)) == ["# a finish: 1 instructions for vtaq-tiny", "# layer b finish", "    0: finish"]
+
+
 def test_micro_ops_are_shown_while_they_are_known() -> None:
     uops = encode_uops([MicroOp(1, 2, 3), MicroOp(4, 5, 6)], TINY).view(np.uint8)
     load, step = Load(memory_id=Memory.UOP, y_size=1, x_size=2, x_stride=2), {"uop_end": 2, "iter_out": 1, "iter_in": 1}

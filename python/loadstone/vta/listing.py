@@ -91,12 +91,17 @@ def listing(program: Program) -> Iterator[str]:
         stream = decode_stream(program.instructions, program.config)
     except EncodingError as error:
         raise EncodingError(f"{program.name}: {error}") from None
-    yield f"# {program.name}: {len(stream)} instructions for {program.config.name}"
+    yield f"# {_one_line(program.name)}: {len(stream)} instructions for {program.config.name}"
     lines = disassemble(stream, _micro_op_notes(program))
     for number, line in enumerate(lines):
         if number in program.layers:
-            yield f"# layer {program.layers[number]}"
+            yield f"# layer {_one_line(program.layers[number])}"
         yield line
+
+
+def _one_line(name: str) -> str:
+    """A name from a file, which may hold anything: a line break would end the comment."""
+    return " ".join(name.split())
 
 
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:

@@ -123,9 +123,7 @@ def _emit(spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], confi
     return emit(replace(spec, tail=tail), names, own, op, config)
 
 
-def _finish(
-    op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
-) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
+def _finish(op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
     """The steps after the sum and the operand tiles, a set per count; None where some count has no exact division."""
     if not config.has(Capability.REQUANTIZE):
         found = _by_shift(op, counts[0])
