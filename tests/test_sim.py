@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from loadstone.errors import SimulationError
+from loadstone.numerics import Rounding, rq
 from loadstone.sim import KERNELS, Result, SimulationStopped, Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
-from loadstone.vta.isa.insn import Gemm, Load
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Load, MicroOp
+from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.reference import Machine, Region
 from tests.programs import BASE, Program, random_program
 from tests.simulated import TINY, VTA, run_text, simulate
@@ -60,6 +63,68 @@ def test_equal_to_the_reference_on_random_programs(config: HwConfig) -> None:
 def test_equal_to_the_reference_on_twenty_thousand_random_programs(config: HwConfig) -> None:
     for seed in range(1000, 1000 + 20_000 // len(CONFIGS) + 1):
         check_equal(random_program(config, np.random.default_rng(seed), 16), f"{config.name}, seed {seed}")
+
+
+EDGES = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    127,
+    -128,
+    255,
+    0x1F00,
+    0x9F,
+    1 << 23,
+    (1 << 24) + 1,
+    1 << 30,
+    (1 << 30) - 1,
+    -(1 << 30),
+    (1 << 31) - 1,
+    -(1 << 31),
+]
+FLOATS = [0.0, -0.0, 0.5, -0.5, 1.5, 1e-45, 3e38, -3e38, float("inf"), float("-inf"), float("nan"), 0.0019, 1 / 3]
+
+
+@pytest.mark.parametrize("kernels", KERNELS[1:])
+@pytest.mark.parametrize("rounding", Rounding)
+def test_requantization_at_the_edges_of_every_operand(kernels: str, rounding: Rounding) -> None:
+    config = load_config("vtaq-1x16x16")
+    rng = np.random.default_rng(0)
+    tiles = np.empty((400, 4, 16), np.int32)  # acc, bias, multiplier, shift
+    edges = np.array([*EDGES, *np.array(FLOATS, np.float32).view(np.int32).tolist()], np.int64).astype(np.int32)
+    tiles[:] = rng.choice(edges, tiles.shape)
+    tiles[::2, 3] = rng.integers(-(1 << 31), 1 << 31, (200, 16))
+    for zero_point, low, high in ((0, -128, 127), (-128, -128, 127), ((1 << 31) - 1, -(1 << 31), (1 << 31) - 1), (5, 100, -100)):
+        memory = np.zeros(1 << 18, np.uint8)
+        memory[: tiles.nbytes] = tiles.reshape(-1).view(np.uint8)
+        micro_op = 150_000 // 4
+        memory[4 * micro_op :][:4] = encode_uops([MicroOp(0, 1)], config).view(np.uint8)
+        insns = [
+            Load(memory_id=Memory.ACC, y_size=1, x_size=1600, x_stride=1600),
+            Load(memory_id=Memory.UOP, dram_base=micro_op, y_size=1, x_size=1, x_stride=1),
+            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=rounding),
+            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ZERO_POINT, value=zero_point),
+            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MIN, value=low),
+            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MAX, value=high),
+            Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=1, iter_in=400, dst_in=4, src_in=4),
+            Finish(),
+        ]
+        simulator = Simulator(config, kernels=kernels)
+        simulator.map(BASE, memory)
+        simulator.set_region(0, BASE, memory.size)
+        simulator.run(encode_stream(insns, config))
+        acc = simulator.scratchpad(Memory.ACC, 0, 1600).view("<i4").reshape(tiles.shape)
+        expected = rq(*tiles.transpose(1, 0, 2), zero_point=zero_point, low=low, high=high, rounding=rounding)
+        np.testing.assert_array_equal(acc[:, 0], expected)
+
+
+def test_simulators_run_side_by_side_in_threads() -> None:
+    programs = [random_program(VTA, np.random.default_rng(seed), 30) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for program, (memory, _, _) in zip(programs, pool.map(simulate, programs), strict=True):
+            np.testing.assert_array_equal(memory, refer(program)[0])
 
 
 # --- what stops a program -------------------------------------------------------------------------

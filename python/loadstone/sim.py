@@ -3,11 +3,13 @@
 In:   a HwConfig; NumPy arrays placed at bus addresses; a stream of instructions.
 Out:  the arrays as the program leaves them; a Result with cycles and counters; findings; events.
 Next: replay.py compares with vectors; trace.py writes events for Perfetto; device.py reaches the same core through registers.
+      docs/timing.md says what a cycle is.
 
     simulator = Simulator(load_config("vta-pynq"), races=True)
     simulator.map(0x1000, image)
     result = simulator.run(insns)
 
+Simulators are independent: several can run at once in threads of their own (a run holds no Python lock), for batches of inputs.
 Needs NumPy and cffi, not TVM.
 """
 
