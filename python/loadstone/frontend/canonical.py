@@ -184,7 +184,24 @@ class _Canonical(Rewriter):
                 return self.close(self.mapped_move(call), source, self.name.removesuffix(FLOAT))
         elif is_constant(source) and (fold := _fold(call, value(source))) is not None:
             return constant(fold)
+        elif (real := self.grid_of(source)) is not None and not is_call(call, "nn.pad"):
+            return self.moved_integers(call, real)
         return self.emit(self.mapped(call))
+
+    def grid_of(self, stored: Any) -> _Real | None:
+        """An int8 variable with the quantization that made it."""
+        made = self.value(stored)
+        if not is_call(made, "quantize") or dtype(stored) != "int8":
+            return None
+        return _Real(stored, value(made.args[1]).reshape(-1), value(made.args[2]).reshape(-1), 0)
+
+    def moved_integers(self, call: Any, source: _Real) -> Any:
+        """A move of the integers themselves, as layout.py leaves one before an output in NCHW."""
+        unsigned = source.stored in self.unsigned
+        moved = self.close(self.mapped_move(call), source, self.name + "/int8" if unsigned else self.name)
+        if unsigned:
+            self.unsigned[moved.stored] = moved
+        return moved.stored
 
     def mapped_move(self, call: Any) -> Any:
         """The move with a placeholder for its source (`close` sets it)."""

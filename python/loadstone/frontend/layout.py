@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loadstone._tvm import bindings, integers, is_call, op_name, relax, shape
+from loadstone._tvm import bindings, integers, is_call, op_name, relax, result, shape
 from loadstone.rewriter import Rewriter
 
 __all__ = ["channels_last", "transposed"]
@@ -67,6 +67,7 @@ class _ChannelsLast(Rewriter):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self.last: set[Any] = set()  # old variables whose new value is NHWC
+        self.outputs = set(result(function))
 
     def alias(self, variable: Any, value: Any) -> None:
         super().alias(variable, value)
@@ -78,7 +79,7 @@ class _ChannelsLast(Rewriter):
         new = self.visit_last(name, value)
         if new is not None:
             self.last.add(variable)
-            return self.emit(new)
+            return self.emit(new, self.name + "/nhwc" if variable in self.outputs else None)
         if name == "permute_dims" and value.args[0] in self.last and integers(value.attrs.axes) == TO_LAST:
             return self.env[value.args[0]]
         if name == "mean" and value.args[0] in self.last and not value.attrs.keepdims and integers(value.attrs.axis) == (2, 3):
@@ -168,6 +169,9 @@ class _ChannelsLast(Rewriter):
         return self.emit(transposed(self.emit(widened, self.name + "/4d"), TO_LAST), self.name + "/nhwc")
 
     def finish(self, output: Any) -> Any:
+        """The name of the file is that of the value in the file's order of axes."""
+        if output in self.last and not isinstance(output.ty, relax.TupleType):
+            return self.emit(transposed(self.env[output], TO_FIRST), output.name)
         return self.mapped(output)
 
 
