@@ -19,6 +19,8 @@ from loadstone.vectors import Vector, load_vectors, measure, save_vectors
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Finish
+from loadstone.vta.isa.spec import Capability
+from tests.sample_model import dense_model
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +172,25 @@ def test_measure_refuses_what_does_not_finish() -> None:
     waiting = encode_stream([Finish(pop_prev=1)], config)
     with pytest.raises(LoadstoneError, match="waits for a token from load"):
         measure("stuck", config, waiting, 0x1000, np.zeros(16, np.uint8))
+
+
+@pytest.mark.parametrize("device", ["vta-pynq", "vtaq-1x16x16", "vtaq-1x32x32"])
+def test_vectors_of_a_model_have_every_device_program(device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without regions addresses are absolute, as when the runtime binds a model."""
+    config = load_config(device)
+    artifact = dense_model(config).artifact
+    artifact.save(tmp_path / "dense.ldsm")
+    assert main(["vectors", str(tmp_path / "dense.ldsm"), "-o", str(tmp_path / "out"), "--device", device]) == 0
+    vectors = load_vectors([tmp_path / "out"])
+    assert len(vectors) == len(artifact.programs) == 1
+    assert vectors[0].config == config
+    assert bool(vectors[0].regions) == config.has(Capability.REGIONS)
+    assert vectors[0].out.size > 0
+    assert main(["replay", str(tmp_path / "out"), "--check", "races", "--check", "init", "--max-error", "0"]) == 0
+    assert "WRONG" not in capsys.readouterr().out
+
+
+def test_vectors_of_a_model_for_another_device_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dense_model(load_config("vtaq-1x16x16")).artifact.save(tmp_path / "dense.ldsm")
+    assert main(["vectors", str(tmp_path / "dense.ldsm"), "-o", str(tmp_path / "out"), "--device", "vta-pynq"]) == 2
+    assert "is not for vta-pynq: its config hash is" in capsys.readouterr().err
