@@ -1,13 +1,13 @@
-"""timeline.py and vta/profile.py: the page says what the simulator counted, for a model made by hand."""
+"""timeline.py and profile.py: the page says what the simulator counted, for a model made by hand."""
 
 from __future__ import annotations
 
 import re
 from xml.etree import ElementTree
 
+from loadstone.profile import Profile, profile
 from loadstone.timeline import page
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.profile import Profile, profile
 from tests.sample_model import dense_model
 
 

@@ -1,6 +1,6 @@
 """Draw when load, compute and store work on which layer: one HTML page that needs nothing else.
 
-In:   profiles of a model's device programs (vta/profile.py), a title, lines of text.
+In:   profiles of a model's device programs (profile.py), a title, lines of text.
 Out:  HTML with an SVG per program: a row per stage, a colour per layer, names and cycles under the pointer; a table by layer.
 Next: a person opens it in a browser. For zooming into tokens and single instructions there is `loadstone replay --trace`.
 """
@@ -54,7 +54,7 @@ class _Layer(Protocol):
 
 
 class ProgramTimes(Protocol):
-    """What vta/profile.py's Profile has."""
+    """What profile.py's Profile has."""
 
     @property
     def events(self) -> Sequence[_Event]: ...

@@ -30,10 +30,10 @@ import numpy.typing as npt
 from loadstone.errors import ConfigError, LoadstoneError
 from loadstone.sim import Result, Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.isa.codec import decode_stream
+from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSN_BYTES, MAX_REGIONS, Capability, Memory, Opcode
 
-__all__ = ["LATENCIES", "DramRegion", "Vector", "load_vectors", "measure", "save_vectors"]
+__all__ = ["LATENCIES", "DramRegion", "Vector", "absolute", "load_vectors", "measure", "save_vectors"]
 
 #: The two memory models of the measurements: cycles in front of every read burst.
 LATENCIES = (0, 64)
@@ -270,3 +270,17 @@ def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
         "programs": programs,
     }
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+
+
+# --- programs of artifacts ------------------------------------------------------------------------
+def absolute(insns: npt.NDArray[np.uint8], config: HwConfig, bases: Sequence[int]) -> npt.NDArray[np.uint8]:
+    """A stream for a device without regions: their bases added to dram_base, the region bits cleared, as the C runtime does."""
+    everything = replace(config, capabilities=config.capabilities | Capability.REGIONS)
+    stream = decode_stream(insns, everything)
+    tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory], np.int64)
+    for opcode in (Opcode.LOAD, Opcode.STORE):
+        columns = stream.columns[opcode]
+        moved = np.array(bases, np.int64)[columns["region"]] // tile_bytes[columns["memory_id"]]
+        columns["dram_base"] += np.where(columns["x_size"] != 0, moved, 0)
+        columns["region"] *= 0
+    return encode_stream(stream, config)

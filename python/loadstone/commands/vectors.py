@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +16,10 @@ import numpy.typing as npt
 
 from loadstone.artifact import Artifact
 from loadstone.errors import EncodingError, LoadstoneError
-from loadstone.vectors import DramRegion, Vector, load_vectors, measure, save_vectors
+from loadstone.vectors import DramRegion, Vector, absolute, load_vectors, measure, save_vectors
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.asm import assemble
-from loadstone.vta.isa.codec import decode_stream, encode_stream
-from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory, Opcode
+from loadstone.vta.isa.spec import INSN_BYTES, Capability
 
 __all__ = ["configure", "of_artifact", "run"]
 
@@ -126,21 +124,7 @@ def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vec
         insns = np.frombuffer(program.instructions, np.uint8).reshape(-1, INSN_BYTES)
         own = tuple(regions)
         if not config.has(Capability.REGIONS):
-            insns, own = _absolute(insns, config, regions), ()
+            insns, own = absolute(insns, config, [region.base for region in regions]), ()
         name = f"{artifact.name}_{number:02d}"
         vectors.append(measure(name, config, insns, _FIRST, image, own, description=program.name, group=artifact.name))
     return vectors
-
-
-def _absolute(insns: npt.NDArray[np.uint8], config: HwConfig, regions: list[DramRegion]) -> npt.NDArray[np.uint8]:
-    """Adds the regions' bases to dram_base, and clears the region bits."""
-    everything = replace(config, capabilities=config.capabilities | Capability.REGIONS)
-    stream = decode_stream(insns, everything)
-    for opcode in (Opcode.LOAD, Opcode.STORE):
-        columns = stream.columns[opcode]
-        tiles = np.array([config.tile_bytes(Memory(m)) for m in columns["memory_id"].tolist()], np.int64)
-        bases = np.array([r.base for r in regions], np.int64)[columns["region"]]
-        moves = columns["x_size"] != 0
-        columns["dram_base"] += np.where(moves, bases // np.maximum(tiles, 1), 0)
-        columns["region"] *= 0
-    return encode_stream(stream, config)

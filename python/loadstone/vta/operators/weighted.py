@@ -22,7 +22,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Folded
 from loadstone.vta.operators import shifted
-from loadstone.vta.operators.kernels import Constants, LoweredOperator, emit
+from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.shifted import Finish
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec

@@ -15,12 +15,13 @@ import numpy as np
 
 from loadstone.artifact import Artifact, DeviceProgram
 from loadstone.sim import Event, Result, Simulator
+from loadstone.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Stage
+from loadstone.vta.isa.spec import Capability, Stage
 
 __all__ = ["LayerTime", "Profile", "profile"]
 
-_REGION_BYTES = 1 << 28  # apart in the address space
+_PAGE = 4096  # regions begin at multiples of it: of every tile
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,21 @@ class Profile:
 
 def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
     """Runs every device program once. Raises SimulationError when one does not reach FINISH."""
-    simulator = Simulator(config, trace=True, strict=False)
+    simulator = Simulator(config, trace=True)
+    bases = []
+    end = _PAGE
     for number, region in enumerate(artifact.regions):
         memory = np.zeros(region.size_bytes, np.uint8)
         memory[: len(region.data)] = np.frombuffer(region.data, np.uint8)
-        base = (number + 1) * _REGION_BYTES
-        simulator.map(base, memory)
-        simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
+        bases.append(end)
+        simulator.map(end, memory)
+        if config.has(Capability.REGIONS):
+            simulator.set_region(number, end, memory.nbytes, read_only=not region.device_writes)
+        end += -(-memory.nbytes // _PAGE) * _PAGE
     profiles = []
     for program in artifact.programs:
-        result = simulator.run(program.instructions, address=(len(artifact.regions) + 2) * _REGION_BYTES)
+        insns = np.frombuffer(program.instructions, np.uint8)
+        result = simulator.run(insns if config.has(Capability.REGIONS) else absolute(insns, config, bases))
         layer_of = [""] * len(program)
         for layer in program.layers:
             layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
