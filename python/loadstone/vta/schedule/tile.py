@@ -6,7 +6,7 @@ Next: schedule/conv.py splits the loops accordingly.
 
 Every combination of tile sizes is judged at once (NumPy arrays over the candidates):
 
-    cycles = max(load, compute, store) + ramp           the three stages overlap, except for the first load and the last store
+    cycles = longest stage + a share of the others + ramp         load, compute and store overlap, but for the first load and the last store
 
 The scratchpads must hold two sets of tiles, so that one is loaded while the other is used; where nothing fits twice,
 one set is allowed. What stays resident is not loaded again: weights when all of them fit, an input tile over all output
@@ -35,6 +35,8 @@ _STORE_OVERHEAD = 10
 #: Share of ACC that operand tiles may take for good.
 _OPERANDS_SHARE = 8
 
+#: What work of the stages that are not the longest counts: it hides here, but delays the neighbours that share the stage.
+_HIDDEN_SHARE = 0.1
 #: Dearer than any tiling.
 _REFUSED = 1 << 50
 
@@ -145,9 +147,11 @@ class _Candidates:
     def cycles(self) -> Cycles:
         """Estimated cycles of the whole operator."""
         inp_load, wgt_load = self._inp_load(), self._wgt_load()
-        load = self._inp_loads() * inp_load + self._wgt_loads() * wgt_load
+        stages = np.stack([self._inp_loads() * inp_load + self._wgt_loads() * wgt_load, self._compute(), self._store()])
+        longest = stages.max(axis=0)
+        hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self._store_tile_cycles() + _LOAD_OVERHEAD
-        return np.asarray(np.maximum(np.maximum(load, self._compute()), self._store()) + ramp, np.int64)
+        return np.asarray(longest + hidden * _HIDDEN_SHARE + ramp, np.int64)
 
     # --- load ---------------------------------------------------------------------------------------------
     def _inp_load(self) -> Cycles:
