@@ -65,6 +65,7 @@ class Model {
       const int stage = earliest_start();
       const uint64_t cycle = stage < 0 ? kNever : start_cycle_;
       if (serve_reads_until(cycle)) continue;  // a read is complete: something else may start now
+      if (out_.status != LDS_ERROR_NONE) break;
       if (stage < 0) {
         if (!all_done()) blocked();
         break;

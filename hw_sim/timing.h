@@ -29,8 +29,7 @@ struct TimingInput {
   const Program &program;
   const uint32_t *done;                           // by stage: instructions that were executed
   const std::vector<uint64_t> &rq_operand_tiles;  // of each executed RQ, in order: how often its src moved
-  uint64_t insn_address;
-  uint32_t insn_count;  // of the whole stream: fetch reads all of it
+  uint32_t insn_count;                            // of the whole stream: fetch reads all of it
   uint64_t cycle_limit;
   const std::atomic<bool> *abort;
 };

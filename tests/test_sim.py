@@ -229,6 +229,8 @@ def test_the_cycle_limit_stops_at_once_what_would_never_end() -> None:
     loop = "gemm acc[u] += inp[u] * wgt[u] for i<16383 j<16383 u in 0..2048\nfinish"
     result = run_text(loop, limit=10_000)
     assert (result.status, result.error_pc) == ("CYCLE_LIMIT", 0)
+    waits = run_text("load wgt[0] = dram[16 + x] for x<200 push(compute)\npop(load) finish", limit=500)
+    assert waits.status == "CYCLE_LIMIT", "also when nothing but a LOAD is under way"
     exact = run_text("nop compute\n" * 50 + "finish").cycles
     assert run_text("nop compute\n" * 50 + "finish", limit=exact).status == "NONE"
     assert run_text("nop compute\n" * 50 + "finish", limit=exact - 1).status == "CYCLE_LIMIT"
