@@ -4,14 +4,17 @@ In:   a Graph whose tensors have a leading axis of 1, and the rows of a tile.
 Out:  the same Graph with that axis as long as the device's batch, and each operator's successor.
 Next: back ends lower the operators; one run of the artifact takes that many samples.
 
-Samples never meet: every operator of graph.py works on each row of the leading axis alone, but for those that could mix rows
-(a concatenation along it, a transpose that moves it ...), and they are refused.
+Constants that operators read as tensors are repeated for every sample. Samples never meet: every operator of graph.py works on
+each row of the leading axis alone, but for those that could mix rows (a concatenation along it, a transpose that moves it ...),
+and they are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from loadstone import graph as g
 from loadstone.errors import UnsupportedError
@@ -23,20 +26,21 @@ def batched(graph: g.Graph, samples: int) -> tuple[g.Graph, Mapping[g.Operator, 
     """The network for `samples` at once, and old operator -> new. Raises UnsupportedError naming what mixes samples."""
     if samples == 1:
         return graph, {operator: operator for operator in graph.operators}
-    renewed = {operator: batched_operator(operator, graph.constants, samples) for operator in graph.operators}
+    renewed = {operator: batched_operator(operator, samples) for operator in graph.operators}
     return (
         replace(
             graph,
             inputs=tuple(_batched_tensor(t, samples) for t in graph.inputs),
             outputs=tuple(_batched_tensor(t, samples) for t in graph.outputs),
             operators=tuple(renewed.values()),
+            constants={name: np.repeat(array, samples, 0) for name, array in graph.constants.items()},
         ),
         renewed,
     )
 
 
-def batched_operator(operator: g.Operator, constants: Collection[str], samples: int) -> g.Operator:
-    """One operator for `samples`; `constants` names tensors that have no samples."""
+def batched_operator(operator: g.Operator, samples: int) -> g.Operator:
+    """One operator for `samples`."""
     if samples == 1:
         return operator
     mixes = (
@@ -49,7 +53,7 @@ def batched_operator(operator: g.Operator, constants: Collection[str], samples: 
         raise UnsupportedError(f"{operator.kind} {operator.name} mixes samples: compile for a device whose batch is 1, not {samples}")
     return replace(
         operator,
-        inputs=tuple(t if t.name in constants else _batched_tensor(t, samples) for t in operator.inputs),
+        inputs=tuple(_batched_tensor(t, samples) for t in operator.inputs),
         outputs=tuple(_batched_tensor(t, samples) for t in operator.outputs),
     )
 

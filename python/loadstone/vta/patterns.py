@@ -56,7 +56,7 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
         if tensor.dtype != "int8":
             return Refusal(f"tensor {tensor.name} is {tensor.dtype}, and the device computes on int8", "a model that is int8 there")
     try:
-        whole = batched_operator(operator, {}, config.batch)
+        whole = batched_operator(operator, config.batch)
         if not is_free(whole, config):
             allocate(lower_operator(whole, config).operations, config)
     except LoweringError as error:

@@ -1,0 +1,103 @@
+"""Random networks through the whole way (file, compiler, artifact, C runtime, simulator) equal LiteRT and ONNX Runtime exactly.
+
+Every network is numbered; a failure names the number, and `python -m tests.test_random_graphs tflite 1234 vtaq-tiny` runs it
+alone. Devices take turns. Besides the integers, every program of every artifact is checked for races and uninitialised
+reads, and the C validator passes it (a session opens in no other way).
+
+The quick tier runs a few hundred networks; LOADSTONE_RANDOM_GRAPHS=5000 (or the `full` tier) that many of them in all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+from loadstone.compiler import Compiled, compile
+from loadstone.vta.hw_config import load_config
+from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
+from tests.races import check_races
+
+FORMATS = ("tflite", "onnx")
+#: Device number k gets the networks k, k + 8, ...: the default device half of them.
+TURNS = ("vtaq-1x16x16", "vtaq-1x16x16", "vtaq-1x16x16", "vtaq-1x16x16", "vtaq-tiny", "vtaq-tiny", "vtaq-1x32x32", "vtaq-4x16x16")
+QUICK, FULL = 320, 5000
+
+
+def device_of(seed: int) -> str:
+    return TURNS[seed // 2 % len(TURNS)]  # odd seeds are single operators: both kinds for every device
+
+
+def check(kind: str, seed: int, device: str, folder: Path) -> Compiled:
+    """Compiles and runs network `seed`; raises AssertionError where an element differs, or what the compiler raises."""
+    config = load_config(device)
+    network = random_tflite.network(seed) if kind == "tflite" else random_onnx.network(seed)
+    path = folder / f"random{seed}.{kind}"
+    path.write_bytes(network.model)
+    compiled = compile(path, config)
+    path.unlink()
+    check_races(compiled.artifact, config)
+    inputs = network.draw_inputs(seed, config.batch)
+    outputs = compiled.run(*inputs)
+    for sample in range(config.batch):
+        for got, want in zip(outputs, reference(network, [x[sample] for x in inputs]), strict=True):
+            different = np.count_nonzero(got[sample].reshape(want.shape) != want)
+            assert not different, f"{different} of {want.size} elements differ"
+            assert got.dtype == want.dtype
+    return compiled
+
+
+def reference(network: random_tflite.Network | random_onnx.Network, inputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    if isinstance(network, random_onnx.Network):
+        return onnx_builder.run(network.reference, inputs)
+    return tflite_builder.run(network.model, inputs)
+
+
+def run_many(kind: str, count: int, folder: Path) -> Counter[str]:
+    """Networks 0 to count - 1. Operators by kind and place; all failures are gathered before they are raised."""
+    places: Counter[str] = Counter()
+    failures = []
+    for seed in range(count):
+        try:
+            compiled = check(kind, seed, device_of(seed), folder)
+        except Exception as error:
+            line = (str(error).splitlines() or [""])[0]
+            failures.append(f"{kind} {seed} {device_of(seed)}: {type(error).__name__}: {line[:200]}")
+        else:
+            places.update(f"{row['kind']} {'on host' if row['where'] == 'host' else 'on device'}" for row in compiled.explain())
+    print(f"{count - len(failures)} of {count} {kind} networks equal; operators: {dict(sorted(places.items()))}")
+    assert not failures, f"{len(failures)} of {count} networks:\n" + "\n".join(failures[:50])
+    return places
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_random_networks_are_exact(kind: str, tmp_path: Path) -> None:
+    places = run_many(kind, int(os.environ.get("LOADSTONE_RANDOM_GRAPHS", QUICK)) // len(FORMATS), tmp_path)
+    drawn = {entry.split()[0] for entry in places}
+    wanted = {"conv2d", "dense", "add", "sub", "mul", "average_pool2d", "max_pool2d", "mean", "concatenate", "slice", "pad", "reshape"}
+    assert drawn >= wanted | {"requantize", "resize_nearest", "resize_bilinear"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", FORMATS)
+def test_five_thousand_random_networks_are_exact(kind: str, tmp_path: Path) -> None:
+    run_many(kind, FULL // len(FORMATS), tmp_path)
+
+
+def test_numbers_are_networks() -> None:
+    """The same number gives the same file: what failed can be looked at."""
+    assert random_tflite.network(6).model == random_tflite.network(6).model
+    assert random_onnx.network(6).model == random_onnx.network(6).model
+
+
+if __name__ == "__main__":
+    print(check(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(".")).graph.describe())
