@@ -64,7 +64,7 @@ def compared(shared: Path, file: str, samples: int | None) -> tuple[int, int, fl
 
 @pytest.mark.parametrize("file", SMALL)
 def test_tflite_networks_give_litert_s_integers(shared: Path, file: str) -> None:
-    elements, different, _ = compared(shared, file, 2)
+    elements, different, _ = compared(shared, file, 1)
     assert elements > 0
     assert different == 0
 
@@ -77,7 +77,7 @@ def test_tflite_networks_give_litert_s_integers_on_every_sample(shared: Path, fi
     assert different == 0
 
 
-@pytest.mark.parametrize("file", ONNX)
+@pytest.mark.parametrize("file", [file if "kws" in file else pytest.param(file, marks=pytest.mark.full) for file in ONNX])
 def test_onnx_networks_come_near_their_float_goldens(shared: Path, file: str) -> None:
     elements, different, largest = compared(shared, file, None)
     share, difference = ONNX[file]

@@ -63,6 +63,7 @@ _OPTIONS = {
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for int8.
 _VERSIONS = {
     "CONV_2D": 3,
+    "SQUEEZE": 1,
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,

@@ -100,7 +100,7 @@ class _Canonical(Rewriter):
             return self.emit(self.convolution(call))
         if name == "nn.batch_norm":
             return self.emit(self.normalization(call))
-        return self.emit(self.mapped(call), self.unique(self.name))
+        return self.emit(self.mapped(call))
 
     def dequantized(self, call: Any) -> _Real | None:
         """None where the form does not reach: other types, parameters computed at run time."""
@@ -143,6 +143,8 @@ class _Canonical(Rewriter):
 
     def stored(self, expr: Any, target: _Real, name: str) -> Any:
         """`expr` quantized as `target`; a move on the way is done on the integers."""
+        if not isinstance(expr, _Real):
+            expr = self.dequantize_of(self.value(expr)) or expr
         if isinstance(expr, _Real):
             if expr.same_quantization(target) and not is_constant(expr.stored):
                 return expr.stored
@@ -209,7 +211,7 @@ class _Canonical(Rewriter):
 
     def close(self, move: Any, source: _Real, name: str) -> _Real:
         """quantize(move(dequantize(source))), under the source's quantization."""
-        moved = self.emit(relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args))
+        moved = self.emit(relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args), name + "/moved")
         call = relax.op.quantize(moved, constant(source.scale[0]), constant(source.zero_point[0]), axis=0)
         return replace(source, stored=self.emit(call, self.unique(name)))
 
@@ -315,7 +317,7 @@ class _Canonical(Rewriter):
         return self.emit(self.dequantize(real), self.unique(self.name)) if isinstance(real, _Real) else self.mapped(output)
 
     def emit(self, expr: Any, name: str | None = None) -> Any:
-        name = name if name is not None else self.name
+        name = name if name is not None else self.unique(self.name)
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
 
     def unique(self, name: str) -> str:

@@ -44,7 +44,7 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 def channels_last(function: Any) -> Any:
     """The function with every 4-D window operator in NHWC. Its parameters and results keep their shapes."""
     values = [value for _, value in bindings(function)]
-    if not any(is_call(value, *WINDOWS) and _layout(value) == "NCHW" for value in values):
+    if not any(_is_channels_first(value) for value in values):
         return function
     return _ChannelsLast(function).run()
 
@@ -57,6 +57,13 @@ def transposed(expr: Any, axes: Sequence[int]) -> Any:
     if moved == sorted(moved):
         return relax.op.reshape(expr, tuple(extents[axis] for axis in axes))
     return relax.op.permute_dims(expr, list(axes))
+
+
+def _is_channels_first(value: Any) -> bool:
+    """Whether an operator fixes the order of axes, with the channels second."""
+    if is_call(value, "nn.batch_norm"):
+        return len(shape(value.args[0]) or ()) == 4 and int(value.attrs.axis) == 1
+    return is_call(value, *WINDOWS) and _layout(value) == "NCHW"
 
 
 def _layout(call: Any) -> str:
@@ -88,6 +95,8 @@ class _ChannelsLast(Rewriter):
 
     def visit_last(self, name: str, value: Any) -> Any | None:
         """The call in NHWC; None where it stays as it is."""
+        if name == "nn.batch_norm" and _is_channels_first(value):
+            return self.with_axes(name, value)
         if name in WINDOWS and _layout(value) == "NCHW":
             return self.window(name, value)
         if name == "permute_dims" and len(shape(value) or ()) == 4 and integers(value.attrs.axes) == TO_FIRST:
@@ -148,9 +157,13 @@ class _ChannelsLast(Rewriter):
 
     def mapped(self, expr: Any) -> Any:
         """On the new variables, in the old order of axes."""
-        if isinstance(expr, relax.Var) and expr in self.last and not isinstance(expr.ty, relax.TupleType):
+        if not isinstance(expr, relax.Var) or expr not in self.last or isinstance(expr.ty, relax.TupleType):
+            return super().mapped(expr)
+        new = self.value(self.env[expr])
+        if not is_call(new, "quantize"):
             return self.emit(transposed(self.env[expr], TO_FIRST), expr.name + "/nchw")
-        return super().mapped(expr)
+        first = self.emit(transposed(new.args[0], TO_FIRST), expr.name + "/nchw")  # real numbers move, and are quantized then
+        return self.emit(relax.Call(new.op, [first, *new.args[1:]], new.attrs, new.ty_args), expr.name)
 
     def to_last(self, expr: Any) -> Any:
         if expr in self.last:

@@ -45,8 +45,7 @@ def from_bytes(data: bytes, name: str) -> Any:
 
     try:
         rewrite_to_qdq(model.graph, describe)
-        _check(model, name)
-        return _import(model, shapes, name)
+        return _import(_checked(model, name), shapes, name)
     except ModelError:
         raise
     except Exception as error:
@@ -71,6 +70,7 @@ def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
                 extents.append(int(dimension.dim_value))
             elif axis == 0:
                 extents.append(1)
+                dimension.dim_value = 1
             else:
                 symbol = dimension.dim_param or dimension.dim_value
                 raise UnsupportedError(
@@ -94,17 +94,19 @@ def _refuse(model: Any, name: str) -> None:
             raise UnsupportedError(f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file')
 
 
-def _check(model: Any, name: str) -> None:
-    """ONNX's own checker and shape inference, before anything is believed."""
+def _checked(model: Any, name: str) -> Any:
+    """The model with every shape inferred, after ONNX's own checker: before anything is believed."""
     for node in model.graph.node:
         if node.domain not in ("", "ai.onnx"):
             raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator of {node.domain}")
         if node.op_type not in ("Constant", "If") and node.op_type not in onnx_importer()._get_convert_map():
             raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator")
     try:
-        onnx.checker.check_model(model, full_check=True)
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        onnx.checker.check_model(inferred)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError) as error:
         raise ModelError(f"{name}: damaged ONNX file: {one_line(error)}") from error
+    return inferred
 
 
 def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
