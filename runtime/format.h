@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "bounds.h"
 #include "loadstone.h"
 
 enum {
@@ -57,21 +58,25 @@ typedef struct lds_step {
   uint32_t kind, inputs, outputs, first, count, name;
 } lds_step;
 
+/*@ requires \valid_read(p + (0 .. 1));
+    assigns \nothing; */
 static inline uint32_t lds_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 
+/*@ requires \valid_read(p + (0 .. 3));
+    assigns \nothing; */
 static inline uint32_t lds_u32(const uint8_t *p) { return lds_u16(p) | lds_u16(p + 2) << 16; }
 
 /* Two's complement without the implementation-defined conversion. */
-static inline int32_t lds_i32(uint32_t v) { return v <= INT32_MAX ? (int32_t)v : -(int32_t)~v - 1; }
+/*@ assigns \nothing;
+    ensures v <= 0x7FFFFFFF ==> \result == v;
+    ensures v > 0x7FFFFFFF ==> \result == v - 0x100000000; */
+static inline int32_t lds_i32(uint32_t v) { return v <= INT32_MAX ? (int32_t)v : (int32_t)(v - 0x80000000u) + INT32_MIN; }
 
 static inline float lds_f32(uint32_t v) {
   float f;
   memcpy(&f, &v, sizeof f);
   return f;
 }
-
-/* Whether [first, first + count) lies in [0, limit). */
-static inline int lds_inside(uint32_t first, uint32_t count, uint32_t limit) { return first <= limit && count <= limit - first; }
 
 /* Entries of opened tables: the index is in range. */
 lds_region lds_model_region(const lds_model *model, uint32_t index);

@@ -10,12 +10,17 @@
 static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 16, 16, 1};
 
 /* CRC-32 as zlib's, four bits at a time: 64 bytes of table. */
+/*@ requires \valid_read(p + (0 .. n - 1));
+    assigns \nothing; */
 static uint32_t crc32(const uint8_t *p, size_t n) {
   static const uint32_t table[16] = {0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
                                      0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
                                      0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
   uint32_t crc = 0xFFFFFFFFu;
   size_t k;
+  /*@ loop invariant 0 <= k <= n;
+      loop assigns k, crc;
+      loop variant n - k; */
   for (k = 0; k < n; ++k) {
     crc ^= p[k];
     crc = crc >> 4 ^ table[crc & 15u];
@@ -80,12 +85,6 @@ uint32_t lds_element_bytes(uint32_t dtype) {
   return bytes[dtype];
 }
 
-/* a * b, or 2^32 when it is more: sizes of tensors stay below. */
-static uint64_t limited_product(uint64_t a, uint32_t b) {
-  const uint64_t limit = (uint64_t)1 << 32;
-  return a >= limit || a * b > limit ? limit : a * b;
-}
-
 uint32_t lds_tensor_elements(const lds_tensor *t) {
   uint32_t elements = 1;
   unsigned k;
@@ -93,21 +92,19 @@ uint32_t lds_tensor_elements(const lds_tensor *t) {
   return elements;
 }
 
-static uint32_t blocks(uint32_t size, uint32_t block) { return size / block + (size % block != 0); }
-
 static uint64_t memory_bytes(const lds_tensor *t) {
   uint64_t bytes = lds_element_bytes(t->dtype);
   if (t->layout == LDS_ROW_MAJOR) {
     unsigned k;
-    for (k = 0; k < t->rank; ++k) bytes = limited_product(bytes, t->dims[k]);
+    for (k = 0; k < t->rank; ++k) bytes = lds_limited_product(bytes, t->dims[k]);
     return bytes;
   }
-  bytes = limited_product(bytes, blocks(t->dims[0], t->batch_block));
-  bytes = limited_product(bytes, blocks(t->dims[3], t->channel_block));
-  bytes = limited_product(bytes, t->dims[1]);
-  bytes = limited_product(bytes, t->dims[2]);
-  bytes = limited_product(bytes, t->batch_block);
-  return limited_product(bytes, t->channel_block);
+  bytes = lds_limited_product(bytes, lds_blocks(t->dims[0], t->batch_block));
+  bytes = lds_limited_product(bytes, lds_blocks(t->dims[3], t->channel_block));
+  bytes = lds_limited_product(bytes, t->dims[1]);
+  bytes = lds_limited_product(bytes, t->dims[2]);
+  bytes = lds_limited_product(bytes, t->batch_block);
+  return lds_limited_product(bytes, t->channel_block);
 }
 
 /* --- rules ------------------------------------------------------------------------------------------------------------------- */
@@ -172,10 +169,10 @@ static int sections_are_sound(lds_model *model) {
   for (k = 0; k < LDS_SECTIONS; ++k) {
     const uint8_t *p = model->bytes + 56 + 8 * k;
     const uint32_t offset = lds_u32(p), size = lds_u32(p + 4);
-    if (offset % 16u != 0 || offset < LDS_HEADER_BYTES || !lds_inside(offset, size, model->size_bytes) || size % entry_bytes[k] != 0)
-      return 0;
+    if (offset % 16u != 0 || offset < LDS_HEADER_BYTES || !lds_inside(offset, size, model->size_bytes)) return 0;
     model->section[k].bytes = model->bytes + offset;
-    model->section[k].count = size / entry_bytes[k];
+    model->section[k].count = lds_entries(size, entry_bytes[k]);
+    if (model->section[k].count * entry_bytes[k] != size) return 0;
   }
   return 1;
 }

@@ -121,15 +121,15 @@ static int memory_fields(const walk *w, const lds_insn_memory *m, int store) {
 
 static int in_region(const walk *w, const lds_insn_memory *m, int store) {
   const uint32_t needed = store ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
-  const uint64_t end =
-      (uint64_t)m->dram_base + (uint64_t)(m->y_size - 1u) * m->x_stride + m->x_size; /* below 2^34 tiles of at most 2^15 bytes */
+  const uint64_t end = lds_rows_end(m->dram_base, m->y_size, m->x_stride, m->x_size);
   if (m->region >= w->regions || (w->region[m->region].flags & needed) == 0) return LDS_ERR_DRAM;
-  return end << lds_log_tile_bytes(&w->config, m->memory_id) <= w->region[m->region].size_bytes ? LDS_OK : LDS_ERR_DRAM;
+  return lds_tiles_inside(end, (uint32_t)1 << lds_log_tile_bytes(&w->config, m->memory_id), w->region[m->region].size_bytes) ? LDS_OK
+                                                                                                                             : LDS_ERR_DRAM;
 }
 
 static int in_scratchpad(const walk *w, const lds_insn_memory *m) {
-  const uint64_t rows = (uint64_t)m->y_pad_0 + m->y_size + m->y_pad_1, width = (uint64_t)m->x_pad_0 + m->x_size + m->x_pad_1;
-  return m->sram_base + rows * width <= depth_of(w, m->memory_id) ? LDS_OK : LDS_ERR_SRAM;
+  const uint32_t rows = m->y_pad_0 + m->y_size + m->y_pad_1, width = m->x_pad_0 + m->x_size + m->x_pad_1;
+  return lds_area_inside(m->sram_base, rows, width, depth_of(w, m->memory_id)) ? LDS_OK : LDS_ERR_SRAM;
 }
 
 /* Micro-ops enter the model of the scratchpad; they come from where nobody writes. */
@@ -175,20 +175,15 @@ static int find_reach(walk *w, uint32_t begin, uint32_t end) {
   return LDS_OK;
 }
 
-/* base + (iter_out - 1) * out + (iter_in - 1) * in + more < depth: below 2^31, as factors have at most 15 bits. */
-static int loops_inside(uint32_t base, uint32_t iter_out, uint32_t out, uint32_t iter_in, uint32_t in, uint32_t more, uint32_t depth) {
-  return (uint64_t)base + (uint64_t)(iter_out - 1u) * out + (uint64_t)(iter_in - 1u) * in + more < depth;
-}
-
 static int check_gemm(walk *w, const lds_insn_gemm *g) {
   int status;
   if (g->iter_out == 0 || g->iter_in == 0 || (g->reset != 0 && g->overwrite != 0)) return LDS_ERR_INSTRUCTION;
   if (g->overwrite != 0 && !has(w, LDS_CAP_GEMM_OVERWRITE)) return LDS_ERR_INSTRUCTION;
   status = find_reach(w, g->uop_bgn, g->uop_end);
   if (status != LDS_OK) return status;
-  if (!loops_inside(w->reach.dst, g->iter_out, g->dst_out, g->iter_in, g->dst_in, 0, depth_of(w, LDS_MEMORY_ACC))) return LDS_ERR_SRAM;
-  if (!loops_inside(w->reach.src, g->iter_out, g->src_out, g->iter_in, g->src_in, 0, depth_of(w, LDS_MEMORY_INP))) return LDS_ERR_SRAM;
-  if (!loops_inside(w->reach.wgt, g->iter_out, g->wgt_out, g->iter_in, g->wgt_in, 0, depth_of(w, LDS_MEMORY_WGT))) return LDS_ERR_SRAM;
+  if (!lds_loops_inside(w->reach.dst, g->iter_out, g->dst_out, g->iter_in, g->dst_in, 0, depth_of(w, LDS_MEMORY_ACC))) return LDS_ERR_SRAM;
+  if (!lds_loops_inside(w->reach.src, g->iter_out, g->src_out, g->iter_in, g->src_in, 0, depth_of(w, LDS_MEMORY_INP))) return LDS_ERR_SRAM;
+  if (!lds_loops_inside(w->reach.wgt, g->iter_out, g->wgt_out, g->iter_in, g->wgt_in, 0, depth_of(w, LDS_MEMORY_WGT))) return LDS_ERR_SRAM;
   return LDS_OK;
 }
 
@@ -200,8 +195,8 @@ static int check_alu(walk *w, const lds_insn_alu *a) {
   if (a->alu_op == LDS_ALU_RQ && (a->use_imm != 0 || !has(w, LDS_CAP_REQUANTIZE))) return LDS_ERR_INSTRUCTION;
   status = find_reach(w, a->uop_bgn, a->uop_end);
   if (status != LDS_OK) return status;
-  if (!loops_inside(w->reach.dst, a->iter_out, a->dst_out, a->iter_in, a->dst_in, 0, depth)) return LDS_ERR_SRAM;
-  if (!loops_inside(w->reach.src, a->iter_out, a->src_out, a->iter_in, a->src_in, more, depth)) return LDS_ERR_SRAM;
+  if (!lds_loops_inside(w->reach.dst, a->iter_out, a->dst_out, a->iter_in, a->dst_in, 0, depth)) return LDS_ERR_SRAM;
+  if (!lds_loops_inside(w->reach.src, a->iter_out, a->src_out, a->iter_in, a->src_in, more, depth)) return LDS_ERR_SRAM;
   return LDS_OK;
 }
 
