@@ -1,0 +1,1 @@
+"""A board without a board: QEMU with the simulator process as its accelerator (docs/board.md)."""

@@ -1,0 +1,89 @@
+"""Cross-compile the C runtime, the drivers and a test's main for other machines.
+
+In:   a toolchain's name, C files.
+Out:  an executable; the plug-in for QEMU.
+Next: emulator.py boots it, or qemu-user runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.board.tools import BUILD, ROOT, need, run
+
+__all__ = ["RUNTIME", "TOOLCHAINS", "Toolchain", "drivers", "executable", "plugin"]
+
+#: The C runtime.
+RUNTIME = sorted((ROOT / "runtime").glob("*.c"))
+
+_WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Wshadow",
+    "-Wstrict-prototypes",
+    "-Wcast-qual",
+    "-Wundef",
+]
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A cross-compiler: its prefix, Debian's packages of it, its flags."""
+
+    prefix: str
+    packages: str
+    flags: tuple[str, ...] = ("-O2", "-static")
+
+
+TOOLCHAINS = {
+    "native": Toolchain("", "gcc", ("-O2",)),
+    "aarch64": Toolchain("aarch64-linux-gnu-", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+    "armv7": Toolchain("arm-linux-gnueabihf-", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"),
+    "riscv64": Toolchain("riscv64-linux-gnu-", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"),
+    "cortex-m3": Toolchain(
+        "arm-none-eabi-",
+        "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+        (
+            "-Os",
+            "-mcpu=cortex-m3",
+            "-mthumb",
+            "-ffreestanding",
+            "-ffunction-sections",
+            "-fdata-sections",
+            "-nostartfiles",
+            "-Wl,--gc-sections",
+        ),
+    ),
+}
+
+
+def drivers(*hal: str) -> list[Path]:
+    """The register blocks, the pool, and the files of one HAL."""
+    return [ROOT / "driver" / name for name in ("regs.c", "regs_native.c", "regs_chisel.c", "regs_hls.c", "pool.c", *hal)]
+
+
+def executable(toolchain: str, name: str, sources: Sequence[Path], flags: Sequence[str | Path] = ()) -> Path:
+    """Compiles and links C99 sources. Skips the test when the cross-compiler is not there."""
+    chain = TOOLCHAINS[toolchain]
+    need(chain.prefix + "gcc", chain.packages)
+    out = BUILD / toolchain / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    includes = [word for folder in ("runtime/include", "driver/include", "tests/board/guest") for word in ("-I", str(ROOT / folder))]
+    run([chain.prefix + "gcc", "-std=c99", *_WARNINGS, *chain.flags, *includes, *sources, *flags, "-o", out])
+    return out
+
+
+def plugin() -> Path:
+    """The plug-in that puts the simulator process into QEMU."""
+    out = BUILD / "lds_board.so"
+    source = ROOT / "tests/board/qemu_plugin/plugin.c"
+    if not out.is_file() or out.stat().st_mtime < source.stat().st_mtime:
+        need("gcc", "gcc")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        run(["gcc", "-std=gnu11", "-O2", *_WARNINGS, "-fPIC", "-shared", "-fvisibility=hidden", source, "-o", out])
+    return out

@@ -1,0 +1,68 @@
+"""Faults that a device has while a guest runs a network again and again, and what the guest must then have printed.
+
+In:   a network; where its constants stand in the DMA memory.
+Out:  the faults for `loadstone simd`; assertions on the guest's lines.
+Next: rungs 4 to 7, each on machines of its own.
+
+    run      0   1          2   3             4           5   6                      7, 8           a program without memory
+    fault        hangs          no interrupt  bus error       hangs beyond ABORT     a bit flipped
+    status   0   reset, -31 0   0             -30, BUS    0   reset, -31             0, as flipped  BUS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loadstone.vta.isa.registers import ERRORS, STATES
+from tests.board import console
+from tests.board.models import Network
+
+__all__ = ["ABSENT", "RUNS", "check", "check_gone", "faults"]
+
+RUNS = 9
+#: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program without memory.
+_INTERRUPTS = 8
+#: Statuses of loadstone.h.
+_DEVICE, _HUNG, ABSENT = -30, -31, -33
+#: The bit that flips, in the middle of the constants: the sign of a weight.
+_BIT = 7
+
+
+def _flipped_offset(network: Network) -> int:
+    assert network.artifact.regions[0].name == "constants"
+    return 100
+
+
+def faults(network: Network, pool: int) -> list[str]:
+    """Arguments of `--fault`. pool: bus address of the DMA memory, where region 0 stands first."""
+    assert len(network.artifact.programs) == 1, "jobs are counted as runs"
+    bit = (pool + _flipped_offset(network)) * 8 + _BIT
+    return ["hang@1:1", "lost-irq@3", "bus-error@4:2", "hang-reset@6", f"bit-flip@7:{bit}"]
+
+
+def check(lines: Sequence[str], network: Network, *, interrupts: bool = True) -> None:
+    """The guest recovered from all of them, noticed those that can be noticed, and computed the native bytes."""
+    runs = console.runs(lines)
+    flipped = network.with_bit_flipped(_flipped_offset(network), _BIT)
+    assert [run.status for run in runs] == [0, _HUNG, 0, 0, _DEVICE, 0, _HUNG, 0, 0]
+    assert [run.error for run in runs] == [0, 0, 0, 0, ERRORS["BUS"][0], 0, 0, 0, 0]
+    for k, run in enumerate(runs):
+        if run.status == 0:
+            native, sample = flipped if k >= 7 else network, k % len(network.inputs)
+            assert run.output == native.outputs[sample], f"run {k}"
+            assert run.cycles == native.cycles[sample], f"run {k}"
+    assert flipped.outputs != network.outputs
+    bad = console.bad_address(lines)
+    assert (bad.state, bad.error, bad.address) == (STATES["ERROR"], ERRORS["BUS"][0], 0x30000000)
+    assert bad.irq == 0, "the interrupt did not come"
+    if interrupts:
+        handled = console.interrupts(lines)
+        assert handled == _INTERRUPTS, f"the handler ran {handled} times"
+
+
+def check_gone(lines: Sequence[str], network: Network, first: int) -> None:
+    """From run `first` on there is no device, each run says so, and the guest comes to its end."""
+    runs = console.runs(lines)
+    assert [run.status for run in runs] == [0] * first + [ABSENT] * (len(runs) - first)
+    assert [run.output for run in runs[:first]] == [network.outputs[k % len(network.inputs)] for k in range(first)]
+    assert console.bad_address(lines).state == 0xFFFFFFFF

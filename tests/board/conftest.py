@@ -1,0 +1,33 @@
+"""Every rung prints how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.board import models
+from tests.board.models import Network
+
+
+@pytest.fixture(autouse=True)
+def _printed_time(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    begin = time.monotonic()
+    yield
+    with capsys.disabled():
+        print(f"\n{request.module.RUNG}, {request.node.name}: {time.monotonic() - begin:.1f} s", end=" ")
+
+
+@pytest.fixture(scope="session")
+def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return models.convolutions(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session", params=["convolutions", "resnet8"])
+def network(request: pytest.FixtureRequest) -> Network:
+    """A small network of ours, and a real one where the shared models are."""
+    if request.param == "resnet8":
+        return models.resnet8(request.getfixturevalue("shared"))
+    found: Network = request.getfixturevalue("convolutions")
+    return found

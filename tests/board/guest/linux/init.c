@@ -1,0 +1,107 @@
+/* The first and only process of the Linux guest.
+ *
+ * In:   an initial file system with uio.ko, uio_pdrv_genirq.ko, model.lds and inputs; runs=N and registers=NAME on the kernel's command
+ * line. Out:  run_cases() over the linux_uio HAL, unmodified; then the machine is off. Next: run_cases.c.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lds_hal_linux.h"
+#include "run_cases.h"
+
+static _Noreturn void off(const char *what) {
+  if (what != NULL) printf("failed %s: %s\n", what, strerror(errno));
+  fflush(stdout);
+  sync();
+  reboot(RB_POWER_OFF);
+  for (;;) pause();
+}
+
+static void insert(const char *module, const char *parameters) {
+  const int file = open(module, O_RDONLY | O_CLOEXEC);
+  if (file < 0 || syscall(SYS_finit_module, file, parameters, 0) != 0) off(module);
+  close(file);
+}
+
+static const uint8_t *contents(const char *path, size_t *size_bytes) {
+  struct stat about;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  void *bytes;
+  if (file < 0 || fstat(file, &about) != 0) off(path);
+  *size_bytes = (size_t)about.st_size;
+  bytes = mmap(NULL, *size_bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  if (bytes == MAP_FAILED) off(path);
+  close(file);
+  return bytes;
+}
+
+/* The text of a small file of the kernel's, until the next call. */
+static char *text_of(const char *path) {
+  static char text[2048];
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  if (got < 0) off(path);
+  close(file);
+  text[got] = 0;
+  return text;
+}
+
+/* What stands after NAME= on the kernel's command line. */
+static char *option(const char *name) {
+  char *value = strstr(text_of("/proc/cmdline"), name);
+  if (value == NULL) {
+    errno = EINVAL;
+    off(name);
+  }
+  value += strlen(name);
+  value[strcspn(value, " \n")] = 0;
+  return value;
+}
+
+static uint32_t interrupts(void) { return (uint32_t)strtoul(text_of("/sys/class/uio/uio0/event"), NULL, 10); }
+
+static void print(const char *text) {
+  fputs(text, stdout);
+  if (strchr(text, '\n') != NULL) fflush(stdout);
+}
+
+static void mount_all(void) {
+  if (mount("none", "/dev", "devtmpfs", 0, NULL) != 0 && errno != EBUSY) off("/dev");
+  if (mount("none", "/proc", "proc", 0, NULL) != 0) off("/proc");
+  if (mount("none", "/sys", "sysfs", 0, NULL) != 0) off("/sys");
+}
+
+int main(void) {
+  static lds_linux uio;
+  board b = {0};
+  mount_all();
+  insert("/uio.ko", "");
+  insert("/uio_pdrv_genirq.ko", "of_id=generic-uio");
+  if (lds_linux_open_uio(&uio, "/dev/uio0", NULL, 0, NULL) != LDS_HAL_OK) {
+    printf("failed %s\n", uio.message);
+    off(NULL);
+  }
+  b.hal = &uio.hal;
+  b.registers = lds_registers_named(option("registers="));
+  b.model = contents("/model.lds", &b.model_bytes);
+  b.inputs = contents("/inputs", &b.inputs_bytes);
+  b.runs = (uint32_t)strtoul(option("runs="), NULL, 0);
+  b.memory_bytes = 4u << 20;
+  b.memory = malloc(b.memory_bytes);
+  b.print = print;
+  b.interrupts = interrupts;
+  if (b.memory != NULL && b.registers != NULL) (void)run_cases(&b);
+  lds_linux_close(&uio);
+  off(NULL);
+}

@@ -1,0 +1,68 @@
+"""What Debian's kernel boots on a board: an initial file system of four files, and a device tree with the accelerator.
+
+In:   a Kernel, the test program, a model and its inputs.
+Out:  the arguments that make QEMU boot them.
+Next: emulator.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.board.debian import Kernel
+from tests.board.emulator import MACHINES
+from tests.board.tools import BUILD, ROOT, need, run
+
+__all__ = ["arguments", "device_tree", "initramfs"]
+
+_FOLDER, _PROGRAM = 0o40755, 0o100755
+_SOURCES = ROOT / "tests/board/guest/linux"
+
+
+def initramfs(files: dict[str, bytes]) -> bytes:
+    """A cpio archive ("newc", Documentation/driver-api/early-userspace/buffer-format.rst) of these files at the root."""
+    entries = [(name, _FOLDER, b"") for name in ("dev", "proc", "sys")]
+    entries += [(name, _PROGRAM, content) for name, content in files.items()]
+    entries.append(("TRAILER!!!", 0, b""))
+    archive = bytearray()
+    for inode, (name, mode, content) in enumerate(entries, 1):
+        path = name.encode() + b"\0"
+        numbers = (inode, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(path), 0)
+        archive += b"070701" + b"".join(b"%08x" % number for number in numbers) + path
+        archive += bytes(-len(archive) % 4) + content
+        archive += bytes(-len(archive) % 4)
+    return bytes(archive)
+
+
+def device_tree(machine: str) -> Path:
+    """The machine's device tree with the accelerator in it."""
+    need("dtc", "device-tree-compiler")
+    folder = BUILD / machine
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / "board.dtb"
+    if machine == "zcu102":  # QEMU has no device tree of its own for it
+        run(["dtc", "-q", "-I", "dts", "-O", "dtb", "-o", out, _SOURCES / "zcu102.dts"])
+        return out
+    base, overlay, m = folder / "machine.dtb", folder / "overlay.dtbo", MACHINES[machine]
+    need(m.qemu, "qemu-system-arm")
+    size = f"{m.memory_bytes >> 20}M"
+    run([m.qemu, "-machine", f"{m.machine},dumpdtb={base}", "-cpu", m.cpu or "max", "-m", size, "-nodefaults", "-display", "none"])
+    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay, _SOURCES / "virt.dtso"])
+    run(["fdtoverlay", "-i", base, "-o", out, overlay])
+    return out
+
+
+def arguments(machine: str, kernel: Kernel, program: Path, model: bytes, inputs: bytes, *options: str) -> list[str | Path]:
+    """options: what the test program reads on the kernel's command line, such as "runs=3"."""
+    files = {
+        "init": program.read_bytes(),
+        "uio.ko": kernel.uio.read_bytes(),
+        "uio_pdrv_genirq.ko": kernel.uio_pdrv_genirq.read_bytes(),
+        "model.lds": model,
+        "inputs": inputs,
+    }
+    archive = BUILD / machine / "initramfs"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.write_bytes(initramfs(files))
+    line = " ".join([f"console={MACHINES[machine].console}", "quiet", "panic=-1", *options])
+    return ["-kernel", kernel.image, "-initrd", archive, "-dtb", device_tree(machine), "-append", line]

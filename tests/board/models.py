@@ -1,0 +1,99 @@
+"""The networks that the boards run, with what they must give.
+
+In:   LiteRT's reference kernels, or the goldens that they made.
+Out:  Network: an artifact, inputs, and per input the output bytes and cycles of a native run, found equal to LiteRT's.
+Next: every rung compares its guest with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from loadstone import device
+from loadstone.artifact import Artifact
+from loadstone.compiler import compile as compile_model
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import dense_model
+from tests.tflite_builder import Activation, Graph, Padding, run
+
+__all__ = ["Network", "convolutions", "dense", "resnet8"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """An artifact and runs of it: inputs one after the other, and for each what a native run gave."""
+
+    device: str
+    artifact: Artifact
+    inputs: np.ndarray
+    outputs: tuple[bytes, ...]
+    cycles: tuple[int, ...]
+
+    def with_bit_flipped(self, offset: int, bit: int) -> Network:
+        """The same with one bit of region 0, constants, the other way round."""
+        region = self.artifact.regions[0]
+        data = bytearray(region.data)
+        data[offset] ^= 1 << bit
+        regions = (dataclasses.replace(region, data=bytes(data)), *self.artifact.regions[1:])
+        return _native(self.device, dataclasses.replace(self.artifact, regions=regions), self.inputs)
+
+
+def convolutions(folder: Path) -> Network:
+    """Two convolutions of a 12x12 image and a softmax, made here: every machine can run it."""
+    random = np.random.default_rng(4)
+    graph = Graph()
+    x = graph.input((1, 12, 12, 3), np.int8, scale=0.05, zero_point=-5)
+    channels_in, image = 3, x
+    for channels, stride in ((24, 2), (10, 6)):
+        weights = random.integers(-127, 128, (channels, 3, 3, channels_in), np.int8)
+        scales = random.uniform(0.002, 0.01, channels).astype(np.float32)
+        w = graph.constant(weights, scale=scales, axis=0)
+        b = graph.constant(random.integers(-2000, 2000, channels).astype(np.int32), scale=scales * image.scale[0], axis=0)
+        size = -(-image.shape[1] // stride)
+        y = graph.tensor((1, size, size, channels), np.int8, scale=0.1, zero_point=-3)
+        options = {"padding": Padding.SAME, "stride_h": stride, "stride_w": stride, "fused_activation_function": Activation.RELU}
+        graph.operator("CONV_2D", [image, w, b], [y], dilation_h_factor=1, dilation_w_factor=1, **options)
+        image, channels_in = y, channels
+    out = graph.tensor((1, 1, 1, 10), np.int8, scale=1 / 256, zero_point=-128)
+    graph.operator("SOFTMAX", [image], [out], beta=1.0)
+    model = graph.save([out])
+    inputs = random.integers(-128, 128, (3, *x.shape), np.int8)
+    (folder / "convolutions.tflite").write_bytes(model)
+    network = _native("vtaq-1x16x16", compile_model(folder / "convolutions.tflite", "vtaq-1x16x16").artifact, inputs)
+    return _checked(network, b"".join(run(model, [x])[0].tobytes() for x in inputs))
+
+
+def resnet8(shared: Path) -> Network:
+    """MLPerf Tiny's ResNet8 on three images, with the goldens that LiteRT made."""
+    golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
+    artifact = compile_model(shared / "models/mlpt_resnet8_int8.tflite", "vtaq-1x16x16").artifact
+    return _checked(_native("vtaq-1x16x16", artifact, golden["in0"][:3]), golden["out0"][:3].tobytes())
+
+
+def dense(name: str) -> Network:
+    """A matrix product with its packing and unpacking, for any device."""
+    model = dense_model(load_config(name))
+    shape = model.artifact.tensors[model.artifact.inputs[0]].shape
+    inputs = np.random.default_rng(2).integers(-128, 128, (3, *shape), np.int8)
+    return _checked(_native(name, model.artifact, inputs), model.expected(inputs).tobytes())
+
+
+def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:
+    outputs, cycles = [], []
+    with device.open(f"sim:{name}") as dev, dev.load(artifact) as session:
+        for x in inputs:
+            session.inputs[0][...] = x
+            session.execute()
+            outputs.append(session.outputs[0].tobytes())
+            cycles.append(session.counters.cycles)
+    return Network(name, artifact, np.ascontiguousarray(inputs), tuple(outputs), tuple(cycles))
+
+
+def _checked(network: Network, expected: bytes) -> Network:
+    assert b"".join(network.outputs) == expected, "the native run itself is wrong"
+    assert len(set(network.outputs)) == len(network.outputs), "inputs that give one output test nothing"
+    return network

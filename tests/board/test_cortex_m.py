@@ -1,0 +1,91 @@
+"""Rung 5: a Cortex-M3 firmware under QEMU's mps2-an385, the device on its bus and at its NVIC."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.board import build, cases
+from tests.board.emulator import MACHINES, boot
+from tests.board.models import Network
+from tests.board.tools import BUILD, ROOT, need
+
+RUNG = "rung 5"
+pytestmark = pytest.mark.full
+
+MACHINE = "mps2-an385"
+GUEST = ROOT / "tests/board/guest"
+
+
+def firmware(network: Network, runs: int) -> list[str | Path]:
+    """The arguments that boot a firmware with this network in its flash."""
+    folder = BUILD / "cortex-m3"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, content in (("model", network.artifact.to_bytes()), ("inputs", network.inputs.tobytes())):
+        (folder / name).write_bytes(content)
+        lines += [f'.section .rodata.{name}, "a"', ".balign 4096", f".global {name}_begin, {name}_end"]
+        lines += [f'{name}_begin: .incbin "{folder / name}"', f"{name}_end:"]
+    (folder / "data.S").write_text("\n".join(lines) + "\n")
+    sources = [*build.RUNTIME, *build.drivers("hal_baremetal.c"), GUEST / "run_cases.c", GUEST / "cortex_m/start.c", folder / "data.S"]
+    program = build.executable("cortex-m3", "firmware", sources, ["-T", GUEST / "cortex_m/link.ld", f"-DRUNS={runs}u"])
+    return ["-kernel", program, "-semihosting-config", "enable=on,target=native"]
+
+
+def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
+    faults = cases.faults(network, MACHINES[MACHINE].pool)
+    with boot(MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults) as board:
+        cases.check(board.finish(), network)
+
+
+def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
+    with boot(MACHINE, firmware(convolutions, 3), faults=["hang@1"]) as board:
+        for line in board.read():
+            if line == "run 1 begin":
+                board.simulator.kill()
+        cases.check_gone(board.lines, convolutions, 1)
+
+
+def test_stopped_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
+    """It is there, but does not answer: after five seconds the plug-in gives it up."""
+    with boot(MACHINE, firmware(convolutions, 3), faults=["hang@1"]) as board:
+        for line in board.read():
+            if line == "run 1 begin":
+                board.simulator.send_signal(signal.SIGSTOP)
+                begin = time.monotonic()
+        assert time.monotonic() - begin < 15
+        cases.check_gone(board.lines, convolutions, 1)
+
+
+# --- the plug-in's own refusals -----------------------------------------------------------------------------------------------------
+def test_plugin_refuses_another_qemu(tmp_path: Path) -> None:
+    """A program that says it is QEMU 8.0 loads the plug-in."""
+    need("gcc", "gcc")
+    program = tmp_path / "qemu"
+    source = ROOT / "tests/board/qemu_plugin/fake_qemu.c"
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Werror", "-rdynamic", source, "-o", program], check=True)
+    done = subprocess.run([program, build.plugin()], capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (1, "lds_board: this is QEMU 8.0; the plug-in mirrors structures of 7.2 only\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("base=0x40100000,intc=armv7m,irq=20,socket=/nowhere/simd", "no `loadstone simd` listens at /nowhere/simd"),
+        ("base=0x40100000,intc=arm_gic,irq=20,socket=/nowhere/simd", "no interrupt controller is called arm_gic"),
+        ("base=0x40100000,intc=armv7m,socket=/nowhere/simd", "needs socket=PATH,base=ADDRESS"),
+        ("base=0x40100004,intc=armv7m,irq=20,socket=/nowhere/simd", "needs socket=PATH,base=ADDRESS"),
+        ("colour=red", "unknown option colour"),
+    ],
+)
+def test_plugin_says_in_one_line_what_is_wrong(options: str, complaint: str) -> None:
+    need("qemu-system-arm", "qemu-system-arm")
+    command = ["qemu-system-arm", "-machine", MACHINE, "-display", "none", "-nodefaults", "-plugin", f"{build.plugin()},{options}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith("lds_board: ")] == [done.stderr.splitlines()[-1]]
+    assert complaint in done.stderr

@@ -1,0 +1,49 @@
+"""Tools that a rung of the ladder needs, and what it says when one is missing.
+
+In:   a program's name and the Debian package that brings it.
+Out:  a skipped test whose reason names the package (a failed one where LOADSTONE_NEED_ALL is set, as in CI); run().
+Next: everything here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NoReturn
+
+import pytest
+
+__all__ = ["BUILD", "ROOT", "missing", "need", "run"]
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "board"
+
+
+def missing(reason: str) -> NoReturn:
+    """Skips the test; fails it where nothing may be skipped."""
+    if os.environ.get("LOADSTONE_NEED_ALL"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def need(program: str, package: str) -> None:
+    """Skips the test unless `program` is there."""
+    if shutil.which(program) is None:
+        missing(f"{program} is missing: apt-get install {package}")
+
+
+def run(
+    command: Sequence[str | Path], *, cwd: Path | None = None, stdin: IO[bytes] | None = None, or_skip: str = "", timeout_s: float = 600
+) -> str:
+    """What a program printed; its complaint as an AssertionError, or a skipped test where `or_skip` says what a failure means."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, stdin=stdin, capture_output=True, text=True, check=False, timeout=timeout_s)
+    if done.returncode != 0:
+        complaint = (done.stderr or done.stdout).strip()
+        if or_skip:
+            missing(f"{or_skip}: {complaint.splitlines()[-1] if complaint else words[0]}")
+        raise AssertionError(f"{' '.join(words)}\nexit status {done.returncode}\n{complaint}")
+    return done.stdout
