@@ -127,9 +127,9 @@ CASES: dict[str, tuple[Build, tuple[int, ...], float, list[str]]] = {
         lambda b, x: b.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 1, 1, 0], ceil_mode=1),
         (1, 3, 8, 7),
         0.05,
-        ["transpose", "max_pool2d", "transpose", "requantize"],
+        ["transpose", "max_pool2d", "requantize", "transpose"],
     ),
-    "global max pool": (lambda b, x: b.node("GlobalMaxPool", x), (1, 3, 8, 7), 0.05, ["transpose", "max_pool2d", "reshape", "requantize"]),
+    "global max pool": (lambda b, x: b.node("GlobalMaxPool", x), (1, 3, 8, 7), 0.05, ["transpose", "max_pool2d", "requantize", "reshape"]),
     "pad": (
         lambda b, x: b.node("Pad", x, b.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1])), b.constant(0.0, np.float32)),
         (1, 3, 4, 4),
