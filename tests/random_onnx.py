@@ -6,8 +6,9 @@ Next: test_random_graphs.py compiles the first and compares with what ONNX Runti
 
 QDQ says conv(dequantize(x), dequantize(w)) in float32, which ONNX Runtime computes literally, rounding sums on the way, or
 fuses into an integer kernel; the integers are what is meant (NUMERICS.md). So the model for ONNX Runtime has QLinearConv,
-QLinearMatMul and QGemm, and the model to compile has those in one half of the networks and their QDQ form in the other. All
-other operators are the same in both, and ONNX Runtime's graph optimisations are off.
+QLinearMatMul and QGemm, and the model to compile has those in one half of the networks and their QDQ form in the other. An
+average is the sum of integers there, rounded once. All other operators are the same in both, and ONNX Runtime's graph
+optimisations are off.
 """
 
 from __future__ import annotations
@@ -269,15 +270,42 @@ class _Grower:
             if min(size) < 1:
                 return False
             options: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
-            if kind == "AveragePool":
-                options["count_include_pad"] = draw.int(0, 1)
-            self.trio(kind, [x], (1, x.shape[1], *size), q, **options)
+            if kind == "MaxPool":
+                self.trio(kind, [x], (1, x.shape[1], *size), q, **options)
+            else:
+                self.average(kind, x, q, (1, x.shape[1], *size), options, draw.int(0, 1))
         elif kind == "ReduceMean":
             keep = draw.int(0, 1)
-            self.trio(kind, [x], (*x.shape[:2], 1, 1) if keep else x.shape[:2], q, axes=[2, 3], keepdims=keep)
-        else:
+            self.average(kind, x, q, (*x.shape[:2], 1, 1) if keep else x.shape[:2], {"axes": [2, 3], "keepdims": keep})
+        elif kind == "GlobalMaxPool":
             self.trio(kind, [x], (*x.shape[:2], 1, 1), q)
+        else:
+            self.average(kind, x, q, (*x.shape[:2], 1, 1), {})
         return True
+
+    def average(self, kind: str, x: _Value, q: Quantization, shape: tuple[int, ...], options: dict[str, Any], padded: int = 0) -> None:
+        """The operator in the model; in the reference the sum of integers, times one float32 number, rounded (NUMERICS.md)."""
+        more = {"count_include_pad": padded} if kind == "AveragePool" else {}
+        model = self.quantize(0, self.graphs[0].node(kind, self.real(0, x), **options, **more), q)
+        graph, zero_point = self.graphs[1], np.float32(self.zero_point(x.q))
+        window = options if kind == "AveragePool" else {"kernel_shape": x.shape[2:]}
+        centred = graph.node("Sub", graph.node("Cast", x.names[1], to=1), graph.constant(zero_point))
+        ones = np.ones((x.shape[1], 1, *window["kernel_shape"]), np.float32)
+        total = graph.node("Conv", centred, graph.constant(ones), group=x.shape[1], **window)
+        counts = np.full(shape[2:] or (1, 1), prod(window["kernel_shape"]), np.float32)
+        if kind == "AveragePool" and not padded:
+            (top, left, bottom, right), inside = options["pads"], np.ones(x.shape[2:], np.float32)
+            inside = np.pad(inside, ((top, bottom), (left, right)))
+            views = np.lib.stride_tricks.sliding_window_view(inside, options["kernel_shape"])
+            counts = views[:: options["strides"][0], :: options["strides"][1]].sum((-2, -1), dtype=np.float32)
+        scales = np.float32(x.q.scale) / (counts * np.float32(q.scale))
+        steps = graph.node("Round", graph.node("Mul", total, graph.constant(scales)))
+        moved = graph.node("Add", steps, graph.constant(np.float32(self.zero_point(q))))
+        limits = np.iinfo(self.dtype)
+        clamped = graph.node("Clip", moved, graph.constant(np.float32(limits.min)), graph.constant(np.float32(limits.max)))
+        integers = graph.node("Cast", clamped, to=2 if self.unsigned else 3)
+        result = graph.node("Reshape", integers, graph.constant(np.array(shape, np.int64)))
+        self.done(kind, [x], (model, result), shape, q)
 
     def activation(self, x: _Value) -> bool:
         q = x.q if self.draw.chance(2) else self.spread(x.q.scale)
