@@ -70,6 +70,7 @@ class Segment:
     """Operators that one back end runs together: no path from one of them to another leaves the segment.
 
     operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors read outside.
+    from_host: those inputs that no back end makes, so that the host can pack them in any form.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Segment:
     graph: Graph
     operators: tuple[Operator, ...]
     inputs: tuple[Tensor, ...]
+    from_host: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
 

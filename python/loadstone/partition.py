@@ -358,6 +358,9 @@ def _segments(graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mappi
             continue
         written = {tensor.name for operator in operators for tensor in operator.outputs}
         read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
+        inputs = tuple(tensor for name, tensor in read.items() if name not in written and name not in graph.constants)
+        makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
+        on_device = {name for name, maker in makers.items() if maker is not None and backend_of[maker.name] != HOST}
         wanted = {tensor.name for tensor in graph.outputs}
         wanted.update(tensor.name for operator in graph.operators if operator not in operators for tensor in operator.inputs)
         segments.append(
@@ -366,7 +369,8 @@ def _segments(graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mappi
                 backend=backend,
                 graph=graph,
                 operators=operators,
-                inputs=tuple(tensor for name, tensor in read.items() if name not in written and name not in graph.constants),
+                inputs=inputs,
+                from_host=tuple(tensor for tensor in inputs if tensor.name not in on_device),
                 outputs=tuple(tensor for operator in operators for tensor in operator.outputs if tensor.name in wanted),
             )
         )

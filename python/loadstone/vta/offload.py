@@ -44,7 +44,7 @@ class OffloadedRegion:
     """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
 
     def __init__(self, name: str, operators: Sequence[g.Operator], from_host: Sequence[g.Tensor], config: HwConfig) -> None:
-        """from_host: inputs of the region that the host has row-major, so that it can pack them in any form."""
+        """from_host: inputs of the region that the host can pack in any form."""
         self.name = name
         self.operators = tuple(operators)
         self.config = config
