@@ -5,7 +5,7 @@ Out:  the pattern table of the back end: forms in the order in which they are tr
 Next: partition.py applies it; operators/ lowers what is taken.
 
 A predicate sees an operator of graph.py and answers None (taken) or a Refusal. What is taken gives the framework's integers,
-not nearly, and fits the scratchpads: it is tried, alone, by the lowering itself. Here stands what would change a no.
+not nearly (operators/ proves it, or says what would change a no), and fits the scratchpads: it is lowered, alone, to see.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from functools import partial
 from loadstone import graph as g
 from loadstone.backend import Pattern, Refusal, offered
 from loadstone.batching import batched_operator
-from loadstone.errors import LoadstoneError, LoweringError
+from loadstone.errors import LoadstoneError
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import is_free
-from loadstone.vta.operators import lower_operator
+from loadstone.vta.operators import lower_operator, unsupported_reason
 
 __all__ = ["patterns"]
 
@@ -55,20 +54,13 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     for tensor in (*operator.inputs, *operator.outputs):
         if tensor.dtype != "int8":
             return Refusal(f"tensor {tensor.name} is {tensor.dtype}, and the device computes on int8", "a model that is int8 there")
+    whole = batched_operator(operator, config.batch)
+    if is_free(whole, config):
+        return None
+    if refusal := unsupported_reason(whole, config):
+        return refusal
     try:
-        whole = batched_operator(operator, config.batch)
-        if not is_free(whole, config):
-            allocate(lower_operator(whole, config).operations, config)
-    except LoweringError as error:
-        return Refusal(str(error).split(": ", 1)[-1], _remedy(config, operator))  # without the name of the stage
+        allocate(lower_operator(whole, config).operations, config)
     except LoadstoneError as error:
-        return Refusal(str(error), "another device")
+        return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None
-
-
-def _remedy(config: HwConfig, operator: g.Operator) -> str:
-    if not config.has(Capability.REQUANTIZE):
-        return "a device with `requantize`"
-    if isinstance(operator, g.Elementwise):
-        return "operands of one shape, or one value per channel; for ONNX models an int8 TFLite export"
-    return "another form of the operator in the model, or a device with larger scratchpads"
