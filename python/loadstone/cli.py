@@ -32,6 +32,7 @@ COMMANDS = {
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "inspect": "show what is in a compiled model",
+    "export": "write a small C project around a compiled model",
     "disasm": "show instructions as text, one line each",
     "asm": "turn text into instruction bytes",
     "simd": "serve the simulator to other processes: registers over a socket, DMA in a shared file",

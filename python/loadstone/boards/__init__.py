@@ -1,0 +1,1 @@
+"""C projects that `loadstone export` copies: cortex-m, linux."""

@@ -1,0 +1,106 @@
+/* The port: addresses, clock, interrupt, caches. This is the file to change for your board.
+ *
+ * In:   model.h says how much DMA memory the model needs, and where the device's registers were configured to be.
+ * Out:  an lds_hal, and a way to print.
+ * Next: driver/README.md explains each field.
+ */
+#include "board.h"
+
+#include "lds_hal_baremetal.h"
+#include "model.h"
+
+/* Clock of the processor, which SysTick counts. */
+#ifndef BOARD_CLOCK_HZ
+#define BOARD_CLOCK_HZ 25000000u
+#endif
+/* The device's address for byte 0 of the CPU's memory; 0 where both see the same addresses. */
+#ifndef BOARD_BUS_OFFSET
+#define BOARD_BUS_OFFSET MODEL_BUS_OFFSET
+#endif
+#ifndef BOARD_REGISTERS
+#define BOARD_REGISTERS MODEL_REGISTER_BASE
+#endif
+
+static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(4096), section(".dma")));
+static lds_pool_block blocks[12];
+static lds_baremetal board;
+
+/* --- the clock: SysTick counts down 2^24 ticks; read more often than it wraps (0.7 s at 25 MHz) ---------------------------------- */
+#define SYST_CSR (*(volatile uint32_t *)0xE000E010u)
+#define SYST_RVR (*(volatile uint32_t *)0xE000E014u)
+#define SYST_CVR (*(volatile uint32_t *)0xE000E018u)
+
+static uint64_t now_ns(void) {
+  static uint64_t ticks;
+  static uint32_t last = 0x00FFFFFFu;
+  const uint32_t value = SYST_CVR;
+  ticks += (last - value) & 0x00FFFFFFu;
+  last = value;
+  return ticks * (1000000000u / (BOARD_CLOCK_HZ / 1000u)) / 1000u;
+}
+
+/* --- the interrupt: polled unless the device's number at the NVIC is given ------------------------------------------------------- */
+#ifdef BOARD_IRQ
+#define NVIC_ISER(n) (*(volatile uint32_t *)(0xE000E100u + 4u * ((n) / 32u)))
+#define NVIC_ICER(n) (*(volatile uint32_t *)(0xE000E180u + 4u * ((n) / 32u)))
+
+static void irq_enable(int enable) {
+  if (enable) {
+    NVIC_ISER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
+  } else {
+    NVIC_ICER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
+    __asm__ volatile("dsb\n\tisb" ::: "memory");
+  }
+}
+#endif
+
+void board_irq_handler(void);
+
+void board_irq_handler(void) {
+#ifdef BOARD_IRQ
+  lds_baremetal_interrupt(&board);
+#endif
+}
+
+void board_open(lds_hal *hal) {
+  SYST_RVR = 0x00FFFFFFu;
+  SYST_CVR = 0;
+  SYST_CSR = 5u; /* on, from the processor's clock, without an interrupt */
+  board.registers = (volatile void *)BOARD_REGISTERS;
+  board.pool.cpu = dma_memory;
+  board.pool.bus = (uintptr_t)dma_memory + BOARD_BUS_OFFSET;
+  board.pool.size_bytes = sizeof dma_memory;
+  board.pool.blocks = blocks;
+  board.pool.capacity = sizeof blocks / sizeof blocks[0];
+  board.now_ns = now_ns;
+#ifdef BOARD_IRQ
+  board.irq_enable = irq_enable;
+#endif
+  /* With a data cache: board.cache_clean and board.cache_invalidate, or put section .dma where it is not cached. */
+  lds_baremetal_hal(&board, hal);
+}
+
+/* --- printing: semihosting (QEMU, a debug probe), or nothing ------------------------------------------------------------------- */
+#ifdef BOARD_SEMIHOSTING
+static int semihost(int operation, const void *argument) {
+  register int r0 __asm__("r0") = operation;
+  register const void *r1 __asm__("r1") = argument;
+  __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
+  return r0;
+}
+
+void board_print(const char *text) { (void)semihost(0x04, text); }
+
+void board_exit(int status) {
+  const uint32_t block[2] = {0x20026u, (uint32_t)status}; /* ADP_Stopped_ApplicationExit */
+  (void)semihost(0x20, block);
+  for (;;) continue;
+}
+#else
+void board_print(const char *text) { (void)text; }
+
+void board_exit(int status) {
+  (void)status;
+  for (;;) continue;
+}
+#endif

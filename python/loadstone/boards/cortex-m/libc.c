@@ -1,0 +1,21 @@
+/* The two functions of libc that the runtime uses, for a firmware without one.
+ *
+ * In:   -
+ * Out:  memcpy, memset.
+ * Next: leave this file out if you link newlib.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) void *memcpy(void *to, const void *from, size_t size) {
+  uint8_t *d = to;
+  const uint8_t *s = from;
+  while (size-- > 0) *d++ = *s++;
+  return to;
+}
+
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) void *memset(void *to, int value, size_t size) {
+  uint8_t *d = to;
+  while (size-- > 0) *d++ = (uint8_t)value;
+  return to;
+}

@@ -1,0 +1,78 @@
+/* Run the model once: input[] through the device into output[].
+ *
+ * In:   model.lds (linked in by model.S), board.c for the board.
+ * Out:  loadstone_status, output[].
+ * Next: put your application here.
+ */
+#include <string.h>
+
+#include "board.h"
+#include "model.h"
+
+static uint64_t session_memory[(MODEL_SESSION_BYTES + 7) / 8];
+volatile int loadstone_status; /* for a debugger: LDS_OK (0), or what went wrong */
+
+static void print_number(uint32_t value) {
+  char text[11], *p = text + 10;
+  *p = '\0';
+  do {
+    *--p = (char)('0' + value % 10u);
+    value /= 10u;
+  } while (value > 0);
+  board_print(p);
+}
+
+static int run(void) {
+  static lds_hal hal;
+  static lds_model model;
+  static lds_device device;
+  lds_session_config config;
+  lds_session *session;
+  lds_counters counters;
+  uint32_t k;
+  int status;
+  board_open(&hal);
+  status = lds_model_open(&model, model_bytes, model_bytes_end - model_bytes);
+  if (status != LDS_OK) return status;
+  status = lds_device_open(&device, &hal, &MODEL_REGISTERS, MODEL_CONFIG_HASH);
+  if (status != LDS_OK) return status;
+  lds_session_config_default(&config);
+  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, NULL);
+  if (status != LDS_OK) return status;
+  for (k = 0; k < lds_model_input_count(&model); ++k) {
+    lds_tensor tensor;
+    (void)lds_model_input(&model, k, &tensor);
+    memset(lds_session_input(session, k), 0, tensor.size_bytes); /* your samples go here */
+  }
+#ifdef MODEL_SAMPLE
+  memcpy(lds_session_input(session, 0), sample_bytes, (size_t)(sample_bytes_end - sample_bytes));
+#endif
+  status = lds_session_run(session);
+  if (status == LDS_OK) {
+    lds_tensor tensor;
+    const uint8_t *output = lds_session_output(session, 0);
+    (void)lds_model_output(&model, 0, &tensor);
+    board_print("output");
+    for (k = 0; k < tensor.size_bytes; ++k) {
+      board_print(" ");
+      print_number(output[k]);
+    }
+    lds_session_counters(session, &counters);
+    board_print("\ncycles ");
+    print_number((uint32_t)counters.cycles);
+    board_print("\n");
+  }
+  lds_session_close(session);
+  return status;
+}
+
+int main(void) {
+  loadstone_status = run();
+  if (loadstone_status != LDS_OK) {
+    board_print("loadstone: status -");
+    print_number((uint32_t)-loadstone_status);
+    board_print("\n");
+  }
+  board_exit(loadstone_status);
+  return 0;
+}

@@ -1,0 +1,114 @@
+/* Run the model over a file of samples: one run after the other.
+ *
+ * In:   a device; a file with the inputs of each run one after the other, in the model's order.
+ * Out:  a file with the outputs, likewise; cycles on stderr.
+ * Next: put your application here.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lds_hal_linux.h"
+#include "lds_hal_simd.h"
+#include "loadstone.h"
+#include "model.h"
+
+static const char usage[] =
+    "usage: model DEVICE INPUT OUTPUT\n"
+    "  DEVICE   uio:/dev/uio0, uio:/dev/uio0,/dev/udmabuf0, devmem:ADDRESS+BYTES, or simd:SOCKET\n"
+    "  INPUT    inputs of every run, one after the other; OUTPUT is written likewise; - is stdin or stdout\n";
+
+static int check(int status, const char *what) {
+  if (status == LDS_OK) return 0;
+  fprintf(stderr, "model: %s: %s (%d)\n", what, lds_status_text(status), status);
+  exit(1);
+}
+
+/* The HAL that DEVICE names; boards stay open until the program ends. */
+static const lds_hal *open_device(const char *device) {
+  static lds_linux board;
+  lds_hal_simd *simd;
+  unsigned long long address, bytes;
+  char path[200], second[200];
+  int status = LDS_HAL_FAILED;
+  if (sscanf(device, "uio:%199[^,],%199s", path, second) == 2) {
+    status = lds_linux_open_uio(&board, path, second, MODEL_BUS_OFFSET, NULL);
+  } else if (sscanf(device, "uio:%199s", path) == 1) {
+    status = lds_linux_open_uio(&board, path, NULL, MODEL_BUS_OFFSET, NULL);
+  } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
+    status = lds_linux_open_devmem(&board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
+  } else if (strncmp(device, "simd:", 5) == 0) {
+    if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) return lds_hal_simd_hal(simd);
+    (void)snprintf(board.message, sizeof board.message, "%s: no simulator answers there", device + 5);
+  } else {
+    fputs(usage, stderr);
+    exit(2);
+  }
+  if (status == LDS_HAL_OK) return &board.hal;
+  fprintf(stderr, "model: %s\n", board.message);
+  exit(1);
+}
+
+static FILE *open_file(const char *path, const char *mode, FILE *standard) {
+  FILE *f = strcmp(path, "-") == 0 ? standard : fopen(path, mode);
+  if (f != NULL) return f;
+  perror(path);
+  exit(1);
+}
+
+/* 0 at the end of the file. */
+static int read_inputs(const lds_model *model, lds_session *session, FILE *in) {
+  lds_tensor tensor;
+  uint32_t k;
+  for (k = 0; lds_model_input(model, k, &tensor) == LDS_OK; ++k) {
+    const size_t size = fread(lds_session_input(session, k), 1, tensor.size_bytes, in);
+    if (size == 0 && k == 0) return 0;
+    if (size != tensor.size_bytes) {
+      fprintf(stderr, "model: the inputs end in the middle of a run, %lu bytes into %s\n", (unsigned long)size, tensor.name);
+      exit(1);
+    }
+  }
+  return 1;
+}
+
+static void write_outputs(const lds_model *model, lds_session *session, FILE *out) {
+  lds_tensor tensor;
+  uint32_t k;
+  for (k = 0; lds_model_output(model, k, &tensor) == LDS_OK; ++k) {
+    if (fwrite(lds_session_output(session, k), 1, tensor.size_bytes, out) != tensor.size_bytes) {
+      perror("output");
+      exit(1);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  lds_model model;
+  lds_device device;
+  lds_session_config config;
+  lds_session *session;
+  lds_counters counters;
+  FILE *in, *out;
+  size_t size;
+  long runs = 0;
+  if (argc != 4) {
+    fputs(usage, stderr);
+    return 2;
+  }
+  check(lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes)), "model");
+  check(lds_device_open(&device, open_device(argv[1]), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
+  lds_session_config_default(&config);
+  size = lds_session_size_bytes(&model, &config);
+  check(lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL), lds_model_name(&model));
+  in = open_file(argv[2], "rb", stdin);
+  out = open_file(argv[3], "wb", stdout);
+  for (; read_inputs(&model, session, in); ++runs) {
+    check(lds_session_run(session), "run");
+    write_outputs(&model, session, out);
+  }
+  lds_session_counters(session, &counters);
+  lds_session_close(session);
+  fprintf(stderr, "%s: %ld runs, %llu cycles each\n", lds_model_name(&model), runs, (unsigned long long)counters.cycles);
+  return fclose(out) == 0 ? 0 : 1;
+}
