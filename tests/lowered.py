@@ -81,11 +81,11 @@ def weights_and_quantization(draw: Any, shape: tuple[int, ...]) -> dict[str, Any
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     out = shape[0]
     low, high = sorted(rng.integers(-128, 128, 2).tolist()) if draw(st.booleans()) else (-128, 127)
-    nine_bits = draw(st.integers(0, 4)) == 0
+    farthest = draw(st.sampled_from([0, 0, 0, 2, 128]))  # zero points of weights; of 2 only the largest weights need nine bits
     return {
         "weights": rng.integers(-128, 128, shape).astype(np.int8),
         "weight_scales": (10 ** rng.uniform(-3.5, -2.5, out)).astype(np.float32),
-        "weight_zero_points": (rng.integers(-128, 128, out) if nine_bits else np.zeros(out)).astype(np.int32),
+        "weight_zero_points": rng.integers(-farthest, farthest, out, endpoint=True).clip(-128, 127).astype(np.int32),
         "bias": rng.integers(-2000, 2000, out).astype(np.int32),
         "low": low,
         "high": high,

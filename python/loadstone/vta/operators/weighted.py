@@ -23,12 +23,16 @@ from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Folded
 from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Finish
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.tail import Rq
 
 __all__ = ["conv2d", "dense", "folded_input", "unsupported"]
+
+#: Cycles that a GEMM costs beside its steps.
+_GEMM_OVERHEAD = 10
 
 
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
@@ -89,7 +93,7 @@ def _spec(
         dilation=(1, 1),
         padding=(0, 0),
         pad_value=op.input.zero_point,
-        parts=len(constants.split_weights(constants.centred_weights(op))),
+        parts=1,
         shared_weights=False,
         tail=_finish(op, config).tail,
     )
@@ -106,15 +110,31 @@ def _finish(op: g.Weighted, config: HwConfig) -> Finish:
 
 
 def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig) -> LoweredOperator:
-    """weights: OHWI, less their zero points."""
+    """weights: OHWI, less their zero points: nine bits in uint8 models.
+
+    What does not fit int8 is a second part of every sum, or, where almost all of it is zero, GEMMs of its own.
+    """
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
-    tiles = constants.weight_tiles(constants.split_weights(weights), groups, blocks, config.block)
+    parts = constants.split_weights(weights)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
-    own: dict[str, tuple[Memory, NDArray[Any]]] = {names["w"]: (Memory.WGT, tiles)}
+    own: dict[str, tuple[Memory, NDArray[Any]]] = {}
+    used = np.zeros(0, np.int64)
+    if len(parts) > 1:
+        rests = constants.weight_tiles(parts[1:], groups, blocks, config.block)
+        used = np.flatnonzero(rests.any(axis=(1, 2)))
+        pixels = spec.samples * spec.output[0] * spec.output[1]
+        if used.size * (pixels + _GEMM_OVERHEAD) < len(rests) * pixels:
+            own[f"{op.name}.rest"] = (Memory.WGT, rests[used])
+            parts = parts[:1]
+    own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
+    spec = replace(spec, parts=len(parts))
     rows = _finish(op, config).rows
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
-    return emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
+    lowered = emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
+    if f"{op.name}.rest" not in own:
+        return lowered
+    return replace(lowered, operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest", used))
 
 
 # ---------------------------------------------------------------------------------------------------------------
