@@ -12,6 +12,9 @@ while space lasts, so its load need not wait for the work on tile n. The whole s
     later tile with the same content are dropped;
   - among windows that are free, one whose content will be wanted again is the last to be given away.
 
+Spread so, tiles that live long may leave no window for a large one. Then the whole stream is allocated again, packed: tiles
+of constants from the top, all others from the bottom.
+
               +------+------+------------+----------+
     INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted latest
               |      | 17   | 93         | 18       |
@@ -73,28 +76,35 @@ class _Block:
 class _Scratchpad:
     """One scratchpad: blocks in address order; gaps are free since ever."""
 
-    def __init__(self, memory: Memory, depth: int) -> None:
+    def __init__(self, memory: Memory, depth: int, *, packed: bool) -> None:
         self.memory = memory
         self.depth = depth
+        self.packed = packed
         self.blocks: list[_Block] = []
         self.resident: dict[Content, _Block] = {}
 
-    def place(self, tile: VirtualTile, now: int, wanted: dict[Content, list[int]]) -> int:
+    def place(self, tile: VirtualTile, held: Content | None, now: int, wanted: dict[Content, list[int]]) -> int:
         """The window whose content is wanted again least, and was last used longest ago; the first of equals.
 
-        Windows begin at 0 or behind a block; `first` is the first block that ends behind the window's start.
+        Packed: the lowest window, or the highest for a tile that holds constants. Windows begin at 0 or behind a block, or end
+        before one or at the end; `first` is the first block that ends behind the window's start.
         """
         size, blocks = tile.size_tiles, self.blocks
         best: tuple[int, int] | None = None
         chosen = (0, 0, 0)
         first = 0
-        for start in (0, *(block.end for block in blocks)):
+        starts = [0, *(block.end for block in blocks)]
+        if self.packed:
+            starts = sorted({*starts, self.depth - size, *(block.start - size for block in blocks)})
+        for start in starts:
             end = start + size
-            if end > self.depth:
-                break
+            if start < 0 or end > self.depth:
+                continue
             while first < len(blocks) and blocks[first].end <= start:
                 first += 1
             cost = self._cost(first, end, now, wanted)
+            if cost is not None and self.packed:
+                cost = (0 if held is None else -start, start, cost[2])
             if cost is not None and (best is None or cost[:2] < best):
                 best, chosen = cost[:2], (start, first, cost[2])
         if best is None:
@@ -136,6 +146,13 @@ def _next_use(uses: list[int], now: int) -> int:
 
 def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
     """Raises LoweringError when the tiles of one operation do not fit a scratchpad together."""
+    try:
+        return _allocate(operations, config, packed=False)
+    except LoweringError:
+        return _allocate(operations, config, packed=True)
+
+
+def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool) -> Allocation:
     last_use: dict[VirtualTile, int] = {}
     first_use: dict[VirtualTile, int] = {}
     for number, operation in enumerate(operations):
@@ -147,7 +164,7 @@ def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
     for tile, first in reversed(first_use.items()):
         if tile in content:
             wanted.setdefault(content[tile], []).append(first)
-    pads = {m: _Scratchpad(m, config.depth(m)) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
+    pads = {m: _Scratchpad(m, config.depth(m), packed=packed) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
     address: dict[VirtualTile, int] = {}
     resident: set[VirtualTile] = set()
     kept: list[int] = []
@@ -165,7 +182,7 @@ def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
                 block.tile = tile
                 resident.add(tile)
                 continue
-            address[tile] = pad.place(tile, number, wanted)
+            address[tile] = pad.place(tile, held, number, wanted)
             block = pad.block_of(tile)
             block.last_use, block.content = last_use[tile], held
             if held is not None:

@@ -19,6 +19,8 @@ compute does not stall, and a no-op stands in where there is none.
     compute   [c1][c2][c3]'->[c4][c5][c6]       oldest that would do: c4 knows s7, and any load that needs s7 can follow c4.
     load                       '-->[x needs s7]
 
+A stage that has run ahead of its neighbour by many tokens waits for it, so that no queue passes MAX_TOKENS.
+
 Program order itself is one schedule that satisfies every token (each push stands before its pop), so nothing can deadlock;
 `prove` checks both claims from the flags alone.
 """
@@ -46,6 +48,8 @@ _QUEUES = {
     (Stage.COMPUTE, Stage.STORE): ("push_next", "pop_prev"),
     (Stage.STORE, Stage.COMPUTE): ("push_prev", "pop_next"),
 }
+#: With so many tokens in a queue their source waits. Instructions already out may push as many again before MAX_TOKENS.
+_MANY_TOKENS = MAX_TOKENS // 2
 _NONE = -1
 _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
@@ -137,6 +141,9 @@ def synchronize(drafts: Sequence[Draft], config: HwConfig) -> list[Draft]:
     for draft in drafts:
         needed = history.conflicts(draft) if draft.opcode is not Opcode.FINISH else state.last
         stage = draft.stage
+        for source, target in _QUEUES:
+            if source is stage:
+                needed[target] = max(needed[target], _drained(state, source, target))
         draft.flags = dict.fromkeys(_FLAGS, 0)
         cycles = estimated_cycles(draft, config)
         if stage is Stage.COMPUTE:
@@ -157,6 +164,13 @@ def synchronize(drafts: Sequence[Draft], config: HwConfig) -> list[Draft]:
             state.stores.append((begin + cycles, number))
         history.record(draft, number)
     return state.out
+
+
+def _drained(state: _State, source: Stage, target: Stage) -> int:
+    """What the next instruction of `source` must wait for, lest it run so far ahead of `target` that their queue overflows."""
+    pops = state.pops[source, target]
+    taken = bisect_right(pops, (state.knows[source][target], len(state.out)))
+    return pops[-_MANY_TOKENS // 2][0] if len(pops) - taken > _MANY_TOKENS else _NONE
 
 
 def _append(state: _State, draft: Draft) -> int:
