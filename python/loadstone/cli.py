@@ -29,6 +29,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
     "compile": "turn a model into an artifact for a device",
+    "target": "show what can be compiled for: accelerators, boards, attributes",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "inspect": "show what is in a compiled model",

@@ -81,7 +81,7 @@ class Compiled:
 
 
 def compile(model: str | Path | Any, target: Any, dump: str | Path | None = None) -> Compiled:  # noqa: A001
-    """Compiles `model` for `target`: a device's name, the path of its JSON file, or a HwConfig.
+    """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or file.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
     """

@@ -31,7 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
     parser.add_argument("model", metavar="MODEL", help="a .tflite or .onnx file")
-    parser.add_argument("--target", "-t", required=True, metavar="DEVICE", help="a device's name (`loadstone devices`) or JSON file")
+    parser.add_argument(
+        "--target",
+        "-t",
+        required=True,
+        action="append",
+        metavar="TARGET",
+        help="an accelerator, an alias, a composite such as `vtaq-1x16x16 -clock_mhz=200,llvm`, or a JSON file (`loadstone target`); "
+        "repeated, each adds accelerators",
+    )
     parser.add_argument("--output", "-o", metavar="FILE", help="where the artifact goes; default: the model's name with .lds")
     parser.add_argument("--explain", action="store_true", help="say for each operator where it runs, and why")
     parser.add_argument("--dump", metavar="DIR", help="write every stage as a numbered text file into DIR")

@@ -1,0 +1,55 @@
+"""`loadstone target [NAME] [--json]`: what can be compiled for.
+
+In:   a target as `loadstone compile --target` takes it, or nothing for all names.
+Out:  accelerators and aliases; or one target in full: its parts, their attributes and defaults; or JSON that parses back.
+Next: `loadstone compile --target`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone target                               names of accelerators, and aliases of boards
+  loadstone target vtaq-1x16x16                  its attributes, with defaults
+  loadstone target "vtaq-1x16x16 -clock_mhz=250,llvm -mtriple=aarch64-linux-gnu" --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds NAME and --json."""
+    parser.epilog = _EPILOG
+    parser.add_argument("name", nargs="?", metavar="TARGET", help="a name, an alias, a composite, or a JSON file")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the table, or one target."""
+    from loadstone.target import accelerators, attributes_of, resolve
+    from loadstone.target_spec import ALIASES, HOSTS
+
+    if args.name is None:
+        if args.json:
+            print(json.dumps({"accelerators": accelerators(), "aliases": ALIASES, "hosts": HOSTS}, indent=2))
+            return
+        print("accelerators   " + "\n               ".join(accelerators()))
+        print("aliases        " + "\n               ".join(f"{name:<12} {text}" for name, text in ALIASES.items()))
+        print(
+            "hosts          " + "\n               ".join(f"{name:<12} {' '.join(f'-{a}=' for a in known)}" for name, known in HOSTS.items())
+        )
+        return
+    target = resolve(args.name)
+    if args.json:
+        print(json.dumps(target.spec.to_json(), indent=2))
+        return
+    print(target.spec)
+    for entry in target.spec.accelerators:
+        print(f"  accelerator {entry.name}")
+        for attribute in attributes_of(entry.name):
+            value = entry.attributes.get(attribute.name, attribute.default)
+            print(f"    -{attribute.name}={value:<8} {attribute.doc} (default {attribute.default})")
+    print(f"  host {target.spec.host}")
