@@ -17,7 +17,7 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from tests.board import console
 from tests.board.models import Network
 
-__all__ = ["ABSENT", "RUNS", "check", "check_gone", "faults"]
+__all__ = ["ABSENT", "RUNS", "check", "check_gone", "check_healthy", "faults"]
 
 RUNS = 9
 #: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program without memory.
@@ -58,6 +58,13 @@ def check(lines: Sequence[str], network: Network, *, interrupts: bool = True) ->
     if interrupts:
         handled = console.interrupts(lines)
         assert handled == _INTERRUPTS, f"the handler ran {handled} times"
+
+
+def check_healthy(lines: Sequence[str], network: Network) -> None:
+    """Without faults: each input once, the native bytes."""
+    runs = console.runs(lines)
+    assert [run.status for run in runs] == [0] * len(network.inputs)
+    assert tuple(run.output for run in runs) == network.outputs
 
 
 def check_gone(lines: Sequence[str], network: Network, first: int) -> None:

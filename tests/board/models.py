@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone import device
-from loadstone.artifact import Artifact
+from loadstone import device, host_step
+from loadstone.artifact import Artifact, DataType, Region, RegionKind, Tensor
 from loadstone.compiler import compile as compile_model
 from loadstone.vta.hw_config import load_config
 from tests.sample_model import dense_model
 from tests.tflite_builder import Activation, Graph, Padding, run
 
-__all__ = ["Network", "convolutions", "dense", "resnet8"]
+__all__ = ["Network", "convolutions", "dense", "floats", "resnet8"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,29 @@ def dense(name: str) -> Network:
     shape = model.artifact.tensors[model.artifact.inputs[0]].shape
     inputs = np.random.default_rng(2).integers(-128, 128, (3, *shape), np.int8)
     return _checked(_native(name, model.artifact, inputs), model.expected(inputs).tobytes())
+
+
+def floats() -> Network:
+    """No device program: quantize, dequantize and softmax in float32, which a compiler could round otherwise on each CPU."""
+    config = load_config("vtaq-1x16x16")
+    rows, depth = 8, 24
+    tensors = (
+        Tensor("x", (1, rows * depth), DataType.FLOAT32, 0, 0),
+        Tensor("q", (1, rows * depth), DataType.INT8, 1, 0, 0.0625, 5),
+        Tensor("r", (1, rows * depth), DataType.FLOAT32, 2, 0),
+        Tensor("y", (1, rows * depth), DataType.FLOAT32, 3, 0),
+    )
+    kinds = (RegionKind.INPUT, RegionKind.HOST, RegionKind.HOST, RegionKind.OUTPUT)
+    regions = tuple(Region(t.name, kind, t.size_bytes, 16) for t, kind in zip(tensors, kinds, strict=True))
+    steps = (
+        host_step.quantize("quantize", 0, 1, half_to_even=True),
+        host_step.dequantize("dequantize", 1, 2),
+        host_step.softmax_float32("softmax", 2, 3, depth),
+    )
+    artifact = Artifact("floats", config.fingerprint(), 1, regions, tensors, (0,), (3,), steps)
+    inputs = np.random.default_rng(6).normal(0, 3, (3, 1, rows * depth)).astype(np.float32)
+    inputs[0, 0, :32] = np.arange(-16, 16) * np.float32(0.03125)  # halfway between two integers
+    return _native("vtaq-1x16x16", artifact, inputs)
 
 
 def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:

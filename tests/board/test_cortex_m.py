@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.board import build, cases
+from tests.board import build, cases, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import BUILD, ROOT, need
@@ -40,6 +40,13 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
     faults = cases.faults(network, MACHINES[MACHINE].pool)
     with boot(MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults) as board:
         cases.check(board.finish(), network)
+
+
+def test_float_operators_give_the_native_bits() -> None:
+    """Without a floating-point unit: the compiler's own arithmetic."""
+    network = models.floats()
+    with boot(MACHINE, firmware(network, 3)) as board:
+        cases.check_healthy(board.finish(), network)
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.board import build, cases, console, debian, linux_image, models
+from tests.board import build, cases, debian, linux_image, models
 from tests.board.debian import Kernel
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
@@ -57,6 +57,4 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
     """At the addresses and on the CPUs that these have on their boards; they are polled, and know no error."""
     network = models.dense(device)
     with boot(machine, image(machine, kernels, network, 3, registers), device=device) as board:
-        runs = console.runs(board.finish())
-    assert [run.status for run in runs] == [0, 0, 0]
-    assert tuple(run.output for run in runs) == network.outputs
+        cases.check_healthy(board.finish(), network)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.board import build, cases
+from tests.board import build, cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need
 
@@ -20,22 +20,34 @@ POOL = 0x10000000  # `loadstone simd` without --base
 GUEST = ROOT / "tests/board/guest"
 
 
-@pytest.mark.parametrize("toolchain", list(QEMU))
-def test_network_gives_the_native_bytes_and_faults_are_survived(toolchain: str, network: Network, tmp_path: Path) -> None:
+def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: Path) -> list[str]:
+    """What the program prints, with a simulator process of its own."""
     for emulator in QEMU[toolchain]:
         need(emulator, "qemu-user")
     sources = [*build.RUNTIME, *build.drivers("hal_simd.c"), GUEST / "run_cases.c", GUEST / "user/main.c"]
     program = build.executable(toolchain, "user", sources)
-    (tmp_path / "model.lds").write_bytes(network.artifact.to_bytes())
-    (tmp_path / "inputs").write_bytes(network.inputs.tobytes())
-    serve = [sys.executable, "-m", "loadstone", "simd", tmp_path / "simd", "--device", network.device]
-    serve += [word for fault in cases.faults(network, POOL) for word in ("--fault", fault)]
+    (folder / "model.lds").write_bytes(network.artifact.to_bytes())
+    (folder / "inputs").write_bytes(network.inputs.tobytes())
+    serve = [sys.executable, "-m", "loadstone", "simd", folder / "simd", "--device", network.device]
+    serve += [word for fault in faults for word in ("--fault", fault)]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as simulator:
         try:
             assert simulator.stdout is not None
             assert simulator.stdout.readline()
-            arguments = [program, tmp_path / "simd", "native", tmp_path / "model.lds", tmp_path / "inputs", str(cases.RUNS)]
+            arguments = [program, folder / "simd", "native", folder / "model.lds", folder / "inputs", str(runs)]
             done = subprocess.run([*QEMU[toolchain], *arguments], capture_output=True, text=True, timeout=120, check=True)
         finally:
             simulator.kill()
-    cases.check(done.stdout.splitlines(), network, interrupts=False)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("toolchain", list(QEMU))
+def test_network_gives_the_native_bytes_and_faults_are_survived(toolchain: str, network: Network, tmp_path: Path) -> None:
+    lines = run(toolchain, network, cases.RUNS, cases.faults(network, POOL), tmp_path)
+    cases.check(lines, network, interrupts=False)
+
+
+@pytest.mark.parametrize("toolchain", list(QEMU))
+def test_float_operators_give_the_native_bits(toolchain: str, tmp_path: Path) -> None:
+    network = models.floats()
+    cases.check_healthy(run(toolchain, network, 3, [], tmp_path), network)
