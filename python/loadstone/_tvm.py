@@ -2,7 +2,7 @@
 
 In:   the pinned TVM (see pyproject.toml).
 Out:  modules under stable names; helpers that read expressions as Python values and rebuild functions.
-Next: frontend/, patterns.py, partition.py and the stages import this, never TVM itself.
+Next: frontend/, composite/, partition.py and the stages import this, never TVM itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""What every operator of the network is made of: tensors, and fields that never change.
+
+In:   nothing.
+Out:  Quantization, Tensor, Operator.
+Next: the operators beside this file; network.py puts them in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+__all__ = ["Operator", "Quantization", "Tensor"]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """real = scale * (q - zero_point). scale: a float32 value, > 0. zero_point: in the range of the tensor's type."""
+
+    scale: float
+    zero_point: int
+
+    def __post_init__(self) -> None:
+        assert float(np.float32(self.scale)) == self.scale, f"{self.scale!r} is no float32 value"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value between operators. Two tensors of one graph have different names."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantization: Quantization | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the elements, packed."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def scale(self) -> float:
+        """The scale of a quantized tensor."""
+        assert self.quantization is not None, f"tensor {self.name} is not quantized"
+        return self.quantization.scale
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a quantized tensor."""
+        assert self.quantization is not None, f"tensor {self.name} is not quantized"
+        return self.quantization.zero_point
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operator:
+    """One step. `name` is the name of its output in the model file: what messages and reports call it.
+
+    Operators are equal only when they are the same object. Arrays in them are read-only.
+    """
+
+    kind: ClassVar[str] = "operator"
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def input(self) -> Tensor:
+        """The first input: for most operators the only activation."""
+        return self.inputs[0]
+
+    @property
+    def output(self) -> Tensor:
+        """The first output: only Host operators may have more."""
+        return self.outputs[0]

@@ -1,0 +1,125 @@
+"""Operators on elements: sums, products, changes of quantization, functions of one element, and softmax.
+
+In:   integers and NumPy arrays.
+Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Requantize, Quantize, Dequantize, Lookup, Softmax, ArgMax.
+Next: graph_reference.py says what they compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph.base import Operator
+from loadstone.numerics import Rounding
+
+__all__ = ["Add", "ArgMax", "Dequantize", "Elementwise", "Lookup", "Mul", "Quantize", "Requantize", "Softmax", "Sub"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Elementwise(Operator):
+    """Two inputs that broadcast to the output as NumPy's do; either may be a constant of the graph."""
+
+    low: int
+    high: int
+    rounding: Rounding
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert len(self.inputs) == 2
+        assert np.broadcast_shapes(self.inputs[0].shape, self.inputs[1].shape) == self.output.shape
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Add(Elementwise):
+    """inputs[0] + inputs[1]."""
+
+    kind: ClassVar[str] = "add"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sub(Elementwise):
+    """inputs[0] - inputs[1]."""
+
+    kind: ClassVar[str] = "sub"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mul(Elementwise):
+    """inputs[0] * inputs[1]."""
+
+    kind: ClassVar[str] = "mul"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantize(Operator):
+    """The same real values in the output's quantization, clamped: QUANTIZE of integers, RELU, RELU6, CLIP.
+
+    The input may be uint8 (at the edge of a uint8 model): with equal scales and zero points 128 apart that flips
+    the top bit.
+    """
+
+    kind: ClassVar[str] = "requantize"
+
+    low: int
+    high: int
+    rounding: Rounding
+
+    @property
+    def is_clamp(self) -> bool:
+        """No arithmetic but the clamp: input and output have one type and quantization."""
+        return self.input.dtype == self.output.dtype and self.input.quantization == self.output.quantization
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Quantize(Operator):
+    """float32 -> int8: the output's quantization; half away from zero for TFLite, half to even for FLOAT32."""
+
+    kind: ClassVar[str] = "quantize"
+
+    low: int
+    high: int
+    rounding: Rounding
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dequantize(Operator):
+    """int8 (or uint8, int32) -> float32."""
+
+    kind: ClassVar[str] = "dequantize"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lookup(Operator):
+    """Any function of one element: output = table[input + 128]. table: int8 (256,), made by the framework's rule."""
+
+    kind: ClassVar[str] = "lookup"
+
+    table: NDArray[np.int8]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.table.dtype == np.int8
+        assert self.table.shape == (256,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Softmax(Operator):
+    """softmax(beta * x) over the last axis, int8 to int8."""
+
+    kind: ClassVar[str] = "softmax"
+
+    rounding: Rounding
+    beta: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArgMax(Operator):
+    """Index (int32 or int64) of the first largest element along `axis`, int8 in. Whether the axis stays is seen in output.shape."""
+
+    kind: ClassVar[str] = "argmax"
+
+    axis: int

@@ -1,0 +1,90 @@
+"""Operators in order: the network.
+
+In:   operators.
+Out:  Graph, which checks its order; Host, an operator that is a piece of Relax.
+Next: partition.py makes it, deploy.py and the back ends read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph.base import Operator, Tensor
+from loadstone.numerics import Rounding
+
+__all__ = ["Graph", "Host"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Host(Operator):
+    """What no dataclass describes: a Relax function, run by TVM on the host.
+
+    function: tvm.IRModule whose `main` takes the inputs in order and gives a tuple when there are several outputs
+    (typed Any: a board has no TVM). operators: names of the Relax operators in it, for reports.
+    """
+
+    kind: ClassVar[str] = "host"
+
+    function: Any
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graph:
+    """A network. operators: in execution order; each tensor is an input, a constant or written once before it is read."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = {tensor.name for tensor in self.inputs} | set(self.constants)
+        for operator in self.operators:
+            missing = [tensor.name for tensor in operator.inputs if tensor.name not in known]
+            assert not missing, f"{operator.name} reads {missing} before they are written"
+            written = [tensor.name for tensor in operator.outputs]
+            assert not known.intersection(written), f"{operator.name} writes {written} again"
+            known.update(written)
+        assert all(tensor.name in known for tensor in self.outputs)
+
+    def consumers(self, tensor: Tensor) -> tuple[Operator, ...]:
+        """The operators that read it, in order."""
+        return tuple(operator for operator in self.operators if tensor in operator.inputs)
+
+    def producer(self, tensor: Tensor) -> Operator | None:
+        """None for inputs and constants."""
+        return next((operator for operator in self.operators if tensor in operator.outputs), None)
+
+    def describe(self, note: Callable[[Operator], str] = lambda _: "") -> str:
+        """One line per operator, for dumps."""
+        return "\n".join(_describe(operator, note(operator)) for operator in self.operators)
+
+
+_PLUMBING = {"name", "inputs", "outputs", "function"}
+
+
+def _describe(operator: Operator, note: str) -> str:
+    values = ((entry.name, getattr(operator, entry.name)) for entry in fields(operator) if entry.name not in _PLUMBING)
+    attributes = " ".join(f"{name}={_brief(value)}" for name, value in values)
+    inputs = ", ".join(map(_typed, operator.inputs))
+    return f"{', '.join(map(_typed, operator.outputs))} = {operator.kind}({inputs}) {attributes} {note}".rstrip()
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, Rounding):
+        return value.name.lower()
+    return str(value).replace(" ", "")
+
+
+def _typed(tensor: Tensor) -> str:
+    quantization = f" {tensor.scale:.6g}@{tensor.zero_point}" if tensor.quantization else ""
+    return f"{tensor.name}[{'x'.join(map(str, tensor.shape))} {tensor.dtype}{quantization}]"

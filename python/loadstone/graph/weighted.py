@@ -1,0 +1,95 @@
+"""Operators that multiply and accumulate: convolution and dense layer.
+
+In:   integers and NumPy arrays.
+Out:  Weighted (their common fields), Conv2D, Dense.
+Next: graph_reference.py says what they compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph.base import Operator
+from loadstone.numerics import Rounding
+
+__all__ = ["Conv2D", "Dense", "Weighted"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Weighted(Operator):
+    """acc[o] = bias[o] + sum (x - input zero point) * (weights - weight_zero_points[o]); then requantized and clamped.
+
+    bias: int32 at scale input.scale * weight_scales[o]; all zero when the model has none.
+    weight_scales: float32 (O,); weight_zero_points: int32 (O,), zero except in uint8 models whose weights do not fit
+    int8 after the zero point is taken off (extraction takes it off where they do).
+    """
+
+    weights: NDArray[np.int8]
+    weight_scales: NDArray[np.float32]
+    weight_zero_points: NDArray[np.int32]
+    bias: NDArray[np.int32]
+    low: int
+    high: int
+    rounding: Rounding
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        channels = (self.weights.shape[0],)
+        assert self.weights.dtype == np.int8
+        for array, dtype in ((self.weight_scales, np.float32), (self.weight_zero_points, np.int32), (self.bias, np.int32)):
+            assert array.dtype == dtype
+            assert array.shape == channels
+        assert -128 <= self.low <= self.high <= 127
+        assert self.output.shape[-1] == channels[0]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Conv2D(Weighted):
+    """Convolution; depthwise is `groups` = input channels. input (N, H, W, C), weights (O, KH, KW, C / groups) int8.
+
+    Output channel o reads the input channels of group o // (O / groups). Taps outside the input contribute nothing
+    (they read the input's zero point). strides, dilation: (height, width).
+    """
+
+    kind: ClassVar[str] = "conv2d"
+
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    groups: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.weights.ndim == 4
+        assert self.weights.shape[3] * self.groups == self.input.shape[3]
+        assert self.weights.shape[0] % self.groups == 0
+        assert self.output.shape == (self.input.shape[0], *self._output_size(), self.weights.shape[0])
+
+    def _output_size(self) -> tuple[int, int]:
+        top, left, bottom, right = self.padding
+        sizes = []
+        for axis, pads in ((0, top + bottom), (1, left + right)):
+            reach = self.dilation[axis] * (self.weights.shape[1 + axis] - 1) + 1
+            sizes.append((self.input.shape[1 + axis] + pads - reach) // self.strides[axis] + 1)
+        return sizes[0], sizes[1]
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Each group has one input channel (and there is more than one group)."""
+        return self.groups > 1 and self.weights.shape[3] == 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dense(Weighted):
+    """Fully connected: input (M, I), weights (O, I) int8, output (M, O)."""
+
+    kind: ClassVar[str] = "dense"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.weights.ndim == 2
+        assert self.input.shape == (self.output.shape[0], self.weights.shape[1])
