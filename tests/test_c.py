@@ -79,14 +79,15 @@ def includes(root: Path) -> list[str]:
 
 # --- rung 0: compilers, size, stack, libc -----------------------------------------------------------
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in COMPILERS])
-def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path) -> None:
+def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, package = COMPILERS[name]
     compiler = tool(command[0], package)
     stack = ["-fstack-usage"] if "clang" not in name else []
     run([compiler, *command[1:], *STRICT, *stack, *includes(root), "-c", *board_sources(root)], cwd=tmp_path)
     size = compiler.removesuffix("gcc").removesuffix("clang") + "size"
     if shutil.which(size):
-        print(f"\n{name}\n" + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path))
+        with capsys.disabled():
+            print(f"\n{name}\n" + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path))
     frames = {}
     for usage in tmp_path.glob("*.su"):
         for line in usage.read_text().splitlines():
@@ -95,10 +96,12 @@ def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path) -> N
             frames[place.split(":")[-1]] = int(size_bytes)
     if frames:
         worst = sorted(frames.items(), key=lambda item: -item[1])[:4]
-        print("largest stack frames: " + ", ".join(f"{f} {s} bytes" for f, s in worst))
+        with capsys.disabled():
+            print("largest stack frames: " + ", ".join(f"{f} {s} bytes" for f, s in worst))
         assert worst[0][1] <= STACK_BYTES, worst
 
 
+@pytest.mark.full
 def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
     """The linker's word: everything else that the runtime needs is its own, or the compiler's helpers."""
     compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
@@ -132,13 +135,15 @@ def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
     return kept
 
 
-def test_text_on_cortex_m55(root: Path, tmp_path: Path) -> None:
+def test_text_on_cortex_m55(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Runtime and native driver in 8 KiB; with validator and all operators in 16 KiB, the compiler's helpers included."""
     for full, limit in ((False, 8 * KIB), (True, 16 * KIB)):
         folder = tmp_path / str(full)
         folder.mkdir()
         kept = linked(root, folder, full)
-        print(f"\n{'with validator and operators' if full else 'runtime and native driver'}: {sum(kept.values())} bytes of {limit}: {kept}")
+        with capsys.disabled():
+            what = "with validator and operators" if full else "runtime and native driver"
+            print(f"\ntext on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
         assert "regs_native.o" in kept
         assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
         assert 4 * KIB < sum(kept.values()) <= limit
@@ -225,10 +230,6 @@ def fuzz(root: Path, folder: Path, seconds: int) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     print(f"\n{seconds} s: " + ", ".join(re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]))
-
-
-def test_fuzzing_the_reader_the_validator_and_the_operators(root: Path, tmp_path: Path) -> None:
-    fuzz(root, tmp_path, 3)
 
 
 @pytest.mark.full

@@ -25,7 +25,7 @@ def make(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["vtaq-1x16x16", "vta-pynq"])
+@pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=pytest.mark.full)])
 def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("arm-none-eabi-gcc is missing: apt-get install gcc-arm-none-eabi")
