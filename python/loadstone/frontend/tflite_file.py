@@ -133,6 +133,8 @@ class _Reader:
         table = self.subgraph.Tensors(index)
         name = (table.Name() or b"").decode("utf-8", "replace") or f"tensor_{index}"
         where = f'tensor {index} "{short(name)}"'
+        if "\0" in name:
+            raise self.fail(f"tensor {index} has a zero byte in its name")
         if table.Type() not in TYPES:
             raise UnsupportedError(f"{self.name}: {where} has element type {table.Type()}: Loadstone reads {', '.join(TYPES.values())}")
         if table.Sparsity() is not None:

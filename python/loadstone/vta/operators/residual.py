@@ -46,7 +46,9 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
     turns = np.indices([gemm.extents[loop] for loop in moving]).reshape(len(moving), -1)
 
     def at(access: Access) -> IntArray:
-        return np.asarray(access.base + sum(access.strides[loop] * turn for loop, turn in zip(moving, turns, strict=True)) + 0 * turns.sum(axis=0))
+        return np.asarray(
+            access.base + sum(access.strides[loop] * turn for loop, turn in zip(moving, turns, strict=True)) + 0 * turns.sum(axis=0)
+        )
 
     number = numbers[at(gemm.wgt)]
     chosen = np.flatnonzero(np.isin(number, tiles))

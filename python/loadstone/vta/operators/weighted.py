@@ -146,6 +146,9 @@ def folded_input(op: g.Operator, config: HwConfig) -> Folded | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels saves time."""
     if not isinstance(op, g.Conv2D) or op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
         return None
+    ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
+    if any((count - 1) * stride >= end for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)):
+        return None  # a window wholly in the padding, which the host's PACK does not know
     plain = conv_spec(op, config)
     best, least = None, conv.tiling(plain, config).cycles
     for fold in ((False, True), (True, False), (True, True)):
