@@ -254,8 +254,11 @@ def averages(draw: Any, config: HwConfig) -> g.Operator:
 @st.composite
 def moves(draw: Any, config: HwConfig) -> g.Operator:
     n, h, w, c = draw(images(config, 10))
-    x, kind = tensor("x", (n, h, w, c)), draw(st.sampled_from(["pad", "rows", "channels", "resize", "spread", "concatenate", "pool"]))
-    few = st.integers(0, 3)
+    x, kind = (
+        tensor("x", (n, h, w, c)),
+        draw(st.sampled_from(["pad", "rows", "channels", "resize", "spread", "bilinear", "concatenate", "pool"])),
+    )
+    few, factors = st.integers(0, 3), st.sampled_from([1, 2, 4])
     if kind == "pad":
         before, after = (0, draw(few), draw(few), 0), (0, draw(few), draw(few), 0)
         out = tensor("y", (n, h + before[1] + after[1], w + before[2] + after[2], c))
@@ -276,6 +279,14 @@ def moves(draw: Any, config: HwConfig) -> g.Operator:
         out = tensor("y", (n, h, w, c))
         flags = {"align_corners": draw(st.booleans()), "half_pixel_centers": False, "rounding": Rounding.DOUBLE}
         return g.ResizeBilinear(name="op", inputs=(tensor("x", (n, 1, 1, c)),), outputs=(out,), **flags)
+    if kind == "bilinear":
+        corners = draw(st.booleans())
+        size = tuple(
+            factor * (extent - 1) + 1 if corners else factor * extent for extent, factor in ((h, draw(factors)), (w, draw(factors)))
+        )
+        flags = {"align_corners": corners, "half_pixel_centers": not corners and draw(st.booleans()), "rounding": Rounding.DOUBLE}
+        out = tensor("y", (n, *size, c))
+        return g.ResizeBilinear(name="op", inputs=(x,), outputs=(out,), unsigned=draw(st.booleans()), **flags)
     if kind == "concatenate":
         widths = draw(st.lists(st.sampled_from([1, 3, 8, 16, 20, 32]), min_size=1, max_size=4))
         inputs = tuple(tensor(f"x{i}", (n, h, w, width)) for i, width in enumerate(widths))

@@ -52,6 +52,8 @@ __all__ = [
     "add",
     "add_constants",
     "average_pool_2d",
+    "bilinear_taps",
+    "bilinear_taps_uint8",
     "concatenate",
     "conv_2d",
     "dequantize",
@@ -388,7 +390,7 @@ def resize_bilinear(
     if unsigned:
         return _resize_bilinear_uint8(x, size, align_corners, half_pixel_centers)
     (top, bottom, y), (left, right, xs) = (
-        _between(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
+        bilinear_taps(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
     )
     wide, one = x.astype(np.int64), 1 << 10
     down, across = y[None, :, None, None], xs[None, None, :, None]
@@ -400,7 +402,7 @@ def resize_bilinear(
 
 def _resize_bilinear_uint8(x: Int8Array, size: tuple[int, int], align_corners: bool, half_pixel_centers: bool) -> Int8Array:
     (top, bottom, y), (left, right, xs) = (
-        _between_float32(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
+        bilinear_taps_uint8(n, out, align_corners, half_pixel_centers) for n, out in zip(x.shape[1:3], size, strict=True)
     )
     wide, one = (x.astype(np.int16) + 128).astype(np.float32), np.float32(1)
     down, across = y[None, :, None, None], xs[None, None, :, None]
@@ -411,7 +413,7 @@ def _resize_bilinear_uint8(x: Int8Array, size: tuple[int, int], align_corners: b
     return _finish(np.trunc(total + np.float32(0.5)), -128)
 
 
-def _between_float32(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[Any], ...]:
+def bilinear_taps_uint8(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[Any], ...]:
     """(lower index, upper index, float32 weight of the upper) of each output index."""
     stretched = align_corners and out > 1
     scale = np.float32(size - 1) / np.float32(out - 1) if stretched else np.float32(size) / np.float32(out)
@@ -422,7 +424,7 @@ def _between_float32(size: int, out: int, align_corners: bool, half_pixel_center
     return lower, upper, position - lower.astype(np.float32)
 
 
-def _between(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[np.int64], ...]:
+def bilinear_taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[NDArray[np.int64], ...]:
     """(lower index, upper index, weight of the upper in 1/1024) of each output index."""
     ratio = ((size << 10) + out // 2) // out
     if align_corners and out > 1:

@@ -18,7 +18,7 @@ from loadstone.backend import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Folded
-from loadstone.vta.operators import elementwise, move, pool, weighted
+from loadstone.vta.operators import bilinear, elementwise, move, pool, weighted
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.weighted import folded_input
 
@@ -47,7 +47,7 @@ _RULES: dict[type[g.Operator], _Rule] = {
     g.Slice: _Rule(move.slice_, move.unsupported),
     g.Concatenate: _Rule(move.concatenate, move.unsupported),
     g.ResizeNearest: _Rule(move.resize, move.unsupported),
-    g.ResizeBilinear: _Rule(move.resize, move.unsupported),
+    g.ResizeBilinear: _Rule(bilinear.lower, bilinear.unsupported),
 }
 
 

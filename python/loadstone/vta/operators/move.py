@@ -1,6 +1,6 @@
 """Operators that move data, and max pooling: what goes through the GEMM core with an identity, or a selection, for weights.
 
-In:   graph.Pad, Slice, ResizeNearest, ResizeBilinear, Concatenate, MaxPool2D.
+In:   graph.Pad, Slice, ResizeNearest, Concatenate, MaxPool2D.
 Out:  specs and constants.
 Next: kernels.py.
 
@@ -44,7 +44,7 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
             return Refusal(f"slice from {op.begin} of {op.input.shape}: samples are not divided", "slices of height, width and channels")
         case g.Slice() if not _keeps_channels(op) and op.input.shape[1:3] != op.output.shape[1:3]:
             return Refusal("a slice of pixels and channels at once", "two slices, one of pixels and one of channels")
-        case g.Resize() if _factors(op) is None:
+        case g.ResizeNearest() if _factors(op) is None:
             return Refusal(f"{op.kind} of {op.input.shape} to {op.output.shape} is no whole-number repetition", "an integer factor")
         case g.Concatenate() if op.axis != len(op.output.shape) - 1:
             return Refusal(f"concatenation along axis {op.axis}", "concatenation of channels")
@@ -68,7 +68,7 @@ def slice_(op: g.Slice, config: HwConfig) -> LoweredOperator:
     return _gather(op, [(0, first_channel + i * op.strides[3]) for i in range(op.output.shape[3])], config)
 
 
-def resize(op: g.Resize, config: HwConfig) -> LoweredOperator:
+def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
     """Every pixel, `factor` times in each direction: the GEMM reads the same tile again."""
     factors = _factors(op)
     assert factors is not None
@@ -173,7 +173,7 @@ def _through_identity(spec: ConvSpec, op: g.Operator, config: HwConfig) -> Lower
     return emit(spec, {"x": op.input.name, "w": IDENTITY, "out": op.output.name}, {}, op, config)
 
 
-def _factors(op: g.Resize) -> tuple[int, int] | None:
+def _factors(op: g.ResizeNearest) -> tuple[int, int] | None:
     """How often each row and column is repeated, or None where the operator does something else.
 
     Found by resizing an image of its own indices: what a rule does at borders is nobody's guess.
@@ -181,9 +181,7 @@ def _factors(op: g.Resize) -> tuple[int, int] | None:
     factors = []
     for axis in (1, 2):
         size, out = op.input.shape[axis], op.output.shape[axis]
-        if out % size or (isinstance(op, g.ResizeBilinear) and size > 1 and out != size):
-            return None
-        if isinstance(op, g.ResizeNearest) and not np.array_equal(_sources(op, axis), np.repeat(np.arange(size), out // size)):
+        if out % size or not np.array_equal(_sources(op, axis), np.repeat(np.arange(size), out // size)):
             return None
         factors.append(out // size)
     return factors[0], factors[1]

@@ -1,0 +1,226 @@
+"""Bilinear resizing: every output pixel is a sum of four input pixels times small integers, then one requantization.
+
+In:   graph.ResizeBilinear under TFLite's rule (10 fractional bits per axis, half away from zero).
+Out:  operations on virtual tiles, and diagonal weight tiles.
+Next: __init__.py.
+
+Along each axis output pixels fall into runs: pixels `step` apart that read neighbouring inputs with the same two weights.
+
+    2x, half pixel centers:    out 0 | out 1 3 5 ... | out 2 4 6 ... | last        reads  0 | t, t+1 | t, t+1 | last
+                               4     | 3 1           | 1 3           | 4           quarters
+
+A run of rows and a run of columns is one loop nest, whose four taps are GEMMs with diagonal weights. The borders, where a pixel is
+read twice, are runs of their own. The stream is written here directly: runs are no perfect nest of one tensor expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.backend import Refusal
+from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
+from loadstone.operators import tflite
+from loadstone.vta import constants
+from loadstone.vta.exact import Requantization, find_requantization
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.layout import Blocked
+from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.stream import Access, DramTile, Fill, Gemm, Load, Operation, Requantize, Store, VirtualTile
+
+__all__ = ["lower", "unsupported"]
+
+#: The largest sum of weights: all sums that can occur are tried, and a weight above 127 needs several steps.
+_LARGEST_WHOLE = 1 << 12
+_LARGEST_WEIGHT = 127
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Output pixels first, first + step, ... (count of them) read inputs source, source + 1, ... and the next one to each."""
+
+    first: int
+    step: int
+    count: int
+    source: int
+    weights: tuple[int, int]
+
+
+def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
+    """Why the device cannot do this exactly; None if it can."""
+    spreads = op.input.shape[1:3] == (1, 1)
+    if op.rounding is Rounding.FLOAT32 and not spreads:
+        return Refusal("ONNX interpolates in float32", "nearest resizing")
+    rows, columns = _runs(op, 1), _runs(op, 2)
+    whole = sum(rows[0].weights) * sum(columns[0].weights)
+    if whole > 1 and not config.has(Capability.REQUANTIZE):
+        return Refusal("an interpolation is no shift", "a device with the capability requantize")
+    if whole > _LARGEST_WHOLE:
+        return Refusal(f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts", "an integer factor")
+    if _requantization(whole, op.unsigned) is None:
+        return Refusal(f"no requantization divides by {whole} as the kernel does", "another factor")
+    return None
+
+
+def lower(op: g.ResizeBilinear, config: HwConfig) -> LoweredOperator:
+    """Chunk of rows by chunk of rows, channel block by channel block."""
+    return _Resize(op, config).lowered()
+
+
+class _Resize:
+    def __init__(self, op: g.ResizeBilinear, config: HwConfig) -> None:
+        self.op, self.config = op, config
+        self.rows, self.columns = _runs(op, 1), _runs(op, 2)
+        self.whole = sum(self.rows[0].weights) * sum(self.columns[0].weights)
+        products = {y * x for row in self.rows for column in self.columns for y in row.weights for x in column.weights if y * x}
+        self.parts = {product: _small_parts(product) for product in products}
+        self.diagonals = sorted({part for parts in self.parts.values() for part in parts})
+        self.names = (f"{op.name}.diagonals", f"{op.name}.operands")
+
+    def lowered(self) -> LoweredOperator:
+        requantization = _requantization(self.whole, self.op.unsigned)
+        if requantization is None:
+            raise LoweringError(f"operators: {self.op.kind} {self.op.name}: no requantization divides by {self.whole}")
+        tiles = np.concatenate([constants.identity_tile(self.config) * np.int8(weight) for weight in self.diagonals])
+        rows = (requantization.bias, requantization.multiplier, requantization.shift)
+        operands = constants.operand_tiles(rows, self.config.block, self.config)
+        weights, held = VirtualTile(Memory.WGT, len(tiles), "diagonals"), VirtualTile(Memory.ACC, 3, "operands")
+        operations: list[Operation] = [
+            Load(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
+            Load(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
+        ]
+        layout = Blocked(self.op.input.shape, self.config.batch, self.config.block)
+        for plane in range(layout.samples * layout.channel_blocks):
+            for first, last in self._chunks():
+                operations += self._chunk(plane, first, last, weights, held, requantization)
+        own = {self.names[0]: (Memory.WGT, tiles), self.names[1]: (Memory.ACC, operands)}
+        return LoweredOperator(operations, own, ())
+
+    def _chunks(self) -> Iterator[tuple[int, int]]:
+        """Output rows [first, last) whose tiles fit twice, or once where one row is too long."""
+        height, width = self.op.output.shape[1:3]
+        for sets in (2, 1):
+            size = height
+            while size and not all(self._fits(first, min(first + size, height), sets) for first in range(0, height, size)):
+                size //= 2
+            if size:
+                yield from ((first, min(first + size, height)) for first in range(0, height, size))
+                return
+        raise LoweringError(f"operators: {self.op.kind} {self.op.name}: a row of {width} pixels does not fit {self.config.name}")
+
+    def _fits(self, first: int, last: int, sets: int) -> bool:
+        low, high = self._inputs(first, last)
+        acc = sets * (last - first) * self.op.output.shape[2] + 3
+        return sets * (high - low) * self.op.input.shape[2] <= self.config.depth(Memory.INP) and acc <= self.config.depth(Memory.ACC)
+
+    def _inputs(self, first: int, last: int) -> tuple[int, int]:
+        """Input rows [low, high) that output rows [first, last) read."""
+        read = [
+            source + tap
+            for run in (_cut(run, first, last) for run in self.rows)
+            if run is not None
+            for source in (run.source, run.source + run.count - 1)
+            for tap in (0, 1)
+            if run.weights[tap]
+        ]
+        return min(read), max(read) + 1
+
+    def _chunk(
+        self, plane: int, first: int, last: int, weights: VirtualTile, operands: VirtualTile, requantization: Requantization
+    ) -> Iterator[Operation]:
+        height, width = self.op.input.shape[1:3]
+        out_height, out_width = self.op.output.shape[1:3]
+        low, high = self._inputs(first, last)
+        inp = VirtualTile(Memory.INP, (high - low) * width, "x")
+        acc = VirtualTile(Memory.ACC, (last - first) * out_width, "acc")
+        pixels, columns = acc.size_tiles, inp.size_tiles
+        yield Load(Memory.INP, inp, 0, DramTile(self.op.input.name, (plane * height + low) * width), 1, columns, columns)
+        yield Fill((pixels,), Access(acc, 0, (1,)), 0)
+        for run in self.rows:
+            row = _cut(run, first, last)
+            if row is not None:
+                yield from self._products(row, acc, inp, weights, first, low)
+        r = requantization
+        if self.whole > 1:
+            yield Requantize((pixels,), Access(acc, 0, (1,)), Access(operands, 0, (0,)), r.zero_point, r.low, r.high, r.rounding)
+        yield Store(acc, 0, DramTile(self.op.output.name, (plane * out_height + first) * out_width), 1, pixels, pixels)
+
+    def _products(self, row: _Run, acc: VirtualTile, inp: VirtualTile, weights: VirtualTile, first: int, low: int) -> Iterator[Operation]:
+        """The taps of one run of rows and every run of columns."""
+        width, out_width = self.op.input.shape[2], self.op.output.shape[2]
+        for column in self.columns:
+            dst = Access(acc, (row.first - first) * out_width + column.first, (row.step * out_width, column.step))
+            for y, x in np.ndindex(2, 2):
+                product = row.weights[y] * column.weights[x]
+                source = (row.source + y - low) * width + column.source + x
+                for part in self.parts[product] if product else ():
+                    wgt = Access(weights, self.diagonals.index(part), (0, 0))
+                    yield Gemm((row.count, column.count), dst, Access(inp, source, (width, 1)), wgt)
+
+
+def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
+    """The runs of one axis, with weights in the smallest integers."""
+    lower, pairs = _taps(op, axis)
+    divisor = gcd(*pairs.ravel().tolist())
+    runs: list[_Run] = []
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, pair in enumerate((pairs // divisor).tolist()):
+        groups.setdefault((pair[0], pair[1]), []).append(index)
+    for weights, members in groups.items():
+        start = 0
+        while start < len(members):
+            run = _longest(members[start:], lower)
+            runs.append(_Run(members[start], run[0], run[1], int(lower[members[start]]), weights))
+            start += run[1]
+    return tuple(runs)
+
+
+def _taps(op: g.ResizeBilinear, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first input of each output pixel, and the weights of it and the next in 1/1024, or finer where the kernel is float32."""
+    taps = tflite.bilinear_taps_uint8 if op.unsigned else tflite.bilinear_taps
+    lower, upper, share = taps(op.input.shape[axis], op.output.shape[axis], op.align_corners, op.half_pixel_centers)
+    one = (1 << 23) if op.unsigned else 1 << 10
+    second = np.asarray(np.round(share.astype(np.float64) * (one if op.unsigned else 1)), np.int64)
+    pairs = np.stack([one - second, second], axis=1)
+    pairs[np.asarray(lower) == np.asarray(upper)] = (one, 0)  # a pixel that is read twice: all weight on it
+    return np.asarray(lower, np.int64), pairs
+
+
+def _longest(members: list[int], lower: NDArray[np.int64]) -> tuple[int, int]:
+    """(step, count) of the longest run that begins with the first member: equal steps, neighbouring inputs."""
+    if len(members) == 1:
+        return 1, 1
+    step, count = members[1] - members[0], 1
+    while count < len(members) and members[count] - members[count - 1] == step and lower[members[count]] - lower[members[count - 1]] == 1:
+        count += 1
+    return step, count
+
+
+def _cut(run: _Run, first: int, last: int) -> _Run | None:
+    """The part of a run within output pixels [first, last)."""
+    skip = max(0, -(-(first - run.first) // run.step))
+    count = min(run.count, -(-(last - run.first) // run.step)) - skip
+    return _Run(run.first + skip * run.step, run.step, count, run.source + skip, run.weights) if count > 0 else None
+
+
+def _small_parts(weight: int) -> list[int]:
+    """Weights of 8 bits that add up to one."""
+    parts = -(-weight // _LARGEST_WEIGHT)
+    return [(weight + part) // parts for part in range(parts)]
+
+
+@lru_cache(maxsize=64)
+def _requantization(whole: int, unsigned: bool) -> Requantization | None:
+    """Division by the sum of weights, half away from zero, tried on every sum; in uint8 models of x + 128."""
+    sums, offset = np.arange(-128 * whole, 127 * whole + 1), 128 if unsigned else 0
+    raised = sums + offset * whole
+    wanted = np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset
+    return find_requantization(sums, wanted, 1 / whole, offset * whole, -offset, -128, 127)
