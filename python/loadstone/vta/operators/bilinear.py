@@ -38,8 +38,8 @@ from loadstone.vta.stream import Access, DramTile, Fill, Gemm, Load, Operation, 
 
 __all__ = ["lower", "unsupported"]
 
-#: The largest sum of weights: all sums that can occur are tried, and a weight above 127 needs several steps.
-_LARGEST_WHOLE = 1 << 12
+#: The largest sum of weights, that of a factor of 4. Beyond it runs get so many and so short that instructions cost more than steps.
+_LARGEST_WHOLE = 64
 _LARGEST_WEIGHT = 127
 
 
@@ -64,7 +64,7 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
     if whole > 1 and not config.has(Capability.REQUANTIZE):
         return Refusal("an interpolation is no shift", "a device with the capability requantize")
     if whole > _LARGEST_WHOLE:
-        return Refusal(f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts", "an integer factor")
+        return Refusal(f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts", "an integer factor of at most 4")
     if _requantization(whole, op.unsigned) is None:
         return Refusal(f"no requantization divides by {whole} as the kernel does", "another factor")
     return None
