@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loadstone.artifact import Artifact
 from loadstone.compiler import Compiled, compile
-from loadstone.errors import ConfigError, ModelError, UnsupportedError
+from loadstone.errors import ModelError, TargetError, UnsupportedError
 
 TINY = ("mlpt_resnet8_int8", "mlpt_kws_int8", "mlpt_ad_int8", "mlpt_vww_int8", "mlpt_strww_int8")
 #: Network -> largest difference. A uint8 softmax on the host may differ by one; everything before it is equal.
@@ -85,5 +85,5 @@ def test_what_is_no_model_and_no_device_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"net\.tflite"):
         compile(path, "vtaq-1x16x16")
-    with pytest.raises(ConfigError, match="no-such-device"):
+    with pytest.raises(TargetError, match="no-such-device"):
         compile(path, "no-such-device")
