@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -54,29 +55,34 @@ _BINARY = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """One lowered operator. emit(emitter, *names): the DRAM tensors in the order of `parameters`. stages: (title, text)."""
+    """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of `parameters`."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
-    stages: tuple[tuple[str, str], ...]
+    functions: tuple[tuple[str, Any], ...]
+    source: str
+
+    @cached_property
+    def stages(self) -> tuple[tuple[str, str], ...]:
+        """(title, text) of every stage. Printing costs as much as lowering, so it is done when somebody asks."""
+        return (*((title, _text(function)) for title, function in self.functions), ("python", self.source))
 
 
 def lower(module: Any) -> Kernel:
     """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no instruction does what it holds."""
-    stages = [("schedule", _text(module["main"]))]
+    functions = [("schedule", module["main"])]
     for make_pass in _PASSES:
         module = make_pass()(module)
     function = module["main"]
-    stages.append(("loops", _text(function)))
+    functions.append(("loops", function))
     for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
         function = rewrite(function)
         verify(function, title)
-        stages.append((title, _text(function)))
+        functions.append((title, function))
     source = _Translator(function).source()
-    stages.append(("python", source))
     namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
     exec(compile(source, "<lowered operator>", "exec"), namespace)
-    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(stages))
+    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(functions), source)
 
 
 def _text(function: Any) -> str:

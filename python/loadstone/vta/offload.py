@@ -28,7 +28,7 @@ from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Folded
-from loadstone.vta.operators import folded_input, lower_operator
+from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
 from loadstone.vta.program import build_program
 from loadstone.vta.stream import Load, Operation
 
@@ -50,13 +50,18 @@ class OffloadedRegion:
         self.config = config
         self.aliases = find_aliases(self.operators, config)
         self.constants: dict[str, tuple[NDArray[Any], int]] = {}
-        self.stages: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._lowered: dict[str, LoweredOperator] = {}
         self.tokens: Mapping[str, int] = {}
         self._forms: dict[str, tuple[Form, int, int]] = {}
         self._operations: list[tuple[str, Operation]] = []
         host = {tensor.name for tensor in from_host}
         for position, operator in enumerate(self.operators):
             self._lower(operator, position, host)
+
+    @property
+    def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """(title, text) of the lowering's stages, by operator, for dumps: printed when asked for."""
+        return {name: lowered.stages for name, lowered in self._lowered.items()}
 
     @property
     def forms(self) -> Sequence[tuple[Form, int, int]]:
@@ -85,7 +90,7 @@ class OffloadedRegion:
             self._operations.append((operator.name, operation if renamed is None else _rename(operation, operator.input.name, renamed)))
         for name, (memory, tiles) in lowered.constants.items():
             self.constants[name] = (np.ascontiguousarray(tiles), self.config.tile_bytes(Memory(memory)))
-        self.stages[operator.name] = lowered.stages
+        self._lowered[operator.name] = lowered
 
     def _use(self, form: Form, position: int) -> None:
         first = self._forms[form.name][1] if form.name in self._forms else position

@@ -102,7 +102,7 @@ class _Resize:
             for first, last in self._chunks():
                 operations += self._chunk(plane, first, last, weights, held, requantization)
         own = {self.names[0]: (Memory.WGT, tiles), self.names[1]: (Memory.ACC, operands)}
-        return LoweredOperator(operations, own, ())
+        return LoweredOperator(operations, own)
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
         """Output rows [first, last) whose tiles fit twice, or once where one row is too long."""

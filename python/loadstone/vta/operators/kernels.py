@@ -43,14 +43,19 @@ IDENTITY = "identity"
 
 @dataclass(frozen=True)
 class LoweredOperator:
-    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM). stages: (title, text), for dumps.
+    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM). kernels: what it was lowered by.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
 
     operations: list[Operation]
     constants: Constants
-    stages: tuple[tuple[str, str], ...]
+    kernels: tuple[Kernel, ...] = ()
+
+    @property
+    def stages(self) -> tuple[tuple[str, str], ...]:
+        """(title, text) of every stage of the first kernel, for dumps."""
+        return self.kernels[0].stages if self.kernels else ()
 
 
 def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
@@ -64,13 +69,13 @@ def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.
         shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
     for value in sorted(emitter.pad_values):
         shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
-    return LoweredOperator(emitter.operations, {**own, **shared}, kernel.stages)
+    return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
 
 
 def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
     """One after the other, as one operator."""
     operations = [operation for part in parts for operation in part.operations]
-    return LoweredOperator(operations, {name: tiles for part in parts for name, tiles in part.constants.items()}, parts[0].stages)
+    return LoweredOperator(operations, {name: tiles for part in parts for name, tiles in part.constants.items()}, parts[0].kernels)
 
 
 @lru_cache(maxsize=1024)

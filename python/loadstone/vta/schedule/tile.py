@@ -93,7 +93,8 @@ def choose(nest: Nest, config: HwConfig) -> Tiling:
             return candidates.tiling(int(np.argmin(np.where(fits, candidates.cycles(), _REFUSED))))
     raise LoweringError(
         f"tile: one pixel of {nest.window[0]}x{nest.window[1]} taps fits no scratchpad of {config.name} "
-        f"(INP {config.depth(Memory.INP)}, WGT {config.depth(Memory.WGT)}, ACC {config.depth(Memory.ACC)} tiles)"
+        f"(INP {config.depth(Memory.INP)}, WGT {config.depth(Memory.WGT)}, ACC {config.depth(Memory.ACC)} tiles, "
+        f"UOP {config.depth(Memory.UOP)} micro-ops)"
     )
 
 
