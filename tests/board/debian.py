@@ -103,7 +103,7 @@ def _apt_state(host: str) -> list[str]:
     targets = [line.split("|") for line in run(["apt-get", "indextargets", "--format", form]).splitlines()]
     mirror = next((uri for by, name, part, uri in targets if (by, name, part) == ("Packages", suite, "main")), None)
     if release.get("ID") != "debian" or mirror is None:
-        missing("Debian's kernels are fetched with apt on a Debian machine whose sources name its release")
+        missing("Debian's kernels are fetched with apt, on a Debian machine whose sources name its release: apt-get update")
     options = {
         "Dir::State": root,
         "Dir::State::lists": root / "lists",
