@@ -44,7 +44,7 @@ def run_relax_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDAr
     samples = max((a.shape[0] // s[0] for a, s in zip(inputs, shapes, strict=True) if s), default=1)
     if samples == 1:
         return run_saved(attributes, inputs)
-    rows = [[a if a.shape == s else a[n : n + 1] for a, s in zip(inputs, shapes, strict=True)] for n in range(samples)]
+    rows = [[a[n * s[0] : (n + 1) * s[0]] if a.shape != s else a for a, s in zip(inputs, shapes, strict=True)] for n in range(samples)]
     results = [run_saved(attributes, row) for row in rows]
     return [np.concatenate(parts) for parts in zip(*results, strict=True)]
 

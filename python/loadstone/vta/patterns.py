@@ -16,7 +16,7 @@ from functools import partial
 from loadstone import graph as g
 from loadstone.backend import Pattern, Refusal, offered
 from loadstone.batching import batched_operator
-from loadstone.errors import LoadstoneError
+from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.offload import is_free
@@ -54,7 +54,10 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     for tensor in (*operator.inputs, *operator.outputs):
         if tensor.dtype != "int8":
             return Refusal(f"tensor {tensor.name} is {tensor.dtype}, and the device computes on int8", "a model that is int8 there")
-    whole = batched_operator(operator, config.batch)
+    try:
+        whole = batched_operator(operator, config.batch)
+    except UnsupportedError as error:
+        return Refusal(str(error), "a device whose batch is 1")
     if is_free(whole, config):
         return None
     if refusal := unsupported_reason(whole, config):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,8 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
     """Loads of the rests that a GEMM needs, and a GEMM for each."""
     moving = [loop for loop, stride in enumerate(gemm.wgt.strides) if stride]
     still = [loop for loop, stride in enumerate(gemm.wgt.strides) if not stride]
-    turns = np.indices([gemm.extents[loop] for loop in moving]).reshape(len(moving), -1)
+    extents_moving = [gemm.extents[loop] for loop in moving]
+    turns = np.indices(extents_moving).reshape(len(moving), prod(extents_moving))
 
     def at(access: Access) -> IntArray:
         return np.asarray(
