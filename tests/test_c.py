@@ -19,6 +19,7 @@ from loadstone._native import ffi, lib
 from loadstone.artifact import Artifact
 from loadstone.errors import ArtifactError
 from loadstone.vta.hw_config import load_config
+from tests.board.tools import need
 from tests.sample_model import copy_model, dense_model
 from tests.test_artifact import every_operator_model
 
@@ -54,10 +55,8 @@ STACK_BYTES = 1024
 
 def tool(name: str, package: str) -> str:
     """The tool's path; skips the test when it is missing."""
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is missing: apt-get install {package}")
-    return path
+    need(name, package)
+    return str(shutil.which(name))
 
 
 def run(command: list[str], **options: object) -> str:

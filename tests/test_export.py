@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 from loadstone import device
 from loadstone.cli import main
 from loadstone.vta.hw_config import device_names, load_config
+from tests.board.tools import need
 from tests.sample_model import dense_model
 from tests.test_device import external_model
 
@@ -27,8 +27,7 @@ def make(folder: Path, *words: str) -> str:
 
 @pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=pytest.mark.full)])
 def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which("arm-none-eabi-gcc") is None:
-        pytest.skip("arm-none-eabi-gcc is missing: apt-get install gcc-arm-none-eabi")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     model = dense_model(load_config(name))
     model.artifact.save(tmp_path / "m.lds")
     np.savez(tmp_path / "x.npz", in0=np.ones((1, 1, model.weights.shape[1]), np.int8))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.board.tools import need
 
 #: File -> functions with contracts in it (bounds.h and format.h come with every file).
 PROVED = {
@@ -33,8 +34,7 @@ PROVED = {
 def prove(root: Path, folder: Path, file: str, functions: list[str], seconds: int = 60) -> tuple[int, int, str]:
     """Goals proved, goals, and what Frama-C said."""
     for name, package in (("frama-c", "frama-c-base"), ("why3", "why3"), ("z3", "z3")):
-        if shutil.which(name) is None:
-            pytest.skip(f"{name} is missing: apt-get install {package}")
+        need(name, package)
     environment = {**os.environ, "HOME": str(folder), "WHY3CONFIG": str(folder / "why3.conf")}
     subprocess.run(["why3", "config", "detect"], env=environment, capture_output=True, check=False)
     wp = [

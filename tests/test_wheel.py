@@ -14,6 +14,7 @@ from loadstone.vta.hw_config import device_names
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from tests.random_insns import CONFIGS
+from tests.sample_model import copy_model
 
 SCRIPT = """
 import importlib.util
@@ -49,3 +50,10 @@ def test_the_wheel_runs_without_a_compiler_and_without_tvm(root: Path, tmp_path:
         listing = output_of(tools / "loadstone", "disasm", name, path=str(tools), cwd=tmp_path)
         assert listing.splitlines()[1:] == ["    0: nop load push(compute)", "    1: pop(load) finish"]
     assert int(output_of(tools / "python", "-c", SCRIPT, path=str(tools), cwd=tmp_path)) > 0
+
+    copy_model().save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=np.ones((2, 1, 16), np.int8), out0=np.ones((2, 1, 16), np.int8))
+    report = output_of(tools / "loadstone", *["run", "m.lds", "--inputs", "x.npz", "--expect", "x.npz"], path=str(tools), cwd=tmp_path)
+    assert "as expected" in report
+    output_of(tools / "loadstone", *["export", "m.lds", "--board", "linux", "-o", "app"], path=str(tools), cwd=tmp_path)
+    assert {"session.c", "validate.c", "regs_native.c"} <= {p.name for p in (tmp_path / "app/loadstone").iterdir()}
