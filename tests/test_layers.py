@@ -39,6 +39,7 @@ WITHOUT_TVM = (
     "loadstone.memory_plan",
     "loadstone.numerics",
     "loadstone.operators*",
+    "loadstone.plugins",
     "loadstone.region",
     "loadstone.replay",
     "loadstone.sim",

@@ -1,18 +1,24 @@
 """What a back end is: the one interface, for VTA and for a plug-in out of tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.
-Out:  Backend, Pattern, Refusal, Phase.
+Out:  Backend, Attribute, Pattern, Refusal, Phase.
 Next: partition.py applies the patterns of every back end in the target's order; deploy.py asks for programs.
 
 A back end says four things. Which operators it takes: `patterns`, in the order in which they are tried, each with a
 predicate that accepts an operator or says why not. What is done to the network for it: `passes`, by phase. What the
-device executes: `lower`. What that costs: `cost_cycles`, so that a target with two accelerators can be weighed.
+device executes: `lower`, to a program of an instruction stream (LoweredRegion), or to one call of a function that the back
+end brings (ExternalRegion and `externals`: its functional model, or its driver). What that costs: `cost_cycles`.
 
     class Npu(Backend):
         name = "npu"
+        target_attributes = (Attribute("lanes", 16, "multipliers side by side"),)
         def patterns(self):
             return [offered("conv2d", lambda op: None if op.groups == 1 else Refusal("grouped", "a device with groups"))]
-        def lower(self, segment): ...
+        def lower(self, segment):
+            return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "npu.run", "...", {})
+        @classmethod
+        def externals(cls):
+            return {"npu.run": run}  # run(arrays, attributes) -> arrays
 """
 
 from __future__ import annotations
@@ -23,10 +29,38 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from loadstone.graph import Graph, Operator, Tensor
-from loadstone.region import LoweredRegion
+from numpy.typing import NDArray
 
-__all__ = ["Backend", "Pattern", "Phase", "Refusal", "Segment", "offered"]
+from loadstone.errors import TargetError
+from loadstone.graph import Graph, Operator, Tensor
+from loadstone.region import ExternalRegion, LoweredRegion
+
+__all__ = ["Attribute", "Backend", "External", "Pattern", "Phase", "Refusal", "Segment", "offered"]
+
+#: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its outputs.
+External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an accelerator. default: also says the type: int, str or bool."""
+
+    name: str
+    default: int | str | bool
+    doc: str
+
+    def value(self, text: str, accelerator: str) -> int | str | bool:
+        """The typed value. Raises TargetError naming what is allowed."""
+        if isinstance(self.default, bool):
+            if text not in ("true", "false"):
+                raise TargetError(f"target: {accelerator} -{self.name}={text} is neither true nor false")
+            return text == "true"
+        if isinstance(self.default, int):
+            try:
+                return int(text, 0)
+            except ValueError:
+                raise TargetError(f"target: {accelerator} -{self.name}={text} is not an integer") from None
+        return text
 
 
 @dataclass(frozen=True)
@@ -70,7 +104,7 @@ class Segment:
     """Operators that one back end runs together: no path from one of them to another leaves the segment.
 
     operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors read outside.
-    from_host: those inputs that no back end makes, so that the host can pack them in any form.
+    from_host: those inputs that this back end does not make, so that the host can pack them in any form.
     """
 
     name: str
@@ -87,10 +121,21 @@ class Backend(ABC):
 
     #: How targets call it, and what composite functions begin with.
     name: ClassVar[str]
+    #: What a target may say of it: `npu -lanes=8`.
+    target_attributes: ClassVar[Sequence[Attribute]] = ()
+
+    def __init__(self, **values: int | str | bool) -> None:
+        """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a value raises ValueError."""
+        self._values = {entry.name: values.get(entry.name, entry.default) for entry in self.target_attributes}
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
-        """What distinguishes this configuration, for reports (`device`, `clock_mhz` ...)."""
+        """What distinguishes this configuration, for reports (`device`, `clock_mhz` ...) and for its own code."""
+        return self._values
+
+    @classmethod
+    def externals(cls) -> Mapping[str, External]:
+        """The functions that its external regions name; begin them with the back end's name."""
         return {}
 
     @abstractmethod
@@ -102,7 +147,7 @@ class Backend(ABC):
         return ()
 
     @abstractmethod
-    def lower(self, segment: Segment) -> LoweredRegion:
+    def lower(self, segment: Segment) -> LoweredRegion | ExternalRegion:
         """What the device needs for these operators together. Raises LoweringError."""
 
     def cost_cycles(self, operator: Operator) -> int | None:

@@ -9,6 +9,7 @@ To add a command: one line in COMMANDS, and a module commands/<name>.py with
 
     def configure(parser: argparse.ArgumentParser) -> None    adds arguments; an epilog with examples
     def run(args: argparse.Namespace) -> int | None           does it; None and 0 are success
+    def extend(parser, words: Sequence[str]) -> None          optional: adds arguments that depend on those given (plug-ins)
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
     "compile": "turn a model into an artifact for a device",
     "target": "show what can be compiled for: accelerators, boards, attributes",
+    "backend": "begin a back end of your own: a template that compiles, and its test",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "inspect": "show what is in a compiled model",
@@ -107,5 +109,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if name == wanted:
             module = importlib.import_module(f"loadstone.commands.{name}")
             module.configure(sub)
+            if hasattr(module, "extend"):
+                module.extend(sub, words)
             sub.set_defaults(run=module.run)
     return parser

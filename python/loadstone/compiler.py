@@ -19,13 +19,14 @@ from typing import Any, cast
 
 from loadstone import graph as g
 from loadstone.artifact import Artifact
-from loadstone.backend import Backend, Segment
+from loadstone.backend import Backend, Phase, Segment
 from loadstone.batching import batched
 from loadstone.deploy import Deployment, DeviceIdentity, deploy
 from loadstone.dump import Dump
 from loadstone.frontend import load
 from loadstone.partition import HOST, Partition, explain, partition
-from loadstone.region import LoweredRegion
+from loadstone.plugins import Registry
+from loadstone.region import ExternalRegion, LoweredRegion
 from loadstone.target import resolve
 
 __all__ = ["Compiled", "compile"]
@@ -80,13 +81,17 @@ class Compiled:
         }
 
 
-def compile(model: str | Path | Any, target: Any, dump: str | Path | None = None) -> Compiled:  # noqa: A001
+def compile(  # noqa: A001
+    model: str | Path | Any, target: Any, dump: str | Path | None = None, plugins: Registry | None = None
+) -> Compiled:
     """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or file.
+
+    plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins); None: the installed ones.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
     """
     clock = _Clock()
-    chosen = resolve(target)
+    chosen = resolve(target, plugins)
     writer = Dump(dump)
     with clock("import TVM"):
         import loadstone._tvm  # noqa: F401
@@ -95,6 +100,9 @@ def compile(model: str | Path | Any, target: Any, dump: str | Path | None = None
         name = Path(model).stem if isinstance(model, str | Path) else "model"
         writer.write("relax", module)
     with clock("partition"):
+        for backend in chosen.backends:
+            for transform in backend.passes(Phase.RELAX):
+                module = transform(module)
         divided = partition(module, chosen.backends, name)
         network, renewed = batched(divided.graph, chosen.device.batch)
         writer.write("graph", network.describe())
@@ -112,11 +120,11 @@ def compile(model: str | Path | Any, target: Any, dump: str | Path | None = None
 
 def _lower(
     divided: Partition, network: g.Graph, renewed: Mapping[g.Operator, g.Operator], backends: Sequence[Backend]
-) -> list[LoweredRegion | g.Operator]:
+) -> list[LoweredRegion | ExternalRegion | g.Operator]:
     """The network's operators in order, those of one segment replaced by what the back end made of them."""
     by_name = {backend.name: backend for backend in backends}
     segment_of = {operator: segment for segment in divided.segments for operator in segment.operators}
-    steps: list[LoweredRegion | g.Operator] = []
+    steps: list[LoweredRegion | ExternalRegion | g.Operator] = []
     lowered: set[str] = set()
     for operator in divided.graph.operators:
         segment = segment_of.get(operator)

@@ -1,6 +1,6 @@
 """Put device programs and host steps together into one artifact: memory plan, layout changes at the edges, order.
 
-In:   the graph's operators as a sequence of segments: regions that a back end has lowered, and operators of the host.
+In:   the graph's operators as a sequence of segments: regions that back ends have lowered, and operators of the host.
 Out:  an Artifact, and the figures of its memory plan.
 Next: the artifact is saved, inspected, or run.
 
@@ -34,7 +34,7 @@ from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.errors import UnsupportedError
 from loadstone.host import host_steps
 from loadstone.memory_plan import DataType, Layout, Region, RegionKind, Tensor
-from loadstone.region import Form, LoweredRegion, Place
+from loadstone.region import ExternalRegion, Form, LoweredRegion, Place
 
 __all__ = ["Deployment", "DeviceIdentity", "deploy"]
 
@@ -87,13 +87,15 @@ class _Blob:
         return bytes(self.data).ljust(_ALIGN, b"\0")
 
 
-def deploy(graph: g.Graph, segments: Sequence[LoweredRegion | g.Operator], device: DeviceIdentity, tile_align_bytes: int) -> Deployment:
+def deploy(
+    graph: g.Graph, segments: Sequence[LoweredRegion | ExternalRegion | g.Operator], device: DeviceIdentity, tile_align_bytes: int
+) -> Deployment:
     """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the device."""
     return _Deployer(graph, segments, tile_align_bytes).run(device)
 
 
 class _Deployer:
-    def __init__(self, graph: g.Graph, segments: Sequence[LoweredRegion | g.Operator], tile_align_bytes: int) -> None:
+    def __init__(self, graph: g.Graph, segments: Sequence[LoweredRegion | ExternalRegion | g.Operator], tile_align_bytes: int) -> None:
         self.graph = graph
         self.segments = segments
         self.tile_align = max(tile_align_bytes, _ALIGN)
@@ -105,8 +107,10 @@ class _Deployer:
         self.arena: dict[str, Buffer] = {}
         self.rows: dict[str, Buffer] = {}
         self.named = {t.name: t for o in graph.operators for t in (*o.inputs, *o.outputs)} | {t.name: t for t in graph.inputs}
-        self.aliases = {name: part for s in segments if not isinstance(s, g.Operator) for name, part in s.aliases.items()}
-        self.on_host = [s for s in segments if isinstance(s, g.Operator)]
+        programs = [s for s in segments if not isinstance(s, g.Operator | ExternalRegion)]
+        self.aliases = {name: part for s in programs for name, part in s.aliases.items()}
+        in_programs = {o for s in programs for o in s.operators}
+        self.on_rows = [o for o in graph.operators if o not in in_programs]
         self.on_device: set[str] = set()
         self.packed: set[str] = set()
 
@@ -118,6 +122,8 @@ class _Deployer:
         for segment in self.segments:
             if isinstance(segment, g.Operator):
                 self.steps += host_steps(segment, self)
+            elif isinstance(segment, ExternalRegion):
+                self.add_external(segment)
             else:
                 self.add_program(segment)
         self.refuse_outputs_that_nothing_computes()
@@ -140,7 +146,7 @@ class _Deployer:
         position = 0
         on_device: set[str] = set()
         for segment in self.segments:
-            if isinstance(segment, g.Operator):
+            if isinstance(segment, g.Operator | ExternalRegion):
                 for t in (*segment.inputs, *segment.outputs):
                     self.use_row(t, position)
                 position += 1
@@ -165,8 +171,8 @@ class _Deployer:
         return tensor in self.graph.outputs or any(o not in region.operators for o in self.graph.consumers(tensor))
 
     def wants_row(self, tensor: g.Tensor) -> bool:
-        """The user or a host operator reads it."""
-        return tensor in self.graph.outputs or any(o in self.on_host for o in self.graph.consumers(tensor))
+        """The user, a host operator or an external region reads it."""
+        return tensor in self.graph.outputs or any(o in self.on_rows for o in self.graph.consumers(tensor))
 
     def use_form(self, form: Form, first: int, last: int) -> None:
         """Alive from first to last; a part keeps its whole alive."""
@@ -197,7 +203,7 @@ class _Deployer:
         self.host_bytes = host.size_bytes
         self.places: dict[str, Place] = {}
         for segment in self.segments:
-            if isinstance(segment, g.Operator):
+            if isinstance(segment, g.Operator | ExternalRegion):
                 continue
             for name, (value, align) in segment.constants.items():
                 self.places[name] = Place(_CONSTANTS, self.constants.add(value.tobytes(), align))
@@ -250,6 +256,14 @@ class _Deployer:
             scale, zero = (q.scale, q.zero_point) if q is not None else (0.0, 0)
             self.add(Tensor(name, tuple(value.shape), DataType.of(value.dtype), _CONSTANTS, offset, scale, zero))
         return self.index[name]
+
+    # --- external regions -------------------------------------------------------------------------
+    def add_external(self, region: ExternalRegion) -> None:
+        """One step; its constants are inputs behind its own."""
+        inputs = [self.tensor(t) for t in region.inputs]
+        inputs += [self.constant(f"{region.name}.{name}", value) for name, value in region.constants.items()]
+        outputs = [self.tensor(t) for t in region.outputs]
+        self.steps.append(steps.external(region.name, inputs, outputs, region.function, region.attributes))
 
     # --- programs ---------------------------------------------------------------------------------
     def add_program(self, region: LoweredRegion) -> None:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from loadstone._native import ffi, lib
 from loadstone.artifact import Artifact, DataType, DeviceProgram, HostStep, Tensor
+from loadstone.backend import External
 from loadstone.errors import ArtifactError, ConfigError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.registers import ERRORS
@@ -34,8 +35,6 @@ from loadstone.vta.isa.registers import ERRORS
 __all__ = ["Array", "Counters", "Device", "External", "Session", "config_of", "open", "register_external", "validate"]
 
 Array = npt.NDArray[Any]
-#: A function for external steps: the arrays of its inputs and its attributes -> the arrays of its outputs.
-External = Callable[[Sequence[Array], str], Sequence[Array]]
 
 #: Seconds without progress after which a device hangs.
 HANG_SECONDS = 10.0
@@ -379,8 +378,13 @@ class Session:
 
                 _EXTERNALS.update(EXTERNALS)
             if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
+                from loadstone.plugins import load_plugins  # an installed back end makes its functions known
+
+                load_plugins()
+            if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
                 raise ArtifactError(
-                    f"step {step.name!r} needs the external function {step.function!r}: make it known with device.register_external"
+                    f"step {step.name!r} needs the external function {step.function!r}: name its back end's folder with --uma-backends, "
+                    "or make it known with device.register_external"
                 )
 
     def _external(self, _ctx: Any, session: Any, step: int) -> int:

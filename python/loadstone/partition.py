@@ -21,7 +21,7 @@ import numpy as np
 from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtype, name_of, op_name, relax, result, shape, tvm
 from loadstone.backend import Backend, Pattern, Refusal, Segment
 from loadstone.composite import FORMS, Form, Mismatch, Reader
-from loadstone.errors import UnsupportedError
+from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
 __all__ = ["HOST", "Partition", "Placement", "explain", "partition"]
@@ -84,7 +84,10 @@ class _Chooser:
         for backend in self.backends:
             for pattern in backend.patterns():
                 forms = [pattern.form] if isinstance(pattern.form, Form) else [form for form in FORMS if form.name == pattern.form]
-                assert forms, f"{backend.name} offers {pattern.form}, which loadstone.composite does not have"
+                if not forms:
+                    raise LoweringError(
+                        f"partition: back end {backend.name} offers {pattern.form!r}, which is no form of loadstone.composite"
+                    )
                 rows += [self.row(backend.name, pattern, form) for form in forms]
         return rows + [self.row(HOST, Pattern(form.name, form, lambda _: None), form) for form in FORMS]
 
@@ -360,7 +363,7 @@ def _segments(graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mappi
         read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
         inputs = tuple(tensor for name, tensor in read.items() if name not in written and name not in graph.constants)
         makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
-        on_device = {name for name, maker in makers.items() if maker is not None and backend_of[maker.name] != HOST}
+        on_device = {name for name, maker in makers.items() if maker is not None and backend_of[maker.name] == backend}
         wanted = {tensor.name for tensor in graph.outputs}
         wanted.update(tensor.name for operator in graph.operators if operator not in operators for tensor in operator.inputs)
         segments.append(

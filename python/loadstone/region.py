@@ -1,8 +1,9 @@
 """What a back end gives back for a run of operators that it takes together.
 
 In:   nothing.
-Out:  Place, Form and LoweredRegion: the contract between a back end that makes device programs and deploy.py.
-Next: deploy.py plans the memory, then asks each region for its program.
+Out:  Place, Form and LoweredRegion: the contract between a back end that makes device programs and deploy.py;
+      ExternalRegion, for a back end whose device is called through a function.
+Next: deploy.py plans the memory, then asks each region for its program; an external region becomes one step as it is.
 
 Two phases, because addresses stand in instructions: a region first says what it needs in memory, and builds its program
 when everything has a place.
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.artifact import DeviceProgram
 
-__all__ = ["Form", "LoweredRegion", "Place"]
+__all__ = ["ExternalRegion", "Form", "LoweredRegion", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,22 @@ class LoweredRegion(Protocol):
     def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
         """The program for these places of forms and constants, and its micro-op table, which will stand at `uops`."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalRegion:
+    """Operators that one call of a function computes, from and to row-major tensors.
+
+    inputs, outputs: the segment's; tensors between its operators are the function's own affair.
+    function: a name among Backend.externals; device.register_external makes it known to the runtime.
+    attributes: any text, kept in the artifact: what the function needs to know (JSON, C source, base64 ...).
+    constants: weights and tables by name, kept in the artifact: further inputs of the function, behind `inputs`, in order.
+    """
+
+    name: str
+    operators: Sequence[g.Operator]
+    inputs: Sequence[g.Tensor]
+    outputs: Sequence[g.Tensor]
+    function: str
+    attributes: str
+    constants: Mapping[str, NDArray[Any]]

@@ -1,10 +1,11 @@
 """What to compile for: the table of accelerators, and how a target becomes back ends.
 
-In:   what target_spec.parse_target takes, or a HwConfig.
+In:   what target_spec.parse_target takes, or a HwConfig; plug-ins.
 Out:  a Target: back ends in order of preference, the device that executes their programs, the spec.
 Next: compiler.py partitions among the back ends; what none takes stays on the host.
 
-An accelerator has typed attributes with defaults: `loadstone target NAME` lists them.
+An accelerator has typed attributes with defaults: `loadstone target NAME` lists them. It is a VTA device, or a plug-in. Each
+artifact names one VTA device; where a target has none, that is a stand-in called WITHOUT_DEVICE, for which there is no program.
 """
 
 from __future__ import annotations
@@ -14,36 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from loadstone.backend import Backend
+from loadstone.backend import Attribute, Backend
 from loadstone.errors import ConfigError, TargetError
+from loadstone.plugins import Registry, load_plugins
 from loadstone.target_spec import ALIASES, Entry, TargetSpec, parse_target
 from loadstone.vta.backend import VtaBackend
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Memory
 
-__all__ = ["Attribute", "Target", "accelerators", "attributes_of", "resolve"]
+__all__ = ["WITHOUT_DEVICE", "Target", "accelerators", "attributes_of", "resolve", "with_attributes"]
 
-
-@dataclass(frozen=True)
-class Attribute:
-    """One attribute of an accelerator. default: also says the type: int, str or bool."""
-
-    name: str
-    default: int | str | bool
-    doc: str
-
-    def value(self, text: str, accelerator: str) -> int | str | bool:
-        """The typed value. Raises TargetError naming what is allowed."""
-        if isinstance(self.default, bool):
-            if text not in ("true", "false"):
-                raise TargetError(f"target: {accelerator} -{self.name}={text} is neither true nor false")
-            return text == "true"
-        if isinstance(self.default, int):
-            try:
-                return int(text, 0)
-            except ValueError:
-                raise TargetError(f"target: {accelerator} -{self.name}={text} is not an integer") from None
-        return text
+#: The device's name in an artifact that has no device program, and whose fingerprint stands there.
+WITHOUT_DEVICE = "none"
+_STAND_IN = "vtaq-1x16x16"
 
 
 @dataclass(frozen=True)
@@ -56,46 +40,80 @@ class Target:
     spec: TargetSpec
 
 
-def accelerators() -> list[str]:
-    """Names that an entry of a target may have, besides paths of device files."""
-    return device_names()
+def accelerators(plugins: Registry | None = None) -> list[str]:
+    """Names that an entry of a target may have, besides paths of device files: built-in devices, then plug-ins."""
+    return [*device_names(), *_known(plugins).backends]
 
 
-def attributes_of(name: str) -> tuple[Attribute, ...]:
+def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute, ...]:
     """The attributes of an accelerator, with its own defaults. Raises TargetError for an unknown one."""
-    config = _config(name)
+    found = _known(plugins).backends
+    if name in found:
+        return tuple(found[name].target_attributes)
+    config = _config(name, plugins)
     return (
         Attribute("clock_mhz", config.clock_mhz, "clock in MHz: seconds and GOPS in reports"),
         Attribute("bus_bits", config.bus_bits, "width of the DRAM bus: tiling and cycles"),
     )
 
 
-def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig) -> Target:
-    """Raises TargetError or ConfigError, one line with what is wrong and what is allowed."""
+def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig, plugins: Registry | None = None) -> Target:
+    """plugins: None for the installed ones. Raises TargetError or ConfigError, one line with what is wrong and what is allowed."""
     if isinstance(target, HwConfig):
-        return _of(target, TargetSpec((Entry(target.name),)))
+        return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
     spec = target if isinstance(target, TargetSpec) else parse_target(target)
-    if len(spec.accelerators) > 1:
-        names = " and ".join(entry.name for entry in spec.accelerators)
+    known = _known(plugins)
+    backends = tuple(_backend(entry, known) for entry in spec.accelerators)
+    devices = [backend.config for backend in backends if isinstance(backend, VtaBackend)]
+    if len(devices) > 1:
+        names = " and ".join(device.name for device in devices)
         raise TargetError(f"target '{spec}': {names} are devices with programs of their own, and an artifact holds those of one")
-    entry = spec.accelerators[0]
-    known = {attribute.name: attribute for attribute in attributes_of(entry.name)}
+    return _of(backends, devices[0] if devices else replace(load_config(_STAND_IN), name=WITHOUT_DEVICE), spec)
+
+
+def with_attributes(spec: TargetSpec, values: Mapping[tuple[str, str], str]) -> TargetSpec:
+    """The spec with attributes from (accelerator, attribute) -> text. Raises TargetError for one that has no place or stands twice."""
+    for name, attribute in values:
+        entry = next((entry for entry in spec.accelerators if entry.name == name), None)
+        if entry is None:
+            raise TargetError(f"--target-{name}-{attribute}: the target '{spec}' has no accelerator {name}")
+        if attribute in entry.attributes:
+            raise TargetError(f"--target-{name}-{attribute}: the target '{spec}' says -{attribute} already")
+    extra = {entry.name: {a: text for (name, a), text in values.items() if name == entry.name} for entry in spec.accelerators}
+    return replace(spec, accelerators=tuple(Entry(e.name, {**e.attributes, **extra[e.name]}) for e in spec.accelerators))
+
+
+def _known(plugins: Registry | None) -> Registry:
+    known = plugins if plugins is not None else load_plugins()
+    if shadowing := next((name for name in known.backends if name in device_names()), None):
+        raise TargetError(f"target: a plug-in calls itself {shadowing}, as a built-in device does: give it another name")
+    return known
+
+
+def _backend(entry: Entry, plugins: Registry) -> Backend:
+    """The back end of an entry, its attributes checked."""
+    known = {attribute.name: attribute for attribute in attributes_of(entry.name, plugins)}
     unknown = next((name for name in entry.attributes if name not in known), None)
     if unknown is not None:
-        raise TargetError(f"target: {entry.name} has no attribute {unknown!r}; it has {', '.join(known)}")
+        raise TargetError(f"target: {entry.name} has no attribute {unknown!r}; it has {', '.join(known) or 'none'}")
     values: dict[str, Any] = {name: known[name].value(text, entry.name) for name, text in entry.attributes.items()}
-    return _of(replace(_config(entry.name), **values), spec)
+    if entry.name not in plugins.backends:
+        return VtaBackend(replace(_config(entry.name, plugins), **values))
+    try:
+        return plugins.backends[entry.name](**values)
+    except ValueError as error:
+        raise TargetError(f"target: {entry.name}: {error}") from error
 
 
-def _config(name: str) -> HwConfig:
+def _config(name: str, plugins: Registry | None) -> HwConfig:
     try:
         return load_config(name)
     except ConfigError as error:
         if name in device_names() or Path(name).is_file():
             raise
-        known = ", ".join([*accelerators(), *ALIASES])
+        known = ", ".join([*accelerators(plugins), *ALIASES])
         raise TargetError(f"target: {name!r} is no accelerator; known are {known}, and JSON files of devices") from error
 
 
-def _of(config: HwConfig, spec: TargetSpec) -> Target:
-    return Target((VtaBackend(config),), config, max(config.tile_bytes(memory) for memory in Memory), spec)
+def _of(backends: tuple[Backend, ...], config: HwConfig, spec: TargetSpec) -> Target:
+    return Target(backends, config, max(config.tile_bytes(memory) for memory in Memory), spec)

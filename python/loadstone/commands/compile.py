@@ -12,7 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["configure", "run"]
+from loadstone.commands.plugin_options import add_plugin_options as extend
+from loadstone.commands.plugin_options import target_of
+
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
@@ -21,6 +24,8 @@ examples:
   loadstone compile net.tflite --target my_vta_config.json --dump stages/
                                                                  every stage as a numbered text file
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+  loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
+                                                                 a back end of your own before VTA; add --help for its options
 
 A model is int8 (TFLite, or ONNX in QDQ or QOperator form) or uint8 (TFLite). An operator that the device cannot do is no
 error: it stays on the host.
@@ -50,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
     from loadstone.compiler import compile as compile_model
 
-    compiled = compile_model(args.model, args.target, dump=args.dump)
+    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins)
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}

@@ -11,14 +11,15 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from loadstone import device
 from loadstone.arrays import compare, read_arrays, write_arrays
 from loadstone.artifact import Artifact
+from loadstone.commands.plugin_options import add_plugin_options
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
@@ -28,6 +29,7 @@ examples:
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
+  loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
 devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
@@ -45,6 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--atol", metavar="N", type=float, default=0.0, help="largest difference that passes (default: %(default)g)")
     parser.add_argument("--device", metavar="D", default="sim", help="what runs it (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
+
+
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends; installed back ends are looked up by the session that needs one."""
+    add_plugin_options(parser, words, attributes=False, installed=False)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 
-__all__ = ["configure", "run"]
+from loadstone.commands.plugin_options import add_plugin_options as extend
+from loadstone.commands.plugin_options import target_of
+
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
   loadstone target                               names of accelerators, and aliases of boards
   loadstone target vtaq-1x16x16                  its attributes, with defaults
+  loadstone target npu --uma-backends mine/      a back end of your own
   loadstone target "vtaq-1x16x16 -clock_mhz=250,llvm -mtriple=aarch64-linux-gnu" --json
 """
 
@@ -34,22 +38,22 @@ def run(args: argparse.Namespace) -> None:
 
     if args.name is None:
         if args.json:
-            print(json.dumps({"accelerators": accelerators(), "aliases": ALIASES, "hosts": HOSTS}, indent=2))
+            print(json.dumps({"accelerators": accelerators(args.plugins), "aliases": ALIASES, "hosts": HOSTS}, indent=2))
             return
-        print("accelerators   " + "\n               ".join(accelerators()))
+        print("accelerators   " + "\n               ".join(accelerators(args.plugins)))
         print("aliases        " + "\n               ".join(f"{name:<12} {text}" for name, text in ALIASES.items()))
         print(
             "hosts          " + "\n               ".join(f"{name:<12} {' '.join(f'-{a}=' for a in known)}" for name, known in HOSTS.items())
         )
         return
-    target = resolve(args.name)
+    target = resolve(target_of(args, args.name), args.plugins)
     if args.json:
         print(json.dumps(target.spec.to_json(), indent=2))
         return
     print(target.spec)
     for entry in target.spec.accelerators:
         print(f"  accelerator {entry.name}")
-        for attribute in attributes_of(entry.name):
+        for attribute in attributes_of(entry.name, args.plugins):
             value = entry.attributes.get(attribute.name, attribute.default)
             print(f"    -{attribute.name}={value:<8} {attribute.doc} (default {attribute.default})")
     print(f"  host {target.spec.host}")

@@ -1,0 +1,62 @@
+"""Options that plug-ins bring: a parser in two phases, shared by the commands that take a target.
+
+In:   the words of the command line: first only --uma-backends is read, and its folders are loaded.
+Out:  `args.plugins`; an option --target-NAME-ATTRIBUTE for every attribute; a line on stderr for each broken plug-in.
+Next: target.with_attributes puts the values into the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from loadstone.plugins import Registry, load_plugins
+
+__all__ = ["add_plugin_options", "target_of"]
+
+_PREFIX = "target attribute "
+
+
+def add_plugin_options(parser: argparse.ArgumentParser, words: Sequence[str], *, attributes: bool = True, installed: bool = True) -> None:
+    """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises TargetError for what is no folder."""
+    parser.add_argument(
+        "--uma-backends", metavar="DIR", action="append", default=[], help="a folder whose *.py files define back ends; may be repeated"
+    )
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    first.add_argument("--uma-backends", action="append", default=[])
+    try:
+        folders = first.parse_known_args(list(words))[0].uma_backends
+    except argparse.ArgumentError:  # --uma-backends without a folder: the second phase says so
+        folders = []
+    plugins = load_plugins(folders, installed)
+    for problem in plugins.problems:
+        print("loadstone:", problem, file=sys.stderr)
+    parser.set_defaults(plugins=plugins)
+    if attributes:
+        _add_attributes(parser, plugins)
+
+
+def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
+    for name, backend in plugins.backends.items():
+        group = parser.add_argument_group(f"attributes of accelerator {name}")
+        for entry in backend.target_attributes:
+            group.add_argument(
+                f"--target-{name}-{entry.name}",
+                dest=f"{_PREFIX}{name} {entry.name}",
+                metavar=type(entry.default).__name__.upper(),
+                help=f"{entry.doc} (default: {entry.default})".replace("%", "%%"),
+            )
+
+
+def target_of(args: argparse.Namespace, target: Any) -> Any:
+    """The target, with the values of those options. Raises TargetError."""
+    from loadstone.target import with_attributes
+    from loadstone.target_spec import parse_target
+
+    given = {key[len(_PREFIX) :]: text for key, text in vars(args).items() if key.startswith(_PREFIX) and text is not None}
+    if not given:
+        return target
+    pairs = {(name, attribute): text for (name, attribute), text in ((key.split(" "), text) for key, text in given.items())}
+    return with_attributes(parse_target(target), pairs)
