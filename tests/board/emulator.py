@@ -113,7 +113,8 @@ def boot(
         serve += [word for fault in faults for word in ("--fault", fault)]
         command = [machine.qemu, "-machine", f"{machine.machine},memory-backend=ram", *(["-cpu", machine.cpu] if machine.cpu else [])]
         command += ["-object", f"memory-backend-file,id=ram,size={machine.memory_bytes},mem-path={ram},share=on"]
-        command += ["-m", f"{machine.memory_bytes // _MIB}M", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]
+        command += ["-m", f"{machine.memory_bytes // _MIB}M", "-nodefaults", "-display", "none", "-no-reboot"]
+        command += ["-chardev", "stdio,id=console,mux=on", "-serial", "chardev:console"]
         command += ["-plugin", f"{shared},socket={socket},base={machine.registers:#x},intc={machine.controller},irq={machine.line}"]
         command += [str(word) for word in arguments]
         environment = {**os.environ, "QEMU_AUDIO_DRV": "none", "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"}

@@ -7,12 +7,14 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from loadstone.cli import main
 from tests.board import build, cases, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
-from tests.board.tools import BUILD, ROOT, need
+from tests.board.tools import BUILD, ROOT, need, run
 
 RUNG = "rung 5"
 pytestmark = pytest.mark.full
@@ -47,6 +49,26 @@ def test_float_operators_give_the_native_bits() -> None:
     network = models.floats()
     with boot(MACHINE, firmware(network, 3)) as board:
         cases.check_healthy(board.finish(), network)
+
+
+def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
+    """`loadstone export --board cortex-m`, told only where this board's registers, interrupt and memory are."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    need("make", "make")
+    network.artifact.save(tmp_path / "model.lds")
+    np.savez(tmp_path / "in.npz", in0=network.inputs[:1])
+    project, machine = tmp_path / "firmware", MACHINES[MACHINE]
+    words = ["export", tmp_path / "model.lds", "--board", "cortex-m", "-o", project, "--sample", tmp_path / "in.npz"]
+    assert main([str(word) for word in words]) == 0
+    script = (project / "link.ld").read_text()
+    ported = script.replace("ORIGIN = 0x20000000, LENGTH = 4M", f"ORIGIN = {machine.pool:#x}, LENGTH = 16M")
+    assert ported != script, "link.ld no longer says where RAM is as it did"
+    (project / "link.ld").write_text(ported)
+    flags = f"-DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
+    run(["make", "-C", project, f"FLAGS={flags}"])
+    with boot(MACHINE, ["-kernel", project / "model.elf", "-semihosting-config", "enable=on,target=native,chardev=console"]) as board:
+        lines = board.finish()
+    assert lines == ["output " + " ".join(str(byte) for byte in network.outputs[0]), f"cycles {network.cycles[0]}"]
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
