@@ -11,16 +11,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Protocol
 
+from loadstone.vta.isa.spec import Stage
+
 __all__ = ["page"]
 
 _WIDTH, _ROW, _LEFT = 1100, 34, 70
 _STAGES = ("load", "compute", "store")
 #: Events closer together than this part of the width are drawn as one bar.
 _MERGE = 0.0008
-
-
-class _Stage(Protocol):
-    name: str
 
 
 class _Event(Protocol):
@@ -30,7 +28,7 @@ class _Event(Protocol):
     def insn(self) -> int: ...
 
     @property
-    def stage(self) -> _Stage: ...
+    def stage(self) -> Stage: ...
 
     @property
     def start(self) -> int: ...
