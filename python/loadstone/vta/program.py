@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import LoweringError
 from loadstone.region import Place
-from loadstone.vta.allocate import allocate
+from loadstone.vta.allocate import Allocation, allocate
 from loadstone.vta.fold import Draft, fold
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Columns, Stream, encode_stream, encode_uops
@@ -43,9 +44,7 @@ class DeviceProgram:
 
 def build_program(operations: Sequence[tuple[str, Operation]], places: Mapping[str, Place], config: HwConfig) -> DeviceProgram:
     """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets what it cannot do."""
-    order = prefetch([operation for _, operation in operations], config)
-    operations = [operations[number] for number in order]
-    allocation = allocate([operation for _, operation in operations], config)
+    operations, allocation = _placed(operations, config)
     folded = fold([operations[number] for number in allocation.kept], allocation.address, places, config)
     finish = Draft(Opcode.FINISH, Stage.COMPUTE, {}, [], None, "finish")
     drafts = synchronize([*folded.drafts, finish], config)
@@ -58,6 +57,16 @@ def build_program(operations: Sequence[tuple[str, Operation]], places: Mapping[s
         allocation.loads_dropped,
         allocation.tiles_dropped,
     )
+
+
+def _placed(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> tuple[Sequence[tuple[str, Operation]], Allocation]:
+    """Weights early, as long as everything then still has room."""
+    order = prefetch([operation for _, operation in operations], config)
+    early = [operations[number] for number in order]
+    try:
+        return early, allocate([operation for _, operation in early], config)
+    except LoweringError:
+        return operations, allocate([operation for _, operation in operations], config)
 
 
 def _columns(drafts: Sequence[Draft]) -> Stream:

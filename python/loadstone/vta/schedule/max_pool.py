@@ -11,6 +11,7 @@ Next: lower.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import gt
 from typing import Any
 
 from loadstone._tvm import s_tir, te, tirx, tvm
@@ -101,7 +102,10 @@ def _define(spec: MaxPoolSpec, config: HwConfig) -> Any:
 
 
 def _tile(spec: MaxPoolSpec, config: HwConfig) -> tuple[int, int, int]:
-    """(blocks, rows, columns): whole rows of one block where two sets fit; else parts of rows; more blocks where all rows fit."""
+    """(blocks, rows, columns): whole rows of one block where two sets fit; else parts of rows; more blocks where all rows fit.
+
+    Where windows leave gaps (a stride larger than the kernel) that axis stays whole: TVM finds no affine binding for a part.
+    """
 
     def fits(blocks: int, rows: int, columns: int, sets: int) -> bool:
         height, width = spec.reach((rows, columns))
@@ -109,12 +113,18 @@ def _tile(spec: MaxPoolSpec, config: HwConfig) -> tuple[int, int, int]:
         acc = sets * (pixels + blocks * rows * columns)
         return sets * pixels <= config.depth(Memory.INP) and acc <= config.depth(Memory.ACC)
 
-    height, width = spec.output
+    def extents(axis: int) -> list[int]:
+        size = spec.output[axis]
+        if spec.strides[axis] > spec.kernel[axis]:
+            return [size]
+        return sorted({-(-size // count) for count in range(1, size + 1)}, reverse=True)
+
     for sets in (2, 1):
-        for columns in sorted({-(-width // parts) for parts in range(1, width + 1)}, reverse=True):
-            for rows in sorted({-(-height // parts) for parts in range(1, height + 1)}, reverse=True):
+        for columns in extents(1):
+            for rows in extents(0):
                 if fits(1, rows, columns, sets):
                     whole = (rows, columns) == spec.output
                     blocks = max(b for b in range(1, spec.blocks + 1) if b == 1 or (whole and fits(b, rows, columns, sets)))
                     return blocks, rows, columns
-    raise LoweringError(f"tile: one window of {spec.kernel[0]}x{spec.kernel[1]} pixels fits no scratchpad of {config.name}")
+    gaps = ", with strides of {}x{},".format(*spec.strides) if any(map(gt, spec.strides, spec.kernel)) else ""
+    raise LoweringError(f"tile: windows of {spec.kernel[0]}x{spec.kernel[1]} pixels{gaps} fit no scratchpad of {config.name}")
