@@ -60,7 +60,8 @@ def build(graph: g.Graph, *runs: tuple[int, int]) -> Artifact:
             segments.append(graph.operators[number])
             number += 1
         else:
-            segments.append(OffloadedRegion(f"run{number}", graph.operators[slice(*taken)], graph.inputs, CONFIG))
+            everything = [tensor for operator in graph.operators for tensor in (*operator.inputs, *operator.outputs)]
+            segments.append(OffloadedRegion(f"run{number}", graph.operators[slice(*taken)], graph.inputs, everything, CONFIG))
             number = taken[1]
     return deploy(graph, segments, CONFIG, 256).artifact
 

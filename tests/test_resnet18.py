@@ -23,7 +23,7 @@ QUICK = ("C10", "C11")
 def test_a_layer_is_exact_and_its_vector_replays_without_a_race(name: str, tmp_path: Path) -> None:
     config = load_config("vta-pynq")
     graph = network(name)
-    region = OffloadedRegion(name, graph.operators, graph.inputs, config)
+    region = OffloadedRegion(name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config)
     artifact = deploy(graph, [region], config, resolve(config).align_bytes).artifact
     x = np.random.default_rng(1).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
     with Device("sim", "", config) as device, device.load(artifact) as session:

@@ -22,7 +22,7 @@ def run() -> bool:
     cycles_sum = macs_sum = 0
     for name, (_, times) in LAYERS.items():
         graph = network(name)
-        region = OffloadedRegion(name, graph.operators, graph.inputs, config)
+        region = OffloadedRegion(name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config)
         cycles = profile(deploy(graph, [region], config, target.align_bytes).artifact, config)[0].result.cycles
         cycles_sum += times * cycles
         macs_sum += times * macs(name)

@@ -37,4 +37,4 @@ class VtaBackend(Backend):
 
     def lower(self, segment: Segment) -> OffloadedRegion:
         """Forms, constants, and the program once they are placed."""
-        return OffloadedRegion(segment.name, segment.operators, segment.from_host, self.config)
+        return OffloadedRegion(segment.name, segment.operators, segment.from_host, (*segment.inputs, *segment.outputs), self.config)

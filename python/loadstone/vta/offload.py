@@ -24,6 +24,7 @@ from loadstone import graph as g
 from loadstone.artifact import DeviceProgram, Layer
 from loadstone.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.region import Form, Place
+from loadstone.vta.columns import fold_columns
 from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -43,19 +44,22 @@ def blocked(tensor: g.Tensor, config: HwConfig) -> Blocked:
 class OffloadedRegion:
     """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
 
-    def __init__(self, name: str, operators: Sequence[g.Operator], from_host: Sequence[g.Tensor], config: HwConfig) -> None:
-        """from_host: inputs of the region that the host can pack in any form."""
+    def __init__(
+        self, name: str, operators: Sequence[g.Operator], from_host: Sequence[g.Tensor], seen: Sequence[g.Tensor], config: HwConfig
+    ) -> None:
+        """from_host: inputs that the host can pack in any form. seen: all inputs and outputs, which others know by their shape."""
         self.name = name
         self.operators = tuple(operators)
         self.config = config
-        self.aliases = find_aliases(self.operators, config)
+        host = {tensor.name for tensor in from_host}
+        inside = fold_columns(operators, {tensor.name for tensor in seen}, host, config)
+        self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[NDArray[Any], int]] = {}
         self._lowered: dict[str, LoweredOperator] = {}
         self.tokens: Mapping[str, int] = {}
         self._forms: dict[str, tuple[Form, int, int]] = {}
         self._operations: list[tuple[str, Operation]] = []
-        host = {tensor.name for tensor in from_host}
-        for position, operator in enumerate(self.operators):
+        for position, operator in enumerate(inside):
             self._lower(operator, position, host)
 
     @property

@@ -29,7 +29,7 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.tail import Rq
 
-__all__ = ["conv2d", "dense", "folded_input", "unsupported"]
+__all__ = ["conv2d", "dense", "estimated_cycles", "folded_input", "unsupported"]
 
 #: Cycles that a GEMM costs beside its steps.
 _GEMM_OVERHEAD = 10
@@ -144,19 +144,29 @@ def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups
 
 def folded_input(op: g.Operator, config: HwConfig) -> Folded | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels saves time."""
-    if not isinstance(op, g.Conv2D) or op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
-        return None
-    ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
-    if any((count - 1) * stride >= end for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)):
-        return None  # a window wholly in the padding, which the host's PACK does not know
+    return _cheapest_input(op, config)[0] if isinstance(op, g.Conv2D) else None
+
+
+def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
+    """What the cost model says. from_host: the host packs the input and may fold it. Raises LoweringError where nothing fits."""
+    return _cheapest_input(op, config)[1] if from_host else conv.tiling(conv_spec(op, config), config).cycles
+
+
+def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Folded | None, int]:
+    """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
     best, least = None, conv.tiling(plain, config).cycles
+    if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
+        return best, least
+    ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
+    if any((count - 1) * stride >= end for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)):
+        return best, least  # a window wholly in the padding, which the host's PACK does not know
     for fold in ((False, True), (True, False), (True, True)):
         layout = _folded(op, fold, config)
         cycles = conv.tiling(_fold_spec(plain, op, layout), config).cycles
         if cycles < least:
             best, least = layout, cycles
-    return best
+    return best, least
 
 
 def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Folded:
