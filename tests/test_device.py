@@ -11,6 +11,7 @@ import pytest
 from loadstone import device, host_step
 from loadstone.artifact import Artifact, DataType, Region, RegionKind, Tensor
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.session import _EXTERNALS
 from loadstone.vta.hw_config import device_names, load_config
 from tests.sample_model import copy_model, dense_model
 
@@ -45,6 +46,14 @@ def test_inputs_and_outputs_are_views_of_the_devices_memory() -> None:
         view = np.from_dlpack(session.outputs[0])
         session.execute()
         assert np.array_equal(view, X[0])
+
+
+def test_views_outlive_their_device() -> None:
+    with device.open() as dev, dev.load(copy_model()) as session:
+        view = session.inputs[0]
+        view[...] = X[0]
+    assert view.shape == (1, 16)  # what it holds is undefined, but there is memory
+    view[...] = 1
 
 
 def test_start_and_wait_overlap_with_other_work() -> None:
@@ -119,7 +128,7 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
         session.close()
         with pytest.raises(DeviceError, match="is closed"):
             session.execute()
-    device._EXTERNALS.pop("tests.total", None)
+    _EXTERNALS.pop("tests.total", None)
     with device.open() as dev, pytest.raises(ArtifactError, match=r"needs the external function 'tests\.total'"):
         dev.load(external_model())
     custom = dataclasses.replace(load_config("vtaq-tiny"), uop_depth=100)

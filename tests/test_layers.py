@@ -29,6 +29,7 @@ WITHOUT_TVM = (
     "loadstone.__main__",
     "loadstone._native",
     "loadstone.arena",
+    "loadstone.arrays",
     "loadstone.artifact",
     "loadstone.backend",
     "loadstone.cli",
@@ -42,6 +43,7 @@ WITHOUT_TVM = (
     "loadstone.plugins",
     "loadstone.region",
     "loadstone.replay",
+    "loadstone.session",
     "loadstone.sim",
     "loadstone.simd",
     "loadstone.trace",
@@ -79,7 +81,7 @@ FORBIDDEN = (
 #: The devices' own facts: what the tools around a device may import from outside vta/; its stages they may not.
 DEVICE_FACTS = ("loadstone.vta", "loadstone.vta.hw_config", "loadstone.vta.isa*", "loadstone.vta.reference", "loadstone.vta.listing")
 DEVICE_TOOLS = tuple(
-    f"loadstone.{name}" for name in ("device", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "commands*", "demo*")
+    f"loadstone.{name}" for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "commands*", "demo*")
 )
 #: Knows all built-in back ends.
 BACKEND_TABLE = ("loadstone.target",)
