@@ -81,7 +81,8 @@ FORBIDDEN = (
 #: The devices' own facts: what the tools around a device may import from outside vta/; its stages they may not.
 DEVICE_FACTS = ("loadstone.vta", "loadstone.vta.hw_config", "loadstone.vta.isa*", "loadstone.vta.reference", "loadstone.vta.listing")
 DEVICE_TOOLS = tuple(
-    f"loadstone.{name}" for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "commands*", "demo*")
+    f"loadstone.{name}"
+    for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "commands*", "demo*")
 )
 #: Knows all built-in back ends.
 BACKEND_TABLE = ("loadstone.target",)
