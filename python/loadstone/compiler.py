@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadstone import graph as g
-from loadstone.artifact import Artifact
+from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.backend import Backend, Phase, Segment
 from loadstone.batching import batched
 from loadstone.deploy import Deployment, DeviceIdentity, deploy
@@ -114,8 +114,16 @@ def compile(  # noqa: A001
                     writer.write(f"{layer}.{title}", text)
     with clock("deploy"):
         deployment = deploy(network, segments, chosen.device, chosen.align_bytes)
-        writer.write("steps", "\n".join(map(str, deployment.artifact.steps)))
+        writer.write("steps", "\n".join(map(_described, deployment.artifact.steps)))
     return Compiled(deployment.artifact, chosen.device, network, divided, deployment, clock.seconds)
+
+
+def _described(step: DeviceProgram | HostStep) -> str:
+    """One line of the steps in a dump; `loadstone disasm` shows the instructions."""
+    if isinstance(step, DeviceProgram):
+        return f"device {step.name}: {len(step)} instructions for {', '.join(dict.fromkeys(layer.name for layer in step.layers))}"
+    parameters = " ".join(f"{name}={value}" for name, value in step.parameters.items())
+    return f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} {parameters}".rstrip()
 
 
 def _lower(
