@@ -84,6 +84,8 @@ def test_tflite_networks_equal_litert(shared: Path, file: str, device: str) -> N
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", AGREEING)
 def test_other_networks_agree_with_their_goldens(shared: Path, file: str, device: str) -> None:
+    if device == "vtaq-tiny" and file == "coral_deeplab_mnv2_dm05.tflite":
+        pytest.skip("867 million multiplications, 16 at a time")
     row, _ = compared(shared, file, device, 4)
     print(row)
     assert row.different < row.elements / 4
