@@ -32,6 +32,7 @@ COMMANDS = {
     "compile": "turn a model into an artifact for a device",
     "target": "show what can be compiled for: accelerators, boards, attributes",
     "backend": "begin a back end of your own: a template that compiles, and its test",
+    "conform": "try a back end with generated operators: taken, refused and why, wrong",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "inspect": "show what is in a compiled model",

@@ -29,7 +29,7 @@ from loadstone.plugins import Registry
 from loadstone.region import ExternalRegion, LoweredRegion
 from loadstone.target import resolve
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["Compiled", "compile", "lower_segments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def compile(  # noqa: A001
         network, renewed = batched(divided.graph, chosen.device.batch)
         writer.write("graph", network.describe())
     with clock("lower"):
-        segments = _lower(divided, network, renewed, chosen.backends)
+        segments = lower_segments(divided, network, renewed, chosen.backends)
         for segment in segments:
             for layer, stages in getattr(segment, "stages", {}).items():
                 for title, text in stages:
@@ -126,7 +126,7 @@ def _described(step: DeviceProgram | HostStep) -> str:
     return f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} {parameters}".rstrip()
 
 
-def _lower(
+def lower_segments(
     divided: Partition, network: g.Graph, renewed: Mapping[g.Operator, g.Operator], backends: Sequence[Backend]
 ) -> list[LoweredRegion | ExternalRegion | g.Operator]:
     """The network's operators in order, those of one segment replaced by what the back end made of them."""

@@ -24,7 +24,7 @@ from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
-__all__ = ["HOST", "Partition", "Placement", "explain", "partition"]
+__all__ = ["HOST", "Partition", "Placement", "divide", "explain", "partition"]
 
 HOST = "host"
 
@@ -60,10 +60,15 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model") -> 
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
     chooser.leave_alone(_moves_alone(graph, chooser, ranks))
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
-    steps = _ordered(graph, backend_of, ranks)
+    graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
+    return Partition(fused, graph, tuple(chooser.placement(operator) for operator in graph.operators), segments)
+
+
+def divide(graph: Graph, backend_of: Mapping[str, str], order: Sequence[str]) -> tuple[Graph, tuple[Segment, ...]]:
+    """The graph in an order in which the segments are runs, and these. backend_of: by operator's name; order: back ends."""
+    steps = _ordered(graph, backend_of, {name: rank for rank, name in enumerate([*order, HOST])})
     graph = replace(graph, operators=tuple(operator for _, operator in steps))
-    placements = tuple(chooser.placement(operator) for operator in graph.operators)
-    return Partition(fused, graph, placements, _segments(graph, steps, backend_of))
+    return graph, _segments(graph, steps, backend_of)
 
 
 class _Chooser:

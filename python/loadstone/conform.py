@@ -1,0 +1,104 @@
+"""Does a back end give the framework's integers? Generated operators and small networks through it, against graph_reference.
+
+In:   a Target whose first back end is the one in question; how many cases of each kind; a seed.
+Out:  Verdict per case: taken and equal, refused with the reason, or wrong (elements that differ, or what was raised).
+Next: commands/conform.py prints the table.
+
+A case goes the way of a compiled network from the partitioned graph on: predicate, segments, `lower`, artifact, C runtime, device
+or external function. Only the recognition of Relax patterns is left out: patterns are taken by the names of their forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone import graph_reference
+from loadstone.backend import Backend, Refusal
+from loadstone.batching import batched
+from loadstone.compiler import lower_segments
+from loadstone.conform_cases import CASES
+from loadstone.deploy import deploy
+from loadstone.device import Device
+from loadstone.partition import HOST, Partition, divide
+from loadstone.target import Target
+
+__all__ = ["Verdict", "conform"]
+
+_FORMS = {"resize_nearest": "resize", "resize_bilinear": "resize"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """case: the operators in words. outcome: taken, refused, wrong. why: of a refusal or of what is wrong."""
+
+    kind: str
+    case: str
+    outcome: str
+    why: str = ""
+
+
+def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
+    """`cases` of every kind. Deterministic for a seed."""
+    for kind, make in CASES.items():
+        for number in range(cases):
+            yield _judge(kind, make(np.random.default_rng([seed, number, *kind.encode()])), target)
+
+
+def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
+    backend = target.backends[0]
+    said = {operator.name: refusal_of(backend, operator) for operator in graph.operators}
+    refusals = [f"{refusal.why}" for refusal in said.values() if refusal is not None]
+    case = "; ".join(graph.describe().splitlines())
+    if len(refusals) == len(said):
+        return Verdict(kind, case, "refused", refusals[0])
+    try:
+        different, elements = _compare(graph, {name: HOST if no else backend.name for name, no in said.items()}, target)
+    except Exception as error:  # a back end is foreign code, and this is its test
+        return Verdict(kind, case, "wrong", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    if different:
+        return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
+    return Verdict(kind, case, "taken", f"but {refusals[0]}" if refusals else "")
+
+
+def refusal_of(backend: Backend, operator: g.Operator) -> Refusal | None:
+    """What the back end's table says of an operator."""
+    form = _FORMS.get(operator.kind, operator.kind)
+    first: Refusal | None = None
+    for pattern in backend.patterns():
+        if getattr(pattern.form, "name", pattern.form) == form:
+            refusal = pattern.predicate(operator)
+            if refusal is None:
+                return None
+            first = first or refusal
+    return first or Refusal(f"no pattern for {operator.kind}", "a pattern")
+
+
+def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> tuple[int, int]:
+    """Elements that differ, and all: of random samples, and of the least and the largest level everywhere."""
+    graph, segments = divide(graph, backend_of, [target.backends[0].name])
+    network, renewed = batched(graph, target.device.batch)
+    regions = lower_segments(Partition(None, graph, (), segments), network, renewed, target.backends[:1])
+    artifact = deploy(network, regions, target.device, target.align_bytes).artifact
+    inputs = [_levels(tensor) for tensor in graph.inputs]
+    with Device("sim", "", cast(Any, target.device), timing=False) as device, device.load(artifact) as session:
+        outputs = session.run(inputs)
+    different = elements = 0
+    for sample in range(len(inputs[0])):
+        wanted = graph_reference.run(graph, [array[sample] for array in inputs])
+        for got, want in zip(outputs, wanted, strict=True):
+            different += int(np.count_nonzero(got[sample] != want))
+            elements += want.size
+    return different, elements
+
+
+def _levels(tensor: g.Tensor) -> NDArray[Any]:
+    rng = np.random.default_rng(len(tensor.name) + tensor.size)
+    random = rng.integers(-128, 128, (2, *tensor.shape))
+    edges = [np.full((1, *tensor.shape), level) for level in (-128, 127)]
+    return np.concatenate([random, *edges]).astype(tensor.dtype)
