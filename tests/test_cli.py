@@ -66,11 +66,6 @@ def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> N
     assert "4x16 input by 16x16 weights: 1024 multiply-accumulates a cycle" in capsys.readouterr().out
 
 
-def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
-    assert "512 results, 0 differ" in capsys.readouterr().out
-
-
 def test_isa_check_finds_a_changed_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["isa", "--check", "--root", str(root)]) == 0
     (tmp_path / "driver" / "include").mkdir(parents=True)

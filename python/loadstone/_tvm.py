@@ -57,6 +57,7 @@ __all__ = [
     "structural_map",
     "structural_walk",
     "sym",
+    "system_cpu",
     "te",
     "tflite_importer",
     "tirx",
@@ -83,6 +84,11 @@ def abandoning(builder: Any) -> Iterator[None]:
         with suppress(Exception):
             builder._end_block()
         raise
+
+
+def system_cpu() -> str:
+    """LLVM's name of the processor that this runs on."""
+    return str(tvm.target.codegen.llvm_get_system_cpu())
 
 
 def onnx_importer() -> Any:

@@ -29,7 +29,7 @@ from loadstone.plugins import Registry
 from loadstone.region import ExternalRegion, LoweredRegion
 from loadstone.target import resolve
 
-__all__ = ["Compiled", "compile", "lower_segments"]
+__all__ = ["Compiled", "compile", "lower_segments", "quantize_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,13 @@ def _described(step: DeviceProgram | HostStep) -> str:
         return f"device {step.name}: {len(step)} instructions for {', '.join(dict.fromkeys(layer.name for layer in step.layers))}"
     parameters = " ".join(f"{name}={value}" for name, value in step.parameters.items())
     return f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} {parameters}".rstrip()
+
+
+def quantize_model(model: str | Path | Any, samples: Any, **options: Any) -> Any:
+    """A float model file to quantize.Quantized; options are those of quantize.quantize."""
+    from loadstone.quantize import quantize
+
+    return quantize(load(model), samples, **options)
 
 
 def lower_segments(

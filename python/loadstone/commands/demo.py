@@ -1,65 +1,115 @@
-"""`loadstone demo`: what Loadstone does today, on a sample.
+"""`loadstone demo`: the whole way, with a network that this project trained itself.
 
-In:   nothing.
-Out:  the devices; a program as text; what it computes, against NumPy.
-Next: the same command shows more as the project grows.
+In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn's images.
+Out:  accuracy, agreement with ONNX Runtime, cycles; a folder with the int8 model, the artifact and a timeline in HTML.
+Next: the same with a network of yours: `loadstone quantize`, `compile`, `run`.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-from loadstone.commands import devices
-from loadstone.numerics import Rounding, rq, shift_lane
-from loadstone.vta.hw_config import device_names, load_config
-from loadstone.vta.isa.asm import assemble, disassemble
-from loadstone.vta.isa.codec import decode_stream, encode_uops
-from loadstone.vta.isa.insn import MicroOp
-from loadstone.vta.reference import Machine, Region
+from numpy.typing import NDArray
 
 __all__ = ["configure", "run"]
 
-_DEVICE = "vtaq-1x16x16"
-#: y = clamp(requantize(x * w + bias) - 3): 32 rows of 16 by a 16x16 matrix. Region 0 constants, 1 input, 2 output.
-_PROGRAM = """\
-load uop[0] = dram[0 + x] for x<2
-load acc[32] = dram[16 + x] for x<3                  # bias, multiplier, shift
-load inp[0] = dram1[0 + x] for x<32
-load wgt[0] = dram[5 + x] for x<1 push(compute)
-config compute rq_zero_point = -3
-pop(load) gemm acc[u+1j] = inp[u+1j] * wgt[u] for i<1 j<32 u in 0..1
-alu acc[u+1j] rq= acc[u] for i<1 j<32 u in 1..2 push(store)
-pop(compute) store dram2[0 + x] = out[0] for x<32 push(compute)
-pop(store) finish
+_EPILOG = """\
+examples:
+  loadstone demo                             float network -> int8 -> instructions -> simulator, in some seconds
+  loadstone demo --target vtaq-tiny          on another device
+  loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
 """
+_CALIBRATION_IMAGES = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Takes no arguments."""
+    """Adds the device, the scheme and the folder."""
+    parser.epilog = _EPILOG
+    parser.add_argument("--target", "-t", default="vtaq-1x16x16", metavar="TARGET", help="what to compile for (default vtaq-1x16x16)")
+    parser.add_argument("--scheme", choices=("affine", "pow2"), default="affine", help="how to quantize (default affine)")
+    parser.add_argument("--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the three parts; 1 when the program computes something else than NumPy."""
-    print("The devices\n")
-    print(devices.table([load_config(name) for name in device_names()]))
-    print(f"\nA program for {_DEVICE}: 32 rows of 16 by a 16x16 matrix, with bias, requantization and clamp\n")
-    config = load_config(_DEVICE)
-    program = assemble(_PROGRAM, config)
-    print("\n".join(disassemble(decode_stream(program, config))))
+    """Prints one line per step; 1 when the simulator's integers are not ONNX Runtime's."""
+    from loadstone.compiler import compile as compile_model
+    from loadstone.compiler import quantize_model
+    from loadstone.demo import load_digits, network_path
 
-    rng = np.random.default_rng(0)
-    x, w = rng.integers(-128, 128, (32, 16), np.int8), rng.integers(-128, 128, (16, 16), np.int8)  # w: out, in
-    operands = np.stack([rng.integers(-2000, 2000, 16), np.full(16, 1 << 30), np.full(16, shift_lane(-9))]).astype(np.int32)
-    constants = np.zeros(6 * 256, np.uint8)
-    for place, array in ((0, encode_uops([MicroOp(0, 0, 0), MicroOp(0, 32, 0)], config)), (16 * 64, operands), (5 * 256, w)):
-        constants[place : place + array.nbytes] = array.view(np.uint8).reshape(-1)
-    y = np.zeros(x.size, np.uint8)
-    Machine(config, [Region(constants, writable=False), Region(x.view(np.uint8).reshape(-1)), Region(y)]).run(program)
+    digits = load_digits()
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    images = digits.test_images[:, None]
+    right = _accuracy(_onnx_runtime(network_path(), images), digits.test_labels)
+    print(f"network    {network_path().name}, float: {right} of {len(images)} images")
 
-    product = x.astype(np.int32) @ w.T.astype(np.int32)
-    expected = rq(product, *operands, zero_point=-3, low=-128, high=127, rounding=Rounding.DOUBLE)
-    differing = int(np.count_nonzero(y.view(np.int8).reshape(x.shape) != expected))
-    print(f"\nRun on the reference: {y.size} results, {differing} differ from NumPy's")
+    start = time.perf_counter()
+    quantized = quantize_model(network_path(), digits.train_images[:_CALIBRATION_IMAGES, None], scheme=args.scheme)
+    model = folder / "digits.int8.onnx"
+    quantized.save(model)
+    print(f"quantized  {args.scheme}, with {_CALIBRATION_IMAGES} images: {model} ({time.perf_counter() - start:.1f} s)")
+
+    compiled = compile_model(model, args.target)
+    artifact = folder / "digits.lds"
+    compiled.save(artifact)
+    report = compiled.report()
+    on_device = report["operators"] - len(report["operators_on_host"])
+    print(
+        f"compiled   {artifact}: {report['instructions']} instructions for {report['device']}, "
+        f"{on_device} of {report['operators']} operators on the device ({sum(report['seconds'].values()):.1f} s)"
+    )
+
+    start = time.perf_counter()
+    (scores,) = compiled.run(images)
+    seconds = time.perf_counter() - start
+    print(f"simulated  {len(images)} images in {seconds:.1f} s, through the C runtime: {_accuracy(scores, digits.test_labels)}")
+    differing, note = _compare(scores, _onnx_runtime(model, images))
+    print(f"compared   {note}")
+
+    _timeline(compiled, folder / "timeline.html")
     return 1 if differing else 0
+
+
+def _accuracy(scores: NDArray[Any] | None, labels: NDArray[np.int64]) -> str:
+    if scores is None:
+        return "(ONNX Runtime is not installed)"
+    return f"{100 * np.mean(scores.reshape(len(labels), -1).argmax(axis=1) == labels):.2f} % right"
+
+
+def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | None:
+    """Scores of every image; None where ONNX Runtime is not installed. Without graph optimisations: the meaning of the file."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return np.stack([session.run(None, {name: image})[0] for image in images])
+
+
+def _compare(scores: NDArray[Any], wanted: NDArray[Any] | None) -> tuple[int, str]:
+    if wanted is None:
+        return 0, "ONNX Runtime is not installed: pip install onnxruntime, to compare every score"
+    differing = int(np.count_nonzero(scores != wanted))
+    return differing, f"{scores.size} scores with ONNX Runtime's for the same file: {differing} differ"
+
+
+def _timeline(compiled: Any, path: Path) -> None:
+    from loadstone.profile import profile
+    from loadstone.timeline import page
+
+    profiles = profile(compiled.artifact, compiled.device)
+    cycles = sum(p.result.cycles for p in profiles)
+    busy = sum(p.result.busy_cycles["compute"] for p in profiles)
+    facts = (
+        f"{compiled.device.name}: {cycles} cycles, {1000 * cycles / compiled.device.clock_mhz:.0f} ns at {compiled.device.clock_mhz} MHz",
+        f"compute works in {100 * busy / cycles:.0f} % of them",
+    )
+    path.write_text(page("Loadstone's demo: one image of a digit", facts, profiles), encoding="utf-8")
+    print(f"timeline   {path}: {'; '.join(facts)}")

@@ -1,0 +1,95 @@
+"""Samples to calibrate with: an .npz file or arrays, checked against the network's inputs.
+
+In:   arrays `in0`, `in1` ... with a leading axis of samples, as in a file of golden inputs.
+Out:  Samples: one list of arrays per sample.
+Next: calibrate.py.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone._tvm import dtype, shape
+from loadstone.errors import ModelError
+
+__all__ = ["Samples", "load_samples", "samples_from"]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """arrays: one per input of the network, (samples, *shape of the input)."""
+
+    arrays: tuple[NDArray[Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __iter__(self) -> Iterator[list[NDArray[Any]]]:
+        return ([array[index] for array in self.arrays] for index in range(len(self)))
+
+    def first(self, count: int) -> Samples:
+        """At most `count` of them, spread evenly."""
+        if count >= len(self):
+            return self
+        chosen = np.linspace(0, len(self) - 1, count).astype(int)
+        return Samples(tuple(array[chosen] for array in self.arrays))
+
+
+def load_samples(path: str | Path, parameters: Sequence[Any]) -> Samples:
+    """Reads `in0` ... of an .npz file. Raises ModelError naming what is wrong."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise ModelError(f"{path}: holds one array; samples are an .npz file with in0, in1 ... (numpy.savez(path, in0=...))")
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"{path}: not an .npz file: {str(error).splitlines()[0]}") from error
+    return samples_from({name: array for name, array in arrays.items() if name.startswith("in")}, parameters, str(path))
+
+
+def samples_from(
+    arrays: Mapping[str, NDArray[Any]] | NDArray[Any] | Sequence[NDArray[Any]], parameters: Sequence[Any], where: str = "samples"
+) -> Samples:
+    """Checks number, shape, type and finiteness. parameters: of the network's `main`. Floats are converted to its type."""
+    named = _named(arrays)
+    missing = [f"in{index}" for index in range(len(parameters)) if f"in{index}" not in named]
+    if missing:
+        raise ModelError(
+            f"{where}: no array {missing[0]}: the network has {len(parameters)} inputs, the file {', '.join(sorted(named)) or 'none'}"
+        )
+    checked = tuple(_checked(named[f"in{index}"], parameter, f"{where}: in{index}") for index, parameter in enumerate(parameters))
+    counts = {len(array) for array in checked}
+    if len(counts) > 1:
+        raise ModelError(f"{where}: the inputs have {', '.join(map(str, sorted(counts)))} samples: every input needs the same number")
+    if counts == {0}:
+        raise ModelError(f"{where}: no samples: calibration needs at least one, better 32 or more")
+    return Samples(checked)
+
+
+def _named(arrays: Mapping[str, NDArray[Any]] | NDArray[Any] | Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    if isinstance(arrays, Mapping):
+        return {name: np.asarray(array) for name, array in arrays.items()}
+    if isinstance(arrays, np.ndarray):
+        return {"in0": arrays}
+    return {f"in{index}": np.asarray(array) for index, array in enumerate(arrays)}
+
+
+def _checked(array: NDArray[Any], parameter: Any, where: str) -> NDArray[Any]:
+    expected, kind = shape(parameter) or (), np.dtype(dtype(parameter))
+    if array.shape[1:] != expected:
+        raise ModelError(
+            f'{where} has shape {list(array.shape)}, input "{parameter.name}" needs [samples, {", ".join(map(str, expected))}]'
+        )
+    if array.dtype.kind != kind.kind:
+        raise ModelError(f'{where} is {array.dtype}, input "{parameter.name}" is {kind}')
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        sample = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
+        raise ModelError(f"{where} holds NaN or infinity in sample {sample}: remove it")
+    return array.astype(kind, copy=False)
