@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
-from loadstone.vta.hw_config import load_config
+from loadstone.vta.allocate import allocate
+from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.operators import folded_input, lower_operator, unsupported_reason
 from loadstone.vta.stream import Load
 from tests import lowered as lo
@@ -159,6 +161,37 @@ def test_moves_and_max_pools_need_no_requantization(data: Any) -> None:
     inputs = lo.random_inputs(op, 10)
     result, _ = lo.run(op, config, inputs)
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Many
+# ---------------------------------------------------------------------------------------------------------------
+
+FAMILIES: dict[str, Callable[[HwConfig], st.SearchStrategy[g.Operator]]] = {
+    "convolutions": lambda config: lo.convolutions(config, largest_channels=200),
+    "dense": lo.dense_layers,
+    "elementwise": lo.elementwise,
+    "averages": lo.averages,
+    "moves": lo.moves,
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("device", lo.VTAQ)
+def test_a_hundred_of_each_are_exact_and_can_be_placed(device: str, family: str) -> None:
+    config = load_config(device)
+
+    @given(FAMILIES[family](config), st.integers(0, 99))
+    @settings(quick, max_examples=100)
+    def check(op: g.Operator, seed: int) -> None:
+        assume(unsupported_reason(op, config) is None)
+        inputs = lo.random_inputs(op, seed)
+        result, lowered = lo.run(op, config, inputs)
+        np.testing.assert_array_equal(result, lo.reference(op, inputs))
+        allocate(lowered.operations, config)
+
+    check()
 
 
 # ---------------------------------------------------------------------------------------------------------------
