@@ -13,7 +13,7 @@ from loadstone.compiler import compile
 from loadstone.plugins import load_plugins
 from tests.conftest import ROOT
 
-EXAMPLES = {"c_library": "my-accel"}
+EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine"}
 MOST_LINES = 300
 
 
@@ -43,3 +43,20 @@ def test_resnet8_with_the_c_library_equals_litert(shared: Path, tmp_path: Path, 
     golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
     (got,) = compiled.run(golden["in0"][:4])
     np.testing.assert_array_equal(got, golden["out0"][:4])
+
+
+@pytest.mark.parametrize("file", ["mlpt_ad_int8.tflite", "mlpt_kws_int8.tflite", "mlonmcu_micro_kws_m_qdq.onnx"])
+def test_networks_with_the_descriptor_device_equal_vta_and_litert(shared: Path, file: str) -> None:
+    """The ONNX network's golden is ONNX Runtime's, which differs from the meaning of QDQ in rare elements: compared with VTA alone."""
+    plugins = load_plugins([ROOT / "docs/examples/descriptors"])
+    assert plugins.problems == []
+    compiled = compile(shared / "models" / file, "layer-engine,vtaq-1x16x16", plugins=plugins)
+    taken = [row for row in compiled.explain() if row["where"] == "layer-engine"]
+    assert taken
+    assert [row["kind"] for row in taken] == ["dense"] * len(taken)
+    golden = np.load(shared / "models/golden" / f"{file}.npz")
+    x = golden["in0"][:4]
+    (got,) = compiled.run(x)
+    np.testing.assert_array_equal(got, compile(shared / "models" / file, "vtaq-1x16x16").run(x)[0])
+    if file.endswith(".tflite"):
+        np.testing.assert_array_equal(got.reshape(golden["out0"][:4].shape), golden["out0"][:4])
