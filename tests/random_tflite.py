@@ -274,6 +274,8 @@ class _Grower:
         return True
 
     def softmax(self, x: Tensor) -> bool:
+        if x.shape[-1] > 4096:  # LiteRT's sum has 12 bits before the point: the process aborts
+            return False
         self.emit("SOFTMAX", [x], x.shape, Quantization(1 / 256, -128), beta=1.0)
         return True
 
