@@ -31,6 +31,7 @@ def test_an_example_is_short(folder: str) -> None:
         ("my-accel -max_kernel=1,vtaq-1x16x16", {"my-accel": 2, "vta": 13, "host": 1}),
         ("vtaq-1x16x16,my-accel", {"vta": 15, "host": 1}),
         ("my-accel", {"my-accel": 9, "host": 7}),
+        ("my-accel,vtaq-4x16x16", {"my-accel": 9, "vta": 6, "host": 1}),
     ],
 )
 def test_resnet8_with_the_c_library_equals_litert(shared: Path, tmp_path: Path, target: str, where: dict[str, int]) -> None:
