@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def make_without(
     )
 
 
-PYTHON, SED = os.path.realpath(shutil.which("python3") or ""), shutil.which("sed")
+#: The interpreter itself: a `python3` on PATH may be a launcher that needs the rest of PATH.
+PYTHON, SED = os.path.realpath(sys.executable), shutil.which("sed")
 REAL = f'exec {PYTHON} "$@"'
 OLD = f"""exec {PYTHON} -c "$(echo "$2" | {SED} 's/v = sys.version_info/v = (3, 9, 2)/')" """
 NO_VENV = 'case "$2" in *ensurepip*) exit 1;; esac; exit 0'
