@@ -82,7 +82,7 @@ FORBIDDEN = (
 DEVICE_FACTS = ("loadstone.vta", "loadstone.vta.hw_config", "loadstone.vta.isa*", "loadstone.vta.reference", "loadstone.vta.listing")
 DEVICE_TOOLS = tuple(
     f"loadstone.{name}"
-    for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "commands*", "demo*")
+    for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "parallel", "commands*", "demo*")
 )
 #: Knows all built-in back ends.
 BACKEND_TABLE = ("loadstone.target",)

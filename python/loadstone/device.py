@@ -27,7 +27,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.session import Counters, External, Session, raise_for, register_external
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 
-__all__ = ["Counters", "Device", "External", "Session", "config_of", "open", "register_external", "validate"]
+__all__ = ["Counters", "Device", "External", "Session", "config_of", "is_private", "open", "register_external", "validate"]
 
 #: Seconds without progress after which a device hangs.
 HANG_SECONDS = 10.0
@@ -83,6 +83,12 @@ def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
     scratch = ffi.new("uint64_t[]", lib().lds_validate_scratch_bytes(model) // 8 + 1)
     status = lib().lds_model_validate(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
+
+
+def is_private(spec: str) -> bool:
+    """Whether each open() makes a device of its own: simulated ones, and null."""
+    kind = spec.partition(":")[0]
+    return kind in ("sim", "null") or kind not in _KINDS
 
 
 # --- devices --------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from loadstone import device
 from loadstone.arrays import compare, read_arrays, write_arrays
 from loadstone.artifact import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.errors import DeviceError
+from loadstone.parallel import run_in_threads
 
 __all__ = ["configure", "extend", "run"]
 
@@ -26,6 +28,7 @@ examples:
   loadstone run model.lds --inputs x.npz -o y.npz             outputs of every sample
   loadstone run model.lds --inputs g.npz --expect g.npz       exit status 1 when an element differs
   loadstone run model.lds --inputs g.npz --expect g.npz --atol 1
+  loadstone run model.lds --inputs x.npz --threads 2          two simulated devices, for whole data sets
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
@@ -46,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with")
     parser.add_argument("--atol", metavar="N", type=float, default=0.0, help="largest difference that passes (default: %(default)g)")
     parser.add_argument("--device", metavar="D", default="sim", help="what runs it (default: %(default)s)")
+    parser.add_argument("--threads", metavar="N", type=int, default=1, help="simulate N devices side by side (default: 1)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -59,11 +63,12 @@ def run(args: argparse.Namespace) -> int:
     artifact = Artifact.load(args.model)
     inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     wanted = read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out") if args.expect else []
-    with device.open(args.device) as dev, dev.load(artifact) as session:
-        begin = time.perf_counter()
-        outputs = session.run(inputs, _bar(len(inputs[0]) if inputs else 1))
-        seconds = time.perf_counter() - begin
-        counters, config = session.counters, dev.require_config()
+    if args.threads > 1 and not device.is_private(args.device):
+        raise DeviceError(f"--threads {args.threads} needs a device for each thread; {args.device} is only one: use sim")
+    begin = time.perf_counter()
+    progress = _bar(len(inputs[0]) if inputs else 1)
+    outputs, counters, config = run_in_threads(artifact, inputs, lambda: device.open(args.device), args.threads, progress)
+    seconds = time.perf_counter() - begin
     if args.output:
         write_arrays(args.output, outputs, "out")
     differences = [compare(f"out{k}", y, w[: len(y)]) for k, (y, w) in enumerate(zip(outputs, wanted, strict=False))]
