@@ -16,8 +16,9 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.isa.spec import AluOp
 from loadstone.vta.operators import folded_input, lower_operator, unsupported_reason
-from loadstone.vta.stream import Load
+from loadstone.vta.stream import Alu, Load
 from tests import lowered as lo
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -112,6 +113,7 @@ def test_moves_and_max_pools_are_exact(data: Any) -> None:
 def test_convolutions_by_shifts_are_exact(data: Any) -> None:
     config = data.draw(lo.devices(lo.VTA))
     op = data.draw(lo.with_shifts(data.draw(lo.convolutions(config))))
+    op = replace(op, rounding=data.draw(st.sampled_from([Rounding.SINGLE, Rounding.FLOAT32])))
     assume(unsupported_reason(op, config) is None)
     (x,) = lo.random_inputs(op, 7)
     result, _ = lo.run(op, config, [x])
@@ -124,21 +126,35 @@ def test_a_convolution_by_shifts_is_refused_for_its_scale_its_rounding_or_its_re
     assert unsupported_reason(op, config) is None
     odd = replace(op, weight_scales=np.full(op.bias.shape, 0.003, np.float32))
     assert "is no power of two" in str(unsupported_reason(odd, config))
-    even = replace(op, rounding=Rounding.FLOAT32)
-    assert "decides ties otherwise than a shift" in str(unsupported_reason(even, config))
+    twice = replace(op, rounding=Rounding.DOUBLE)
+    assert "double rounding is none that shifts can make" in str(unsupported_reason(twice, config))
     far = replace(op, bias=np.full(op.bias.shape, 2**31 - 1, np.int32))
     assert "can leave 32 bits" in str(unsupported_reason(far, config))
 
 
-def test_ties_do_not_matter_where_a_clamp_hides_them() -> None:
+@pytest.mark.parametrize(("rounding", "least_steps"), [(Rounding.SINGLE, 4), (Rounding.FLOAT32, 12)])
+def test_ties_go_where_the_rule_sends_them(rounding: Rounding, least_steps: int) -> None:
+    """Half up is a shift; half to even takes a correction from a copy of the sum."""
+    config = load_config("vta-pynq")
+    op = replace(lo.small_convolution(), rounding=rounding)
+    assert unsupported_reason(op, config) is None
+    inputs = lo.random_inputs(op, 8)
+    result, lowered = lo.run(op, config, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+    assert sum(isinstance(operation, Alu) for operation in lowered.operations) >= least_steps
+
+
+def test_ties_cost_nothing_where_a_clamp_hides_them() -> None:
     """TFLite's dense layer rounds ties away from zero; only negative sums differ, and a ReLU clamps those."""
     config = load_config("vta-pynq")
     op = lo.small_dense()
-    assert "decides ties otherwise" in str(unsupported_reason(op, config))
     relu = replace(op, low=op.output.zero_point)
-    assert unsupported_reason(relu, config) is None
-    inputs = lo.random_inputs(relu, 8)
-    np.testing.assert_array_equal(lo.run(relu, config, inputs)[0], lo.reference(relu, inputs))
+    for layer, corrected in ((op, True), (relu, False)):
+        inputs = lo.random_inputs(layer, 8)
+        result, lowered = lo.run(layer, config, inputs)
+        np.testing.assert_array_equal(result, lo.reference(layer, inputs))
+        signs = [o for o in lowered.operations if isinstance(o, Alu) and o.op is AluOp.MIN and o.src is None and o.imm == 0]
+        assert bool(signs) is corrected
 
 
 @given(st.data())

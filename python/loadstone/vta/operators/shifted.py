@@ -1,18 +1,24 @@
-"""Requantization by shifts, for devices without RQ: every scale must be a power of two, and the rule must round as a shift does.
+"""Requantization by shifts, for devices without RQ: every scale must be a power of two.
 
 In:   operators; the sums that can occur.
 Out:  ALU steps and their operands that give the framework's integers, or a Refusal that says why none do.
 Next: weighted.py, elementwise.py and pool.py use them where the device has no RQ.
 
-    out = clamp((acc + constant) >> shift)         constant = bias + half a step + (zero point << shift): rounds half up
+    out = clamp((acc + bias + half a step + (zero point << shift)) >> shift)            rounds half up
 
-A shift rounds ties up; TFLite and ONNX round them away from zero or to even. Where clamps hide the difference (a ReLU) or no tie
-can occur, the result is the same, and that is proven here, at every accumulator around which the output changes.
+A shift rounds ties up; ONNX rounds them to even, TFLite's averages and dense layers away from zero. Where a clamp hides the
+difference nothing is needed. Else a correction of 0 or -1 is made from a copy of the sum, which costs ALU passes:
+
+    away from zero     -1 where the sum is negative
+    to even            -1 where sum >> shift is even
+
+That the integers are the framework's is proven, at every accumulator around which the output changes, or on all values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,13 +37,13 @@ from loadstone.numerics import (
 )
 from loadstone.vta import constants
 from loadstone.vta.exact import on_all_values
-from loadstone.vta.schedule.tail import Immediate, Operand, Step
+from loadstone.vta.schedule.tail import Immediate, Operand, Step, Ties
 
 __all__ = ["Finish", "divided", "linear", "weighted"]
 
 _POW2 = "quantization with scales that are powers of two (`loadstone quantize --scheme pow2`)"
 _RQ = "a device with the capability requantize"
-#: An immediate has 16 bits; a shift by an immediate or a tile is at most 15.
+#: An immediate has 16 bits; a shift by an immediate or a tile is at most 15, to the left at most 16.
 _IMMEDIATE_LIMIT = (1 << 15) - 1
 _SHIFT_LIMIT = 15
 
@@ -52,20 +58,35 @@ class Finish:
     rows: tuple[ArrayLike, ...]
 
 
+class _Tie(Enum):
+    """Where half goes; cheapest first."""
+
+    UP = "up"
+    AWAY = "away from zero"
+    EVEN = "to even"
+
+    def shifted(self, acc: IntArray, shift: IntArray) -> IntArray:
+        """acc / 2^shift, rounded."""
+        half = (np.int64(1) << shift) >> 1
+        correction = {_Tie.UP: 0 * acc, _Tie.AWAY: -(acc < 0).astype(np.int64), _Tie.EVEN: ((acc >> shift) & 1) - 1}[self]
+        return np.asarray((acc + half + np.where(shift > 0, correction, 0)) >> shift, np.int64)
+
+
 def weighted(op: g.Weighted) -> Finish | Refusal:
     """A convolution or dense layer."""
     shift = _shifts(tflite_scale(op.input.scale, op.weight_scales, op.output.scale))
     if isinstance(shift, Refusal):
         return shift
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    total = constants.folded_bias(op) + half + (op.output.zero_point << shift)
+    bias = constants.folded_bias(op)
     weights = constants.centred_weights(op)
-    reach = np.abs(weights.reshape(len(weights), -1)).sum(axis=1) * 128 + np.abs(total)
+    sums = np.abs(weights.reshape(len(weights), -1)).sum(axis=1) * 128 + np.abs(bias)
+    reach = sums + (np.int64(256) << np.maximum(shift, 0))  # the output's 8 bits, zero point and half a step among them
     if reach.max() > INT32_MAX:
         return Refusal(f"sums of output channel {reach.argmax()} can leave 32 bits", _RQ)
-    if not _rounds_alike(op, shift):
-        return Refusal(f"its {op.rounding.name.lower()} rounding decides ties otherwise than a shift, which rounds them up", _RQ)
-    return _finish(total, shift, op.low, op.high)
+    tie = next((tie for tie in _Tie if _rounds_alike(op, shift, tie)), None)
+    if tie is None:
+        return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
+    return _finish(bias, shift, tie, op.output.zero_point, op.low, op.high)
 
 
 def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] | Refusal:
@@ -85,24 +106,32 @@ def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] |
     if isinstance(op, g.Sub):
         weights[1] = -weights[1]
     shift = np.maximum(shift, 0)
-    zero = sum(weight * tensor.zero_point for weight, tensor in zip(weights, op.inputs, strict=True))
-    total = -zero + (op.output.zero_point << int(shift[0])) + ((1 << int(shift[0])) >> 1)
-    if not np.array_equal(_sums(op, weights, total, int(shift[0])), on_all_values(op)):
-        return Refusal(f"its {op.rounding.name.lower()} rounding decides ties otherwise than a shift, which rounds them up", _RQ)
-    finish = _finish(np.array([total]), shift, op.low, op.high)
-    if isinstance(finish, Refusal) or finish.rows:
-        return finish if isinstance(finish, Refusal) else Refusal(f"its constant {total} has more than 16 bits", _RQ)
+    bias = np.array([-sum(weight * tensor.zero_point for weight, tensor in zip(weights, op.inputs, strict=True))])
+    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)]
+    sums = np.asarray(sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64)
+    wanted = on_all_values(op)
+    finish = _first(sums, wanted, bias, shift, op.output.zero_point, op.low, op.high)
+    if finish is None:
+        return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
     return tuple(weights), finish
 
 
 def divided(sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int) -> Finish | None:
-    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if it is a shift."""
+    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if shifts make it."""
     shift = count.bit_length() - 1
-    total = offset * count + (count >> 1) - (offset << shift)
-    if count != 1 << shift or not np.array_equal(np.clip((sums + total) >> shift, low, high), wanted):
+    if count != 1 << shift:
         return None
-    finish = _finish(np.array([total]), np.array([shift]), low, high)
-    return None if isinstance(finish, Refusal) or finish.rows else finish
+    bias = np.array([offset * count])
+    return _first(sums + bias, wanted, bias, np.array([shift]), -offset, low, high)
+
+
+def _first(sums: IntArray, wanted: IntArray, bias: IntArray, shift: IntArray, zero_point: int, low: int, high: int) -> Finish | None:
+    """The cheapest way that gives `wanted` on all sums (bias included) without operand tiles."""
+    for tie in _Tie:
+        if np.array_equal(np.clip(tie.shifted(sums, shift[0]) + zero_point, low, high), wanted):
+            finish = _finish(bias, shift, tie, zero_point, low, high)
+            return None if isinstance(finish, Refusal) or finish.rows else finish
+    return None
 
 
 def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
@@ -113,40 +142,65 @@ def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
     return np.asarray(1 - exponent, np.int64)
 
 
-def _finish(total: IntArray, shift: IntArray, low: int, high: int) -> Finish | Refusal:
-    """Immediates where all channels agree, operand tiles where not."""
+def _finish(bias: IntArray, shift: IntArray, tie: _Tie, zero_point: int, low: int, high: int) -> Finish | Refusal:
+    """The steps. Values that all channels share are immediates, others stand in operand tiles."""
     if np.any(shift < 0) or np.any(shift > 2 * _SHIFT_LIMIT):
         return Refusal(f"a shift of {int(shift.min() if shift.min() < 0 else shift.max())} is not in [0, {2 * _SHIFT_LIMIT}]", _RQ)
-    steps: list[Step] = []
-    rows: list[ArrayLike] = []
-    if np.any(total != total[0]) or abs(total[0]) > 2 * _IMMEDIATE_LIMIT:  # a tensor operation costs as much as two immediate ones
-        steps.append(Operand("add", len(rows)))
-        rows.append(total)
-    else:
-        parts = -(-abs(int(total[0])) // _IMMEDIATE_LIMIT)
-        steps += [Immediate("add", (int(total[0]) + part) // parts) for part in range(parts)]  # parts that add up to the total
-    common = int(shift.min()) if np.all(shift == shift[0]) else max(0, int(shift.max()) - _SHIFT_LIMIT)
-    if common > shift.min():
-        return Refusal(f"shifts from {shift.min()} to {shift.max()} are more than {_SHIFT_LIMIT} apart", _RQ)
-    for part in (min(common, _SHIFT_LIMIT), max(0, common - _SHIFT_LIMIT)):
-        steps += [Immediate("shr", part)] if part else []
-    if np.any(shift != common):
-        steps.append(Operand("shr", len(rows)))
-        rows.append(shift - common)
-    return Finish((*steps, Immediate("max", low), Immediate("min", high)), tuple(rows))
+    if shift.max() - shift.min() > _SHIFT_LIMIT or (tie is not _Tie.UP and shift.min() == 0 < shift.max()):
+        return Refusal(f"shifts from {shift.min()} to {shift.max()} are too far apart", _RQ)
+    rows = _Rows()
+    half = ((np.int64(1) << shift) >> 1) + (zero_point << shift)
+    clamp = (Immediate("max", low), Immediate("min", high))
+    if tie is _Tie.UP or shift.max() == 0:
+        return Finish((*rows.add(bias + half), *rows.shift(shift), *clamp), tuple(rows.rows))
+    sign: tuple[Immediate | Operand, ...] = (Immediate("min", 0), Immediate("max", -1))  # -1 of what is negative
+    if tie is _Tie.EVEN:  # bit 0 of (sum >> shift) + 1, moved to the sign
+        sign = (*rows.shift(shift), Immediate("add", 1), Immediate("shr", -16), Immediate("shr", -15), *sign)
+    return Finish((*rows.add(bias), Ties(sign), *rows.add(half), *rows.shift(shift), *clamp), tuple(rows.rows))
 
 
-def _rounds_alike(op: g.Weighted, shift: IntArray) -> bool:
+class _Rows:
+    """Steps with a value per channel, and the operand rows that they need."""
+
+    def __init__(self) -> None:
+        self.rows: list[IntArray] = []
+
+    def add(self, values: IntArray) -> tuple[Immediate | Operand, ...]:
+        """x + value. A tensor operation costs as much as two immediate ones."""
+        if np.any(values != values[0]) or abs(values[0]) > 2 * _IMMEDIATE_LIMIT:
+            return (Operand("add", self._row(values)),)
+        total = int(values[0])
+        parts = -(-abs(total) // _IMMEDIATE_LIMIT)
+        return tuple(Immediate("add", (total + part) // parts) for part in range(parts))  # parts that add up to the total
+
+    def shift(self, values: IntArray) -> tuple[Immediate | Operand, ...]:
+        """x >> value, in as many steps as it takes: floors compose."""
+        common = int(values[0]) if np.all(values == values[0]) else max(0, int(values.max()) - _SHIFT_LIMIT)
+        parts = (min(common, _SHIFT_LIMIT), max(0, common - _SHIFT_LIMIT))
+        steps: list[Immediate | Operand] = [Immediate("shr", part) for part in parts if part]
+        if np.any(values != common):
+            steps.append(Operand("shr", self._row(values - common)))
+        return tuple(steps)
+
+    def _row(self, values: IntArray) -> int:
+        for number, row in enumerate(self.rows):
+            if np.array_equal(row, values):
+                return number
+        self.rows.append(values)
+        return len(self.rows) - 1
+
+
+def _rounds_alike(op: g.Weighted, shift: IntArray, tie: _Tie) -> bool:
     """Whether the operator's rule is the shift, clamped: compared around every accumulator at which the output changes."""
-    step = np.unique(shift).reshape(-1, 1)
+    step = np.unique(np.maximum(shift, 0)).reshape(-1, 1)
     low, high = op.low - op.output.zero_point, op.high - op.output.zero_point
     changes = (2 * np.arange(low - 1, high + 2) + 1 << step) >> 1  # where acc / 2^s is half between integers
     acc = (changes[..., None] + np.arange(-1, 2)).ravel()
-    scale = np.ldexp(1.0, -np.broadcast_to(step[..., None], (*changes.shape, 3)).ravel())
-    exact = np.abs(acc) <= INT32_MAX
-    acc, scale = acc[exact], scale[exact]
-    shifted = np.floor(acc * scale + 0.5)  # exact: |acc| < 2^31, scale a power of two
-    return np.array_equal(np.clip(shifted, low, high), np.clip(_rule(op, acc, scale), low, high))
+    steps = np.broadcast_to(step[..., None], (*changes.shape, 3)).ravel()
+    inside = np.abs(acc) <= INT32_MAX
+    acc, steps = acc[inside], steps[inside]
+    wanted = np.clip(_rule(op, acc, np.ldexp(1.0, -steps)), low, high)
+    return np.array_equal(np.clip(tie.shifted(acc, steps), low, high), wanted)
 
 
 def _rule(op: g.Weighted, acc: IntArray, scale: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,14 +213,3 @@ def _rule(op: g.Weighted, acc: IntArray, scale: NDArray[np.float64]) -> NDArray[
     if isinstance(op, g.Dense):  # TFLite's FULLY_CONNECTED
         return np.asarray(requantize_float64(acc, scale), np.float64)
     return np.asarray(requantize_single(acc, multiplier, shift), np.float64)
-
-
-def _probe(op: g.Requantize | g.Add | g.Sub) -> list[IntArray]:
-    """Every value, or every pair of values, of the inputs."""
-    values = np.arange(-128, 128)
-    return [values.reshape(256, 1), values.reshape(1, 256)][: len(op.inputs)]
-
-
-def _sums(op: g.Requantize | g.Add | g.Sub, weights: list[int], total: int, shift: int) -> IntArray:
-    acc = sum(weight * values for weight, values in zip(weights, _probe(op), strict=True)) + total
-    return np.asarray(np.clip(np.asarray(acc) >> shift, op.low, op.high), np.int64)

@@ -23,7 +23,7 @@ from loadstone._tvm import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import tail as tails
 from loadstone.vta.schedule import tile
-from loadstone.vta.schedule.tail import Operand, Step
+from loadstone.vta.schedule.tail import Step, Ties
 
 __all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
 
@@ -92,18 +92,19 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         shared_weights=spec.shared_weights,
         operands=spec.operands,
         operand_rows=spec.operand_rows,
-        tail_steps=tuple(isinstance(step, Operand) for step in spec.tail),
+        tail_steps=tails.tensor_steps(spec.tail),
+        acc_copies=2 if any(isinstance(step, Ties) for step in spec.tail) else 1,
     )
     return tile.choose(nest, config)
 
 
 def schedule(spec: ConvSpec, config: HwConfig) -> Any:
     """The scheduled IRModule of one convolution. Parameters: x, w, [p,] out."""
-    return _schedule(spec, tiling(spec, config), _define(spec, config))
+    return _schedule(spec, tiling(spec, config), *_define(spec, config))
 
 
-def _define(spec: ConvSpec, config: HwConfig) -> Any:
-    """The computation as a PrimFunc."""
+def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
+    """The computation as a PrimFunc, and the names of the stages after the sum, consumers first."""
     batch, block = config.batch, config.block
     n, s, o, c = spec.samples, spec.groups, spec.out_blocks, spec.in_blocks
     x = te.placeholder((n, s, c, *spec.input, batch, block), "int8", name="x")
@@ -120,22 +121,20 @@ def _define(spec: ConvSpec, config: HwConfig) -> Any:
         weight = w[(0,) * 6 + (lane, k)] if spec.shared_weights else w[group, out, ic, part, ky, kx, lane, k]
         return te.sum(pixel.astype("int32") * weight.astype("int32"), [ic, part, ky, kx, k])
 
-    acc = last = te.compute((n, s, o, *spec.output, batch, block), product, name="acc")
+    acc = te.compute((n, s, o, *spec.output, batch, block), product, name="acc")
     parameters = [x, w]
     if spec.operand_rows:
         which = {"channel": (s, o), "pixel": spec.output, "all": (1, 1)}[spec.operands]
         p = te.placeholder((*which, spec.operand_rows, batch, block), "int32", name="p")
         parameters.append(p)
-    if spec.tail:
 
-        def finish(*at: Any) -> Any:
-            first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
-            operands = [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
-            return tails.apply(spec.tail, acc[at], operands)
+    def operands(at: tuple[Any, ...]) -> list[Any]:
+        first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
+        return [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
 
-        last = te.compute(acc.shape, finish, name="tail")
+    last, stages = tails.finish(acc, spec.tail, operands)
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
-    return te.create_prim_func([*parameters, out])
+    return te.create_prim_func([*parameters, out]), stages
 
 
 def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
@@ -153,7 +152,7 @@ def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
     return tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", spec.pad_value)) if conditions else value
 
 
-def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any) -> Any:
+def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any, stages: list[str]) -> Any:
     """Splits every loop, puts the sum and the tail into ACC, and reads inputs, weights and operands through the scratchpads."""
     s = s_tir.Schedule(tvm.IRModule({"main": function}))
     *loops, batch, lane = s.get_loops(s.get_sblock("out"))
@@ -162,7 +161,7 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any) -> Any:
     outer = [n0, i0, j0, s0, o0] if tiling.spatial_outer else [s0, o0, n0, i0, j0]
     s.reorder(*outer, n1, s1, o1, i1, j1, batch, lane)
 
-    for name in ("tail", "acc") if spec.tail else ("acc",):  # consumer first
+    for name in (*stages, "acc"):  # consumers first
         s.set_scope(s.get_sblock(name), 0, "local.acc")
         s.compute_at(s.get_sblock(name), outer[-1], preserve_unit_loops=True)
     acc = s.get_sblock("acc")
@@ -172,10 +171,9 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any) -> Any:
 
     # An access is loaded outside the loops that it does not depend on. Operands and weights come first: they wait for nobody.
     whole_sum = tiling.in_ >= spec.in_blocks
-    if spec.operand_rows:
-        operands = s.cache_read(s.get_sblock("tail"), 1, "local.acc")
-        if not tiling.operands_resident:
-            s.compute_at(operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True)
+    operands = tails.cache_operands(s, stages)
+    if operands is not None and not tiling.operands_resident:
+        s.compute_at(operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True)
     pixels = s.cache_read(acc, 0, "local.inp")
     s.compute_inline(s.get_sblock("x_padded"))
     inner_pixels = s0 if tiling.spatial_outer else j0

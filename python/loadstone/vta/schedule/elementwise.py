@@ -77,18 +77,8 @@ def schedule(spec: ElementwiseSpec, config: HwConfig) -> Any:
         pixels = s.cache_read(block, 0, "local.inp")
         s.compute_at(pixels, outer[-1], preserve_unit_loops=True)
         s.decompose_reduction(block, s.get_loops(block)[len(outer)])
-    for name in (name for name in definition.stages if name.endswith(("_steps", "tail"))):
-        _read_operands(s, name)
+    tails.cache_operands(s, [name for name in definition.stages if not name.endswith("_acc")])
     return s.mod
-
-
-def _read_operands(s: Any, name: str) -> None:
-    """Operand tiles stay in ACC for the whole operator."""
-    reads = s.get(s.get_sblock(name)).reads
-    for position, region in enumerate(reads):
-        if str(region.source.name) == "p":
-            s.cache_read(s.get_sblock(name), position, "local.acc")
-            return
 
 
 class _Definition:

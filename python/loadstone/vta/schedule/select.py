@@ -44,17 +44,16 @@ def schedule(spec: SelectSpec, config: HwConfig) -> Any:
         products = [x[p, b, k].astype("int32") * selection[r, lane, k].astype("int32") for r, x in enumerate(inputs)]
         return te.sum(sum(products[1:], products[0]), [k])
 
-    acc = last = te.compute((spec.pixels, *lanes), selected, name="acc")
-    if spec.tail:
-        last = te.compute(acc.shape, lambda *at: tails.apply(spec.tail, acc[at], []), name="tail")
+    acc = te.compute((spec.pixels, *lanes), selected, name="acc")
+    last, stages = tails.finish(acc, spec.tail, lambda _: [])
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
 
     s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([*inputs, selection, out])}))
     pixel, batch, lane = s.get_loops(s.get_sblock("out"))
-    room = min(config.depth(Memory.INP) // spec.sources, config.depth(Memory.ACC)) // 2
+    room = min(config.depth(Memory.INP) // spec.sources, config.depth(Memory.ACC) // (2 if "ties" in stages else 1)) // 2
     outer, inner = s.split(pixel, [None, max(1, min(spec.pixels, room, _LARGEST))])
     s.reorder(outer, inner, batch, lane)
-    for name in ("tail", "acc") if spec.tail else ("acc",):
+    for name in (*stages, "acc"):  # consumers first
         s.set_scope(s.get_sblock(name), 0, "local.acc")
         s.compute_at(s.get_sblock(name), outer, preserve_unit_loops=True)
     block = s.get_sblock("acc")

@@ -10,15 +10,15 @@ would become `(a * 1024 - 4032) >> 7`, whose immediate no longer fits 16 bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loadstone._tvm import tirx
+from loadstone._tvm import te, tirx
 from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
 
-__all__ = ["Immediate", "Operand", "Rq", "Step", "apply", "extern", "operand_rows"]
+__all__ = ["Immediate", "Operand", "Rq", "Step", "Ties", "apply", "cache_operands", "extern", "finish", "operand_rows", "tensor_steps"]
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,41 @@ class Operand:
     row: int
 
 
-Step: TypeAlias = Rq | Immediate | Operand
+@dataclass(frozen=True)
+class Ties:
+    """x + what the steps make of a copy of x: 0 or -1, to decide ties otherwise than a shift does."""
+
+    steps: tuple[Immediate | Operand, ...]
+
+
+Step: TypeAlias = Rq | Immediate | Operand | Ties
 
 
 def operand_rows(steps: Sequence[Step]) -> int:
     """Operand tiles that the steps read per channel block (of one Rq at most)."""
-    return max((3 if isinstance(step, Rq) else step.row + 1 for step in steps if not isinstance(step, Immediate)), default=0)
+    return max((_rows(step) for step in steps), default=0)
+
+
+def _rows(step: Step) -> int:
+    match step:
+        case Rq():
+            return 3
+        case Operand():
+            return step.row + 1
+        case Ties():
+            return operand_rows(step.steps)
+    return 0
+
+
+def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
+    """For every ALU instruction of the steps, whether its operand is a tile."""
+    result: list[bool] = []
+    for step in steps:
+        if isinstance(step, Ties):
+            result += [False, True, *tensor_steps(step.steps), True]  # clear a tile, copy, the steps, add
+        else:
+            result.append(isinstance(step, Operand))
+    return tuple(result)
 
 
 def extern(name: str, *arguments: Any) -> Any:
@@ -70,4 +99,47 @@ def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
                 value = extern(step.op, value, step.value)
             case Operand():
                 value = extern(step.op, value, operands[step.row])
+            case Ties():
+                raise AssertionError("ties need a buffer of their own: use finish()")
     return value
+
+
+def finish(acc: Any, steps: Sequence[Step], operands: Callable[[tuple[Any, ...]], Sequence[Any]]) -> tuple[Any, list[str]]:
+    """The steps as stages after the stage `acc`, element by element: the last one, and all their names, consumers first.
+
+    operands: for the indices of an element, its lane of the operand tiles.
+    """
+    value, added = acc, None
+    names: list[str] = []
+    pending: list[Step] = []
+
+    def stage(name: str, start: Any, correction: Any, group: Sequence[Step]) -> Any:
+        def element(*at: Any) -> Any:
+            head = start[at] if correction is None else extern("add", start[at], correction[at])
+            return apply(group, head, operands(at))
+
+        names.insert(0, name)
+        return te.compute(acc.shape, element, name=name)
+
+    for step in steps:
+        if not isinstance(step, Ties):
+            pending.append(step)
+            continue
+        assert added is None, "one correction of ties at most"
+        value = stage("sum", value, None, pending) if pending else value
+        zero = te.compute(acc.shape, lambda *_: tirx.IntImm("int32", 0), name="zero")
+        names.insert(0, "zero")
+        added, pending = stage("ties", zero, value, step.steps), []
+    if pending or added is not None:
+        value = stage("tail", value, added, pending)
+    return value, names
+
+
+def cache_operands(s: Any, stages: Sequence[str]) -> Any | None:
+    """Reads the operand tiles `p` through ACC, once for all stages; the block that does it, or None where nobody reads them."""
+    for name in stages:
+        block = s.get_sblock(name)
+        for position, region in enumerate(s.get(block).reads):
+            if str(region.source.name) == "p":
+                return s.cache_read(block, position, "local.acc")
+    return None

@@ -49,7 +49,7 @@ class Nest:
 
     groups: independent convolutions side by side in the channel blocks; out and in_ are blocks of one group. taps: weight tiles per
     pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window. operands: what operand tiles belong to.
-    tail_steps: for every ALU instruction after the sum, whether its operand is a tile.
+    tail_steps: for every ALU instruction after the sum, whether its operand is a tile. acc_copies: accumulators per output tile.
     """
 
     samples: int
@@ -66,6 +66,7 @@ class Nest:
     operands: Literal["channel", "pixel", "all"]
     operand_rows: int
     tail_steps: tuple[bool, ...]
+    acc_copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class _Candidates:
         rows, columns = (h - 1) * nest.step[0] + nest.window[0], (w - 1) * nest.step[1] + nest.window[1]
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
-        self.acc = n * s * o * h * w
+        self.acc = n * s * o * h * w * nest.acc_copies
         self.operands = nest.operand_rows * {"channel": s * o, "pixel": h * w, "all": np.ones_like(n)}[nest.operands]  # tiles of one set
 
         turns = [-(-total // size) for total, size in zip(totals, sizes, strict=True)]
