@@ -16,6 +16,7 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding, requantize
 from loadstone.region import Place
 from loadstone.sim import Simulator
+from loadstone.vta.allocate import allocate
 from loadstone.vta.fold import UOP_TENSOR, Draft
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream
@@ -250,3 +251,36 @@ def test_pads_that_no_field_holds_are_named() -> None:
     load = Load(Memory.INP, tile, 0, DramTile("x", 0), 1, 4, 4, x_pad_0=16)
     with pytest.raises(LoweringError, match=r"image.*\[0, 15\]"):
         build_program([("l", load)], {"x": Place(2, 0), UOP_TENSOR: Place(1, 0)}, config)
+
+
+def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
+    """600 tiles that all have room, each loaded for one GEMM: 600 tokens, 255 of which a queue holds."""
+    config = load_config("vtaq-1x16x16")
+    sums, weights = VirtualTile(Memory.ACC, 1, "sums"), VirtualTile(Memory.WGT, 1, "weights")
+    operations: list[Operation] = [Load(Memory.WGT, weights, 0, DramTile("w", 0), 1, 1, 1), Fill((1,), Access(sums, 0, (0,)), 0)]
+    for number in range(600):
+        image = VirtualTile(Memory.INP, 1, "image")
+        operations.append(Load(Memory.INP, image, 0, DramTile("x", 2 * number), 1, 1, 1))
+        operations.append(Gemm((1,), Access(sums, 0, (0,)), Access(image, 0, (0,)), Access(weights, 0, (0,))))
+    operations.append(Store(sums, 0, DramTile("y", 0), 1, 1, 1))
+    places = {"w": Place(0, 0), UOP_TENSOR: Place(1, 0), "x": Place(2, 0), "y": Place(2, 1 << 16)}
+    program = build_program([("l", operation) for operation in operations], places, config)
+    assert 100 < program.tokens["load->compute"] <= 255
+
+
+def test_what_fits_only_when_packed_is_packed() -> None:
+    """A tile of constants lands behind the last sums, in the middle of ACC; beside it the next sums have no window."""
+    config = load_config("vtaq-tiny")
+    depth = config.depth(Memory.ACC)
+    first, second = VirtualTile(Memory.ACC, depth // 2, "first"), VirtualTile(Memory.ACC, depth - 32, "second")
+    constants = VirtualTile(Memory.ACC, 21, "constants")
+    operations: list[Operation] = [
+        Fill((first.size_tiles,), Access(first, 0, (1,)), 0),
+        Store(first, 0, DramTile("y", 0), 1, first.size_tiles, first.size_tiles),
+        Load(Memory.ACC, constants, 0, DramTile("p", 0), 1, 21, 21),
+        Fill((second.size_tiles,), Access(second, 0, (1,)), 0),
+        Requantize((second.size_tiles,), Access(second, 0, (1,)), Access(constants, 0, (0,)), 0, -128, 127, Rounding.DOUBLE),
+        Store(second, 0, DramTile("y", depth), 1, second.size_tiles, second.size_tiles),
+    ]
+    address = allocate(operations, config).address
+    assert address[constants] >= address[second] + second.size_tiles or address[constants] + 21 <= address[second]
