@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+#: Examples take as long as they take; in CI the same ones are drawn each time, so that a red run is about the change.
+settings.register_profile("loadstone", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("loadstone")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))

@@ -29,7 +29,6 @@ from loadstone.vta.isa.codec import (
 )
 from loadstone.vta.isa.insn import KINDS, stage_of
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Opcode, Stage, layout
-from tests.bench import codec
 from tests.random_insns import CONFIGS, any_insn, random_stream
 
 VTA = load_config("vta-pynq")
@@ -183,8 +182,3 @@ def test_micro_op_bytes_are_whole() -> None:
         decode_uops(bytes(6), VTA)
     assert encode_uops([MicroOp(1, 2, 3)], VTA).tobytes() == (1 | 2 << 11 | 3 << 22).to_bytes(4, "little")
     assert encode_uops([], VTA).shape == (0,)
-
-
-@pytest.mark.full
-def test_a_million_instructions_in_under_a_second_each() -> None:
-    assert codec.run()

@@ -2,7 +2,7 @@
 
 In:   random instructions of all kinds.
 Out:  seconds; the limit is one second each.
-Next: test_codec.py runs it too, in the full tier.
+Next: `make bench` prints it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,13 @@ from tests.board import models
 from tests.board.models import Network
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Emulators share the machine with everything else and have time-outs: a failure is printed and tried again, twice."""
+    for item in items:
+        if "/board/" in item.path.as_posix():
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 @pytest.fixture(autouse=True)
 def _printed_time(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
     begin = time.monotonic()
