@@ -108,7 +108,7 @@ def compile(  # noqa: A001
         writer.write("graph", network.describe())
     with clock("lower"):
         segments = lower_segments(divided, network, renewed, chosen.backends)
-        for segment in segments:
+        for segment in segments if writer.folder is not None else ():  # printing TensorIR takes as long as lowering it
             for layer, stages in getattr(segment, "stages", {}).items():
                 for title, text in stages:
                     writer.write(f"{layer}.{title}", text)
