@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, lcm
 
 import numpy as np
@@ -150,9 +151,17 @@ def requantization(
 
 def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
     """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are proven exact."""
-    scale = tflite_scale(op.input.scale, op.weight_scales, op.output.scale)
-    multiplier, shift, exact = single_multiplier(scale, op.output.zero_point, op.low, op.high)
-    return multiplier, shift_lane(shift), exact
+    scale, channels = np.unique(tflite_scale(op.input.scale, op.weight_scales, op.output.scale), return_inverse=True)
+    multiplier, shift, exact = _single_multipliers(tuple(scale.tolist()), op.output.zero_point, op.low, op.high)
+    return multiplier[channels], shift_lane(shift[channels]), exact[channels]
+
+
+@lru_cache(maxsize=256)
+def _single_multipliers(
+    scales: tuple[float, ...], zero_point: int, low: int, high: int
+) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
+    """The proof takes milliseconds a scale: once for each, not for each channel and question."""
+    return single_multiplier(np.array(scales, np.float64), zero_point, low, high)
 
 
 def identity_tile(config: HwConfig) -> Int8Array:
