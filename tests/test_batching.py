@@ -36,9 +36,14 @@ def test_one_sample_changes_nothing() -> None:
     assert batched(graph, 1)[0] is graph
 
 
-def test_a_leading_axis_that_is_no_sample_is_named() -> None:
-    with pytest.raises(UnsupportedError, match=r"tensor x of shape \(2, 5\).*batch is 1, not 4"):
-        batched(relu((2, 5)), 4)
+def test_a_sample_of_several_rows_keeps_them_together() -> None:
+    wide, _ = batched(relu((2, 5)), 4)
+    assert wide.inputs[0].shape == (8, 5)
+
+
+def test_a_tensor_without_axes_is_named() -> None:
+    with pytest.raises(UnsupportedError, match=r"tensor x is a single number.*batch is 1, not 4"):
+        batched(relu(()), 4)
 
 
 def test_an_operator_that_mixes_samples_is_named() -> None:
