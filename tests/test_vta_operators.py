@@ -48,6 +48,20 @@ def test_pads_that_no_field_of_load_holds_come_from_a_constant(device: str, padd
     assert max(pads) <= 15
 
 
+@pytest.mark.parametrize("channels", [slice(2, 3), slice(0, 7)], ids=["in GEMMs of their own", "in every sum"])
+def test_the_largest_weight_less_the_least_zero_point_takes_three_parts(channels: slice) -> None:
+    """127 - -128 = 255 = 127 + 127 + 1."""
+    config = load_config("vtaq-tiny")
+    op = lo.small_convolution()
+    weights, zero_points = op.weights.copy(), np.zeros(7, np.int32)
+    weights[channels], zero_points[channels] = 127, -128
+    op = replace(op, weights=weights, weight_zero_points=zero_points)
+    (x,) = lo.random_inputs(op, 3)
+    result, lowered = lo.run(op, config, [x])
+    np.testing.assert_array_equal(result, lo.reference(op, [x]))
+    assert any("rest" in name for name in lowered.constants) == (channels.stop == 3)
+
+
 @given(st.data())
 @quick
 def test_first_layers_are_exact_on_a_folded_input(data: Any) -> None:

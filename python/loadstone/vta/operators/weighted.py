@@ -112,29 +112,31 @@ def _finish(op: g.Weighted, config: HwConfig) -> Finish:
 def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig) -> LoweredOperator:
     """weights: OHWI, less their zero points: nine bits in uint8 models.
 
-    What does not fit int8 is a second part of every sum, or, where almost all of it is zero, GEMMs of its own.
+    What does not fit int8 is a further part of every sum, or, where almost all of it is zero, GEMMs of its own. There are at most three
+    parts: 255, which is a weight of 127 less a zero point of -128, is 127 + 127 + 1.
     """
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
     own: dict[str, tuple[Memory, NDArray[Any]]] = {}
-    used = np.zeros(0, np.int64)
-    if len(parts) > 1:
-        rests = constants.weight_tiles(parts[1:], groups, blocks, config.block)
-        used = np.flatnonzero(rests.any(axis=(1, 2)))
-        pixels = spec.samples * spec.output[0] * spec.output[1]
-        if used.size * (pixels + _GEMM_OVERHEAD) < len(rests) * pixels:
-            own[f"{op.name}.rest"] = (Memory.WGT, rests[used])
-            parts = parts[:1]
+    rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
+    used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
+    pixels = spec.samples * spec.output[0] * spec.output[1]
+    apart = sum(tiles.size for tiles in used) * (pixels + _GEMM_OVERHEAD) < sum(map(len, rests)) * pixels
+    if apart:
+        parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     spec = replace(spec, parts=len(parts))
     rows = _finish(op, config).rows
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
+    if apart:
+        own |= {f"{op.name}.rest{n}": (Memory.WGT, rest[tiles]) for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))}
     lowered = emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
-    if f"{op.name}.rest" not in own:
-        return lowered
-    return replace(lowered, operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest", used))
+    if apart:
+        for n, tiles in enumerate(used):
+            lowered = replace(lowered, operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest{n}", tiles))
+    return lowered
 
 
 # ---------------------------------------------------------------------------------------------------------------
