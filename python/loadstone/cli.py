@@ -29,6 +29,7 @@ __all__ = ["COMMANDS", "main"]
 #: Command -> what it does; in the order of the data flow.
 COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
+    "quantize": "turn a float model into int8, and say what it costs",
     "compile": "turn a model into an artifact for a device",
     "target": "show what can be compiled for: accelerators, boards, attributes",
     "backend": "begin a back end of your own: a template that compiles, and its test",

@@ -4,7 +4,8 @@ In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.
 Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python.
 
-    model file -- frontend --> Relax, QDQ -- partition --> graph and segments -- back end lowers --> regions
+    model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is QDQ at once)
+               -- partition --> graph and segments -- back end lowers --> regions
                -- deploy --> memory plan, programs, host steps = artifact
 """
 
@@ -23,13 +24,14 @@ from loadstone.backend import Backend, Phase, Segment
 from loadstone.batching import batched
 from loadstone.deploy import Deployment, DeviceIdentity, deploy
 from loadstone.dump import Dump
-from loadstone.frontend import load
+from loadstone.frontend import import_model, load
 from loadstone.partition import HOST, Partition, explain, partition
 from loadstone.plugins import Registry
+from loadstone.quantize import Options, Quantized, quantize_module
 from loadstone.region import ExternalRegion, LoweredRegion
 from loadstone.target import resolve
 
-__all__ = ["Compiled", "compile", "lower_segments", "quantize_model"]
+__all__ = ["Compiled", "compile", "lower_segments", "quantize"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +83,35 @@ class Compiled:
         }
 
 
+def quantize(
+    model: str | Path | Any, samples: Any, *, labels: Any = None, show: bool = False, where: str = "samples", **options: Any
+) -> Quantized:
+    """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile), `save` (QDQ ONNX), `report`.
+
+    samples: an array with a leading axis of samples, several of them in the order of the inputs, or a mapping in0, in1 ...
+    labels: a class per sample: accuracy before and after. options: fields of quantize.Options.
+    Raises ModelError for a model or samples that cannot be used.
+    """
+    from loadstone._tvm import result
+
+    imported = import_model(model)
+    names = [str(variable.name) for variable in result(imported["main"])]
+    return quantize_module(load(imported), samples, Options(**options), labels=labels, outputs=names, show=show, where=where)
+
+
 def compile(  # noqa: A001
-    model: str | Path | Any, target: Any, dump: str | Path | None = None, plugins: Registry | None = None
+    model: str | Path | Any,
+    target: Any,
+    dump: str | Path | None = None,
+    plugins: Registry | None = None,
+    *,
+    samples: Any = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Compiled:
     """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or file.
 
     plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins); None: the installed ones.
+    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its other arguments.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
     """
@@ -99,6 +124,10 @@ def compile(  # noqa: A001
         module = load(model)
         name = Path(model).stem if isinstance(model, str | Path) else "model"
         writer.write("relax", module)
+    if samples is not None:
+        with clock("quantize"):
+            module = load(quantize(model, samples, **(options or {})).module)
+            writer.write("qdq", module)
     with clock("partition"):
         for backend in chosen.backends:
             for transform in backend.passes(Phase.RELAX):
@@ -124,13 +153,6 @@ def _described(step: DeviceProgram | HostStep) -> str:
         return f"device {step.name}: {len(step)} instructions for {', '.join(dict.fromkeys(layer.name for layer in step.layers))}"
     parameters = " ".join(f"{name}={value}" for name, value in step.parameters.items())
     return f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} {parameters}".rstrip()
-
-
-def quantize_model(model: str | Path | Any, samples: Any, **options: Any) -> Any:
-    """A float model file to quantize.Quantized; options are those of quantize.quantize."""
-    from loadstone.quantize import quantize
-
-    return quantize(load(model), samples, **options)
 
 
 def lower_segments(

@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from loadstone.commands import quantize
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 
@@ -24,6 +25,7 @@ examples:
   loadstone compile net.tflite --target my_vta_config.json --dump stages/
                                                                  every stage as a numbered text file
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+  loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 
@@ -49,13 +51,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--explain", action="store_true", help="say for each operator where it runs, and why")
     parser.add_argument("--dump", metavar="DIR", help="write every stage as a numbered text file into DIR")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
+    parser.add_argument("--data", metavar="SAMPLES.npz", help="quantize a float model with these samples first (in0, in1 ...)")
+    quantize.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
     from loadstone.compiler import compile as compile_model
 
-    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins)
+    quantization = quantize.arguments(args)
+    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **quantization)
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}

@@ -24,6 +24,8 @@ examples:
   loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
 """
 _CALIBRATION_IMAGES = 200
+#: ONNX Runtime sums in float32: where a sum lies on the edge between two integers it may take the other one. More than this is wrong.
+_EDGES = 1e-3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints one line per step; 1 when the simulator's integers are not ONNX Runtime's."""
+    """Prints one line per step; 1 when the simulator's scores are not ONNX Runtime's."""
     from loadstone.compiler import compile as compile_model
-    from loadstone.compiler import quantize_model
+    from loadstone.compiler import quantize
     from loadstone.demo import load_digits, network_path
 
     digits = load_digits()
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"network    {network_path().name}, float: {right} of {len(images)} images")
 
     start = time.perf_counter()
-    quantized = quantize_model(network_path(), digits.train_images[:_CALIBRATION_IMAGES, None], scheme=args.scheme)
+    quantized = quantize(network_path(), digits.train_images[:_CALIBRATION_IMAGES, None], scheme=args.scheme)
     model = folder / "digits.int8.onnx"
     quantized.save(model)
     print(f"quantized  {args.scheme}, with {_CALIBRATION_IMAGES} images: {model} ({time.perf_counter() - start:.1f} s)")
@@ -67,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
     (scores,) = compiled.run(images)
     seconds = time.perf_counter() - start
     print(f"simulated  {len(images)} images in {seconds:.1f} s, through the C runtime: {_accuracy(scores, digits.test_labels)}")
-    differing, note = _compare(scores, _onnx_runtime(model, images))
+    equal, note = _compare(scores, _onnx_runtime(model, images))
     print(f"compared   {note}")
 
     _timeline(compiled, folder / "timeline.html")
-    return 1 if differing else 0
+    return 0 if equal else 1
 
 
 def _accuracy(scores: NDArray[Any] | None, labels: NDArray[np.int64]) -> str:
@@ -93,11 +95,12 @@ def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | No
     return np.stack([session.run(None, {name: image})[0] for image in images])
 
 
-def _compare(scores: NDArray[Any], wanted: NDArray[Any] | None) -> tuple[int, str]:
+def _compare(scores: NDArray[Any], wanted: NDArray[Any] | None) -> tuple[bool, str]:
     if wanted is None:
-        return 0, "ONNX Runtime is not installed: pip install onnxruntime, to compare every score"
+        return True, "ONNX Runtime is not installed: pip install onnxruntime, to compare every score"
     differing = int(np.count_nonzero(scores != wanted))
-    return differing, f"{scores.size} scores with ONNX Runtime's for the same file: {differing} differ"
+    by = f", by {np.abs(scores - wanted).max():.2g} at most (its sums are float32)" if differing else ""
+    return differing <= _EDGES * scores.size, f"{scores.size} scores with ONNX Runtime's for the same file: {differing} differ{by}"
 
 
 def _timeline(compiled: Any, path: Path) -> None:

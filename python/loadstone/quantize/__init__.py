@@ -1,67 +1,230 @@
-"""Float networks to int8: from samples to the QDQ form that the frontends give.
+"""Quantization: a float network to int8, and what it costs.
 
-In:   a float network in canonical form (frontend/), and samples with a leading axis.
-Out:  a Quantized: the module in QDQ form, and the same as an ONNX file.
-Next: partition.py; or ONNX Runtime, for the exported file. compiler.quantize_model begins with a model file.
+In:   a float module in canonical form, samples.
+Out:  Quantized: the QDQ module that the frontends would give for an int8 model, and a report.
+Next: partition.py, or export_onnx.py for ONNX Runtime.
 
-    calibrate.py   statistics of every tensor over the samples
-    scales.py      from statistics to scales, by method and scheme
-    plan.py        every scale of the network
-    rewrite.py     float -> QDQ
+    fold.py         constants: batch normalization, pads              a Relax pass
+    network.py      layers, and which tensors share a scale
+    simulate.py     the network with scales as arguments              (executable.py: fast on this CPU)
+    calibrate.py    statistics of every tensor                        (samples.py, statistics.py)
+    equalize.py     channels of similar range                         a repair
+    plan.py         every scale, by a method and a scheme             (scales.py)
+    rounding.py     weights that err together less; biases            two repairs
+    mixed.py        sensitive layers stay on the host                 a repair
+    rewrite.py      float to QDQ                                      a Relax pass
+    compare.py, report.py, export_onnx.py
+
+`loadstone.quantize(model, samples)` does all of it (compiler.quantize): this module can be called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Quantized", "quantize"]
+from loadstone.errors import LoadstoneError, ModelError
+
+__all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
+
+#: Choices are compared, and the report is made, on so many samples at most.
+COMPARED_SAMPLES = 32
 
 
 @dataclass(frozen=True)
+class Options:
+    """What to do. method: empty for the scheme's own.
+
+    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the host, in cycles of the device.
+    sensitivity: measure every layer alone, for the report.
+    """
+
+    scheme: str = "affine"
+    method: str = ""
+    per_channel: bool = True
+    equalize: bool = True
+    compensate: bool = True
+    correct: bool = True
+    host_cycles: int = 0
+    sensitivity: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Quantized:
-    """module: Relax in QDQ form. outputs: names for the exported file."""
+    """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names for the exported file."""
 
     module: Any
+    float_module: Any
+    report: dict[str, Any]
     outputs: tuple[str, ...]
 
     def save(self, path: str | Path) -> None:
-        """Standard QDQ ONNX."""
+        """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""
+        import onnx
+
         from loadstone.quantize.export_onnx import export_onnx
 
-        Path(path).write_bytes(export_onnx(self.module, self.outputs).SerializeToString())
+        metadata = {"loadstone.scheme": str(self.report["scheme"])}
+        onnx.save(export_onnx(self.module, self.outputs, metadata), str(path))
 
 
-def quantize(
-    module: Any,
-    samples: Mapping[str, NDArray[Any]] | NDArray[Any] | Sequence[NDArray[Any]],
-    *,
-    scheme: str = "affine",
-    method: str = "minmax",
-    show: bool = False,
-) -> Quantized:
-    """Calibrates with `samples` (a leading axis of samples, then the model's own shape) and quantizes.
+def quantize_module(module: Any, arrays: Any, options: Options | None = None, **others: Any) -> Quantized:
+    """Quantizes a float module in canonical form; see `quantize_prepared`."""
+    return quantize_prepared(prepare(module), arrays, options, **others)
 
-    module: a float network in canonical form.
-    scheme: affine (int8, zero points, a scale per output channel) or pow2 (every scale a power of two). method: minmax, percentile,
-    mse or entropy. show: a progress bar. Raises ModelError for samples that do not fit, UnsupportedError for an operator.
+
+def prepare(module: Any) -> Any:
+    """A float module in canonical form, folded and read: a Simulator, which compiles the network once for any number of trials.
+
+    Raises ModelError where nothing can be int8, and for weights that are not finite.
     """
-    from loadstone._tvm import result
-    from loadstone.quantize.calibrate import calibrate
     from loadstone.quantize.fold import fold
     from loadstone.quantize.network import read_network
-    from loadstone.quantize.plan import make_plan
-    from loadstone.quantize.rewrite import rewrite
-    from loadstone.quantize.samples import samples_from
-    from loadstone.quantize.scales import SCHEMES
     from loadstone.quantize.simulate import Simulator
 
     network = read_network(fold(module))
-    calibration = calibrate(Simulator(network), samples_from(samples, network.parameters), show=show)
-    plan = make_plan(network, calibration.histograms, SCHEMES[scheme], method)
-    rewritten = rewrite(network, plan)
-    return Quantized(rewritten, tuple(f"out{k}" for k in range(len(result(rewritten["main"])))))
+    if not network.weighted or not network.quantized:
+        raise ModelError("the network has no convolution or dense layer with constant weights: there is nothing to quantize")
+    for layer in network.weighted:
+        if not (np.all(np.isfinite(layer.weights)) and np.all(np.isfinite(layer.bias))):  # type: ignore[arg-type]
+            raise ModelError(
+                f'the weights or the bias of "{layer.name}" hold NaN or infinity: the model file is spoiled, or diverged in training'
+            )
+    return Simulator(network)
+
+
+def quantize_prepared(
+    simulator: Any,
+    arrays: Any,
+    options: Options | None = None,
+    labels: NDArray[Any] | None = None,
+    outputs: Sequence[str] = (),
+    *,
+    show: bool = False,
+    where: str = "samples",
+    cost: Callable[[Any], int] | None = None,
+) -> Quantized:
+    """Quantizes what `prepare` returned.
+
+    arrays: samples, `in0`, `in1` ... with a leading axis (samples.py). labels: a class per sample. show: progress bars.
+    outputs: names for the exported file. cost: cycles that a layer (network.Layer) takes on the host.
+    Raises ModelError for samples and labels that do not fit, and for a network that overflows on them.
+    """
+    from loadstone._tvm import tvm
+    from loadstone.quantize.calibrate import calibrate
+    from loadstone.quantize.compare import compare
+    from loadstone.quantize.mixed import host_cycles, measure_sensitivities, with_host_layers
+    from loadstone.quantize.plan import settings
+    from loadstone.quantize.report import report
+    from loadstone.quantize.rewrite import rewrite
+    from loadstone.quantize.samples import samples_from
+
+    options = checked(options or Options())
+    network = simulator.network
+    samples = samples_from(arrays, network.parameters, where)
+    targets = _labels(labels, len(samples))
+    few = samples.first(COMPARED_SAMPLES)
+
+    calibration = calibrate(simulator, samples, show=show)
+    steps = [f"calibrated on {len(samples)} samples"]
+    chosen = _Attempt(simulator, network, calibration, samples, options)
+    if options.equalize:
+        other = chosen.equalized(show)
+        gains = [attempt.quality(few) for attempt in (chosen, other)]
+        if gains[1] > gains[0]:
+            chosen = other
+            steps.append(f"equalized channels ({gains[1] - gains[0]:+.1f} dB)")
+    network, plan = chosen.network, chosen.plan
+    steps += [text for on, text in ((options.compensate, "compensated rounding"), (options.correct, "corrected biases")) if on]
+
+    sensitivities = None
+    if options.sensitivity or options.host_cycles:
+        sensitivities = measure_sensitivities(simulator, network, plan, samples.first(4), cost or host_cycles, show=show)
+    if options.host_cycles and sensitivities is not None:
+        plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
+        steps.append(f"left {len(plan.host)} layers on the host")
+    comparison = compare(simulator, settings(network, plan), samples if targets is not None else few, targets, show=show)
+    contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
+    float_module = tvm.IRModule({"main": simulator.network.function})
+    return Quantized(rewrite(network, plan), float_module, contents, names)
+
+
+class _Attempt:
+    """A network with its calibration and plan; `equalized` gives another."""
+
+    def __init__(self, simulator: Any, network: Any, calibration: Any, samples: Any, options: Options) -> None:
+        from loadstone.quantize.plan import make_plan, real_settings
+        from loadstone.quantize.rounding import correct_biases, measure_moments, round_weights
+        from loadstone.quantize.scales import SCHEMES
+
+        self.simulator, self.network, self.calibration, self.samples, self.options = simulator, network, calibration, samples, options
+        scheme = SCHEMES[options.scheme]
+        self.plan = make_plan(network, calibration.histograms, scheme, options.method, per_channel=options.per_channel)
+        if options.compensate or options.correct:
+            moments = measure_moments(simulator, samples, real_settings(network))
+            if options.compensate:
+                self.plan = round_weights(network, self.plan, moments)
+            if options.correct:
+                self.plan = correct_biases(network, self.plan, moments)
+
+    def equalized(self, show: bool) -> _Attempt:
+        from loadstone.quantize.calibrate import calibrate
+        from loadstone.quantize.equalize import equalize
+        from loadstone.quantize.plan import real_settings
+
+        network = equalize(self.network, self.calibration)
+        calibration = calibrate(self.simulator, self.samples, real_settings(network), show=show)
+        return _Attempt(self.simulator, network, calibration, self.samples, self.options)
+
+    def quality(self, samples: Any) -> float:
+        """Signal to noise of what the device hands to the host, in decibels: the mean over those tensors."""
+        from loadstone.quantize.compare import compare
+        from loadstone.quantize.plan import settings
+
+        comparison = compare(self.simulator, settings(self.network, self.plan), samples)
+        return float(np.mean([min(comparison.tensors[variable], 200.0) for variable in self.network.results()]))
+
+
+def checked(options: Options) -> Options:
+    """The options with the scheme's own method where none is given. Raises LoadstoneError for names that mean nothing."""
+    from loadstone.quantize.scales import METHODS, SCHEMES
+
+    if options.scheme not in SCHEMES:
+        raise LoadstoneError(f"scheme {options.scheme!r} does not exist: choose one of {', '.join(SCHEMES)}")
+    method = options.method or "expected"
+    if method not in METHODS:
+        raise LoadstoneError(f"method {method!r} does not exist: choose one of {', '.join(METHODS)}")
+    if options.host_cycles < 0:
+        raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
+    return replace(options, method=method)
+
+
+def _labels(labels: NDArray[Any] | None, count: int) -> NDArray[np.int64] | None:
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" or array.reshape(-1).shape != (count,):
+        raise ModelError(
+            f"labels have shape {list(array.shape)} and type {array.dtype}: one integer for each of the {count} samples is needed"
+        )
+    return array.reshape(-1).astype(np.int64)
+
+
+class _Callable(ModuleType):
+    """`loadstone.quantize` is this package, and the function as well: both names are natural."""
+
+    def __call__(self, model: Any, samples: Any, **options: Any) -> Quantized:
+        from loadstone.compiler import quantize
+
+        return quantize(model, samples, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

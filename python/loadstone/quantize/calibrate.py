@@ -17,7 +17,7 @@ from loadstone._tvm import shape
 from loadstone.errors import ModelError
 from loadstone.quantize.network import Network, Role
 from loadstone.quantize.samples import Samples
-from loadstone.quantize.simulate import Settings, Simulator
+from loadstone.quantize.simulate import FLOAT, Settings, Simulator
 from loadstone.quantize.statistics import Channels, Histogram
 
 __all__ = ["Calibration", "calibrate", "progress"]
@@ -34,7 +34,7 @@ class Calibration:
     samples: int
 
 
-def calibrate(simulator: Simulator, samples: Samples, settings: Settings = Settings(), *, show: bool = False) -> Calibration:  # noqa: B008
+def calibrate(simulator: Simulator, samples: Samples, settings: Settings = FLOAT, *, show: bool = False) -> Calibration:
     """Streams the samples through the float network (with other weights, if `settings` has some). Raises ModelError for a NaN."""
     network = simulator.network
     read = _computed_with(network)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from loadstone._tvm import bindings, dtype, integers, is_call, is_constant, name_of, op_name, relax, result, scalar, shape, uses, value
 from loadstone.errors import UnsupportedError
@@ -117,7 +117,7 @@ class _Writer:
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=output, **attributes))
         return output
 
-    def constant(self, array: NDArray[Any], name: str) -> str:
+    def constant(self, array: NDArray[Any] | np.generic, name: str) -> str:
         unique = self.fresh(name)
         self.initializers[unique] = numpy_helper.from_array(np.asarray(array, order="C"), unique)
         return unique
@@ -190,7 +190,7 @@ class _Writer:
         return self.dequantized(self.constant(array, f"{name}/int"), bound, axis, f"{name}/real")
 
     def bias(self, expr: Any, name: str) -> str:
-        bound = self.bound.get(expr)
+        bound: Any = self.bound.get(expr)
         array = value(self.source(expr)).reshape(-1)
         if not is_call(bound, "dequantize"):
             return self.constant(array, name)
@@ -282,7 +282,7 @@ class _Writer:
     def clip(self, variable: Any, call: Any, bias: Any) -> None:
         layout = self.layout(call.args[0])
         bounds = [
-            self.constant(np.array(scalar(bound), np.float32), f"{self.name(variable)}/{end}")
+            self.constant(np.float32(scalar(bound)), f"{self.name(variable)}/{end}")
             for end, bound in zip(("min", "max"), call.args[1:], strict=True)
         ]
         self.emit(variable, layout, "Clip", [self.get(call.args[0], layout), *bounds])
@@ -327,7 +327,7 @@ class _Writer:
         pads = np.array([widths[2 * axis + side] for side in (0, 1) for axis in order], np.int64)
         name, mode = self.name(variable), str(call.attrs.pad_mode)
         inputs = [self.get(call.args[0], layout), self.constant(pads, f"{name}/pads")]
-        inputs.append(self.constant(np.array(float(call.attrs.pad_value), np.float32), f"{name}/value"))
+        inputs.append(self.constant(np.float32(float(call.attrs.pad_value)), f"{name}/value"))
         self.emit(variable, layout, "Pad", inputs, mode=mode)
 
     def slice_(self, variable: Any, call: Any, bias: Any) -> None:
@@ -415,6 +415,3 @@ def _without_identities(nodes: Sequence[Any]) -> list[Any]:
         else:
             kept.append(node)
     return kept
-
-
-_ = TensorProto

@@ -5,7 +5,8 @@ Out:  the same network in float32, its inputs and outputs as before, in which
         - batch normalization and multiplication or addition of a constant per channel are part of the convolution before
           them; without one they are a depthwise 1x1 convolution;
         - every convolution and dense layer is followed by the addition of a constant bias;
-        - a pad by zero is part of the convolution that follows.
+        - a pad by zero is part of the convolution that follows;
+        - two reshapes are one.
 Next: network.py reads layers from it.
 """
 
@@ -37,6 +38,7 @@ from loadstone.rewriter import Rewriter
 __all__ = ["fold"]
 
 WEIGHTED = ("nn.conv2d", "matmul")
+RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten")
 AFFINE = ("add", "subtract", "multiply", "divide", "nn.batch_norm")
 
 
@@ -61,6 +63,8 @@ class _Fold(Rewriter):
             return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
         if name == "astype" and dtype(variable) == "float32" and dtype(self.env.get(call.args[0], call.args[0])) == "float32":
             return self.env.get(call.args[0], call.args[0])
+        if name in RESHAPES and shape(variable) is not None:
+            return self.reshaped(self.mapped(call.args[0]), shape(variable))
         if name == "nn.conv2d":
             return self.weighted(self.convolution(call))
         if name == "matmul" and is_constant(call.args[1]):
@@ -93,6 +97,12 @@ class _Fold(Rewriter):
         if dtype(output) == "float16":
             return self.emit(relax.op.astype(new, "float16"), output.name + "/float16")
         return new
+
+    def reshaped(self, source: Any, extents: Any) -> Any:
+        """Two reshapes are one, and one that changes nothing is none."""
+        while is_call(self.value(source), *RESHAPES):
+            source = self.value(source).args[0]
+        return source if shape(source) == extents else self.emit(relax.op.reshape(source, extents))
 
     # -- convolutions and dense layers: core(x, weights) + bias ---------------------------------------------------
 
@@ -129,7 +139,7 @@ class _Fold(Rewriter):
         source, scale, shift = self.terms(call)
         if source is None or shape(source) != extents:
             return self.emit(call)
-        add: Any = self.value(source)
+        add = self.value(source)
         core: Any = self.value(add.args[0]) if is_call(add, "add") and is_constant(add.args[1]) else None
         if is_call(core, *WEIGHTED) and is_constant(core.args[1]) and self.single(source):
             bias = value(add.args[1])

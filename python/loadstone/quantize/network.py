@@ -132,6 +132,12 @@ class Network:
         """The variables of a group, in order."""
         return tuple(variable for variable, number in self.groups.items() if number == group)
 
+    def results(self) -> tuple[Any, ...]:
+        """Quantized variables that the host reads or that are outputs: what the device hands over."""
+        on_host = (layer for layer in self.layers if layer.role is Role.FLOAT or layer.output not in self.quantized)
+        host = {item for layer in on_host for item in layer.inputs} | set(self.outputs)
+        return tuple(variable for variable in self.groups if variable in host and variable not in self.parameters)
+
     def boundaries(self) -> Iterator[Any]:
         """Quantized variables whose values are new: where a quantize rounds. The others are moved copies."""
         for variable in self.groups:

@@ -15,7 +15,7 @@ import numpy as np
 from loadstone._tvm import DeadCodeElimination, constant, is_call, is_constant, named, relax, tvm
 from loadstone.graph import Quantization
 from loadstone.quantize.network import Layer, Network, Role
-from loadstone.quantize.plan import Plan, bias_scales, quantized_bias, quantized_constant, quantized_weights
+from loadstone.quantize.plan import Plan, bias_scales, float_groups, quantized_bias, quantized_constant, quantized_weights
 from loadstone.rewriter import Rewriter
 
 __all__ = ["rewrite", "write_weights"]
@@ -83,6 +83,8 @@ class _Rewrite(_Weights):
     def __init__(self, network: Network, plan: Plan) -> None:
         super().__init__(network)
         self.plan = plan
+        free = float_groups(network, plan.host)
+        self.quantized_variables = {variable for variable, group in network.groups.items() if group not in free}
         self.outputs = {layer.output: layer for layer in network.layers}
         self.stored: dict[Any, _Stored] = {}  # old variable -> its int8 version
 
@@ -90,8 +92,8 @@ class _Rewrite(_Weights):
 
     def visit(self, variable: Any, value: Any) -> Any:
         layer = self.outputs.get(variable)
-        new = self.emit(self.substituted(variable, value), layer.name + "/real" if layer and variable in self.network.quantized else None)
-        if variable in self.network.quantized:
+        new = self.emit(self.substituted(variable, value), layer.name + "/real" if layer and variable in self.quantized_variables else None)
+        if variable in self.quantized_variables:
             self.stored[variable] = self.quantized(new, variable)
         return new
 
@@ -102,7 +104,7 @@ class _Rewrite(_Weights):
         return _Stored(self.emit(relax.op.quantize(real, scale, zero_point, axis=0), name), quantization)
 
     def mapped(self, expr: Any) -> Any:
-        if isinstance(expr, relax.Var) and expr in self.network.quantized:
+        if isinstance(expr, relax.Var) and expr in self.quantized_variables:
             if expr not in self.stored:  # a parameter, read for the first time
                 self.stored[expr] = self.quantized(self.env[expr], expr)
             return self.dequantized(self.stored[expr])
@@ -152,8 +154,8 @@ class _Rewrite(_Weights):
     def real(self, integers: Any, scales: Any, axis: int, name: str) -> Any:
         """dequantize(constant), one scale for all where they are equal."""
         if np.all(scales == scales[0]):
-            return self.emit(relax.op.dequantize(constant(integers), constant(scales[0]), constant(np.int32(0)), axis=0), name)
-        zero_points = np.zeros(len(scales), np.int32)
+            scales, axis = scales[0], 0
+        zero_points = np.zeros(scales.shape, np.int32)
         return self.emit(relax.op.dequantize(constant(integers), constant(scales), constant(zero_points), axis=axis), name)
 
     def finish(self, output: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Samples to calibrate with: an .npz file or arrays, checked against the network's inputs.
+"""Samples to calibrate with, checked against the network's inputs.
 
 In:   arrays `in0`, `in1` ... with a leading axis of samples, as in a file of golden inputs.
 Out:  Samples: one list of arrays per sample.
@@ -7,10 +7,8 @@ Next: calibrate.py.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from loadstone._tvm import dtype, shape
 from loadstone.errors import ModelError
 
-__all__ = ["Samples", "load_samples", "samples_from"]
+__all__ = ["Samples", "samples_from"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +38,6 @@ class Samples:
             return self
         chosen = np.linspace(0, len(self) - 1, count).astype(int)
         return Samples(tuple(array[chosen] for array in self.arrays))
-
-
-def load_samples(path: str | Path, parameters: Sequence[Any]) -> Samples:
-    """Reads `in0` ... of an .npz file. Raises ModelError naming what is wrong."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
-                raise ModelError(f"{path}: holds one array; samples are an .npz file with in0, in1 ... (numpy.savez(path, in0=...))")
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ModelError(f"{path}: not an .npz file: {str(error).splitlines()[0]}") from error
-    return samples_from({name: array for name, array in arrays.items() if name.startswith("in")}, parameters, str(path))
 
 
 def samples_from(

@@ -1,16 +1,17 @@
-"""From histogram to scales: which range int8 covers, and by which steps.
+"""From statistics to scales: which range int8 covers, and by which steps.
 
 In:   the Histogram of a tensor; weights.
-Out:  Quantization (scale, zero point) of an activation; a scale per channel (or one) of weights.
+Out:  the range and the Quantization (scale, zero point) of an activation; a scale per channel (or one) of weights.
 Next: plan.py asks for every tensor of a network.
 
 A method chooses the real range [low, high], a scheme the steps in it:
 
     minmax      every value seen                            affine     256 steps from low to high, 0 is one of them
-    percentile  all but a share at each end                 symmetric  255 steps around 0
-    mse         the range of least mean squared error       pow2       as symmetric, a step is a power of two
-    entropy     the range that keeps the distribution
-                (least Kullback-Leibler divergence)
+    expected    the extremes to be expected of four         symmetric  255 steps around 0
+                times as many samples                       pow2       as symmetric, a step is a power of two
+    percentile  all but a share at each end
+    mse         the range of least mean squared error
+    entropy     the range that keeps the distribution (least Kullback-Leibler divergence)
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from numpy.typing import NDArray
 from loadstone.graph import Quantization
 from loadstone.quantize.statistics import Histogram
 
-__all__ = ["METHODS", "SCHEMES", "Scheme", "activation_quantization", "weight_scales"]
+__all__ = ["INT8_MAX", "INT8_MIN", "METHODS", "SCHEMES", "Scheme", "activation_range", "weight_scales"]
 
 INT8_MIN, INT8_MAX = -128, 127
+#: `expected` looks so many times as far as the samples do.
+GROWTH = 4.0
 #: `percentile` leaves out one value in ten thousand at each end.
 PERCENTILE = 99.99
 #: `mse` and `entropy` try so many ranges at each end, down to this share of what was seen.
 CANDIDATES, SMALLEST = 64, 0.1
+#: `entropy` cuts no more than this share of the values: few samples make a distribution look rougher than it is.
+ENTROPY_CUT = 0.01
 #: Steps that a scale may have: a float32 neither too small for the reciprocal nor too large.
 SCALE_MIN, SCALE_MAX = 2.0**-100, 2.0**100
 
@@ -70,47 +75,52 @@ SCHEMES = {
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def activation_quantization(histogram: Histogram, method: str, scheme: Scheme) -> Quantization:
-    """Scale and zero point of an activation. method: one of METHODS."""
+def activation_range(histogram: Histogram, method: str, scheme: Scheme) -> tuple[float, float]:
+    """The real range [low, high], 0 in it. method: one of METHODS. scheme: mse and entropy weigh its steps."""
     if not np.any(histogram.counts):
-        return Quantization(1.0, 0)
+        return 0.0, 0.0
     return METHODS[method](histogram, scheme)
 
 
-def _minmax(histogram: Histogram, scheme: Scheme) -> Quantization:
-    return scheme.quantization(histogram.low, histogram.high)
+def _minmax(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+    return histogram.low, histogram.high
 
 
-def _percentile(histogram: Histogram, scheme: Scheme) -> Quantization:
+def _expected(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+    return histogram.expected(GROWTH)
+
+
+def _percentile(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
     share = np.cumsum(histogram.with_zeros()) / histogram.size
     outside = 1 - PERCENTILE / 100
-    low_bin, high_bin = np.searchsorted(share, outside), np.searchsorted(share, 1 - outside)
+    low_bin, high_bin = np.searchsorted(share, (outside, 1 - outside))
     low = max(histogram.low, histogram.start + histogram.width * float(low_bin))
     high = min(histogram.high, histogram.start + histogram.width * float(high_bin + 1))
-    return scheme.quantization(min(low, 0.0), max(high, 0.0))
+    return min(low, 0.0), max(high, 0.0)
 
 
-def _mse(histogram: Histogram, scheme: Scheme) -> Quantization:
-    """Shrinks the two ends in turn until neither gains."""
+def _mse(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+    """Shrinks the two ends in turn."""
     values, counts = _occupied(histogram)
 
     def error(low: float, high: float) -> float:
         return squared_error(values, counts, scheme.quantization(low, high))
 
-    return scheme.quantization(*_search(histogram, error))
+    return _search(histogram, error)
 
 
-def _entropy(histogram: Histogram, scheme: Scheme) -> Quantization:
+def _entropy(histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
     """Both ends shrink by the same factor, as the method is known from symmetric quantization."""
     values, counts = _occupied(histogram)
     shares = np.geomspace(1, SMALLEST, CANDIDATES)
     divergences = [_divergence(values, counts, scheme.quantization(histogram.low * s, histogram.high * s)) for s in shares]
-    best = shares[int(np.argmin(divergences))]
-    return scheme.quantization(histogram.low * best, histogram.high * best)
+    best = float(shares[int(np.argmin(divergences))])
+    return histogram.low * best, histogram.high * best
 
 
-METHODS: dict[str, Callable[[Histogram, Scheme], Quantization]] = {
+METHODS: dict[str, Callable[[Histogram, Scheme], tuple[float, float]]] = {
     "minmax": _minmax,
+    "expected": _expected,
     "percentile": _percentile,
     "mse": _mse,
     "entropy": _entropy,
@@ -143,23 +153,28 @@ def _search(histogram: Histogram, error: Callable[[float, float], float]) -> tup
 
 
 def _divergence(values: NDArray[np.float64], counts: NDArray[np.int64], quantization: Quantization) -> float:
-    """KL divergence of the distribution, clipped to the range, from what its steps can tell: even within each step."""
+    """KL divergence of the distribution, clipped to the range, from what its steps can tell: even within each step.
+
+    What is rounded to 0 is left out: after a relu most values crowd there, and their error is small in any case.
+    A finite sample is never even; what that alone adds on average, (bins - steps) / (2 values), is taken off (Miller and Madow).
+    """
     zero_point = quantization.zero_point
     steps = np.clip(np.rint(values / quantization.scale) + zero_point, INT8_MIN, INT8_MAX).astype(np.int64) - INT8_MIN
     inside = (values >= (INT8_MIN - 0.5 - zero_point) * quantization.scale) & (values <= (INT8_MAX + 0.5 - zero_point) * quantization.scale)
-    if not inside.any():
+    lost = counts * ~inside
+    if lost.sum() > ENTROPY_CUT * counts.sum():
         return math.inf
     clipped = counts * inside.astype(np.float64)
-    lost = counts * ~inside
     first, last = np.flatnonzero(inside)[[0, -1]]
     clipped[first] += lost[:first].sum()  # the outliers pile up at the ends
     clipped[last] += lost[last + 1 :].sum()
     mass = np.bincount(steps[inside], counts[inside].astype(np.float64), minlength=256)
     bins = np.bincount(steps[inside], minlength=256)
-    even = (mass / np.maximum(bins, 1))[steps] * inside
+    even = np.where(steps == zero_point - INT8_MIN, counts, (mass / np.maximum(bins, 1))[steps]) * inside
     p, q = clipped / clipped.sum(), even / even.sum()
     seen = p > 0
-    return float(np.sum(p[seen] * np.log(p[seen] / np.maximum(q[seen], 1e-12))))
+    chance = (np.count_nonzero(inside) - np.count_nonzero(bins)) / (2 * counts.sum())
+    return float(np.sum(p[seen] * np.log(p[seen] / np.maximum(q[seen], 1e-12))) - chance)
 
 
 # ---------------------------------------------------------------------------------------------------------------

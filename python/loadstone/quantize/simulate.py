@@ -10,8 +10,9 @@ the device's integers only where a sum lies on the edge between two steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from loadstone.quantize.network import Layer, Network, Role
 from loadstone.quantize.scales import INT8_MAX, INT8_MIN
 from loadstone.rewriter import Rewriter
 
-__all__ = ["Settings", "Simulator"]
+__all__ = ["FLOAT", "Settings", "Simulator"]
 
 Array = NDArray[np.float32]
 
@@ -43,18 +44,26 @@ class Settings:
     activations: Mapping[Any, Quantization] = field(default_factory=dict)
 
 
+#: The network as it was compiled.
+FLOAT = Settings()
+
+
 class Simulator:
-    """recorded: the variables whose values `run` returns beside the outputs: every quantized one."""
+    """recorded: the variables whose values `run` returns beside the outputs: every quantized one. Compiled when it runs first."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self.recorded = tuple(network.groups)
         builder = _Instrumented(network, self.recorded)
         self._layers, self._boundaries, self._constants = builder.layers, builder.boundaries, builder.constants
-        self._run = executable(tvm.IRModule({"main": builder.run()}))
+        self._function = builder.run()
         self._bound: tuple[Settings, list[Any]] | None = None
 
-    def run(self, inputs: Sequence[NDArray[Any]], settings: Settings = Settings()) -> tuple[list[NDArray[Any]], dict[Any, Array]]:
+    @cached_property
+    def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
+        return executable(tvm.IRModule({"main": self._function}))
+
+    def run(self, inputs: Sequence[NDArray[Any]], settings: Settings = FLOAT) -> tuple[list[NDArray[Any]], dict[Any, Array]]:
         """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and gives float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
         count = len(self.network.outputs)

@@ -7,13 +7,24 @@ Next: scales.py chooses ranges from histograms; equalize.py and bias.py read cha
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
 
-__all__ = ["BINS", "Channels", "Histogram"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
 
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
+
+
+def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
+    """How far above the largest value of n samples that of growth * n samples is to be expected.
+
+    The largest value of a sample follows, for distributions with thin tails, Gumbel's: the largest of growth * n samples lies
+    beta * log(growth) above that of n, and the standard deviation of one sample's largest value is beta * pi / sqrt(6).
+    """
+    return np.asarray(deviation) * (math.sqrt(6) / math.pi * math.log(growth))
 
 
 class Histogram:
@@ -46,14 +57,9 @@ class Histogram:
         self.counts[self._bins(np.zeros(1, np.float32))] -= zeros
 
     def expected(self, growth: float) -> tuple[float, float]:
-        """The extremes that `growth` times as many samples would have.
-
-        The largest value of a sample follows, for all distributions with thin tails, Gumbel's: of growth * n samples its
-        largest lies beta * log(growth) above that of n. Its standard deviation is beta * pi / sqrt(6).
-        """
-        deviations = np.std(np.array(self._extremes or [(0.0, 0.0)]), axis=0)
-        low, high = deviations * np.sqrt(6) / np.pi * np.log(growth)
-        return self.low - float(low), self.high + float(high)
+        """The extremes that `growth` times as many samples would have (see `gumbel_reach`)."""
+        lows, highs = np.array(self._extremes or [(0.0, 0.0)]).T
+        return self.low - float(gumbel_reach(np.std(lows), growth)), self.high + float(gumbel_reach(np.std(highs), growth))
 
     @property
     def centres(self) -> NDArray[np.float64]:
@@ -68,7 +74,7 @@ class Histogram:
         return counts
 
     def _bins(self, values: NDArray[np.float32]) -> NDArray[np.int32]:
-        index = ((values - np.float32(self.start)) * np.float32(1 / self.width)).astype(np.int32)
+        index = (values * np.float32(1 / self.width) - np.float32(self.start / self.width)).astype(np.int32)
         return np.clip(index, 0, BINS - 1, out=index)
 
     def _cover(self, low: float, high: float) -> None:
@@ -88,21 +94,34 @@ class Histogram:
 
 
 class Channels:
-    """low, high (float32), mean and mean square (float64) of each index of the last axis."""
+    """low, high: float32 extremes of each index of the last axis. mean, mean_square: float64."""
 
     def __init__(self, channels: int) -> None:
         self.low = np.full(channels, np.inf, np.float32)
         self.high = np.full(channels, -np.inf, np.float32)
         self._sum, self._square, self._rows = np.zeros(channels), np.zeros(channels), 0
+        self._reach, self._reach_square, self._samples = np.zeros(channels), np.zeros(channels), 0
 
     def update(self, values: NDArray[np.float32]) -> None:
-        """Adds values (..., channels), finite."""
+        """Adds the values of one sample (..., channels), finite."""
         rows = values.reshape(-1, len(self.low))
-        np.minimum(self.low, rows.min(axis=0), out=self.low)
-        np.maximum(self.high, rows.max(axis=0), out=self.high)
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        np.minimum(self.low, low, out=self.low)
+        np.maximum(self.high, high, out=self.high)
         self._rows += len(rows)
         self._sum += rows.sum(axis=0, dtype=np.float64)
         self._square += np.einsum("ij,ij->j", rows, rows).astype(np.float64)
+        reach = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+        self._samples += 1
+        self._reach += reach
+        self._reach_square += reach**2
+
+    def reach(self, growth: float) -> NDArray[np.float64]:
+        """The largest magnitude to be expected in `growth` times as many samples, per channel."""
+        largest = np.maximum(np.abs(self.low), np.abs(self.high)).astype(np.float64)
+        count = max(self._samples, 1)
+        variance = np.maximum(self._reach_square / count - (self._reach / count) ** 2, 0)
+        return np.asarray(largest + gumbel_reach(np.sqrt(variance), growth))
 
     @property
     def mean(self) -> NDArray[np.float64]:

@@ -1,0 +1,130 @@
+"""`loadstone quantize MODEL --data samples.npz -o MODEL.int8.onnx`: from a float model to int8.
+
+In:   a float .onnx, .tflite or .pt2 file; samples in0, in1 ... with a leading axis; labels, if there are some.
+Out:  standard QDQ ONNX; what each layer lost, as a summary, a page or JSON.
+Next: `loadstone compile MODEL.int8.onnx --target DEVICE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import ModelError
+
+__all__ = ["add_options", "arguments", "configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone quantize net.onnx --data samples.npz -o net.int8.onnx
+  loadstone quantize net.tflite --data samples.npz --labels y.npz --report net.html     accuracy, and a page per layer
+  loadstone quantize net.onnx --data samples.npz --scheme pow2                          for VTA, which can only shift
+  loadstone quantize net.onnx --data samples.npz --host-cycles 2000000                  the most sensitive layers stay float
+
+samples: arrays in0, in1 ... with a leading axis of samples, as numpy.savez("samples.npz", in0=images) writes them; 32 to
+256 of what the network will really see. labels: one integer for each sample.
+methods: expected (four times as many samples), minmax, percentile (99.99), mse, entropy.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and the options."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL", help="a float .onnx, .tflite or .pt2 file")
+    parser.add_argument("--data", metavar="SAMPLES.npz", required=True, help="samples to calibrate with")
+    parser.add_argument("--labels", metavar="Y.npz", help="a class for each sample: prints accuracy before and after")
+    parser.add_argument("--output", "-o", metavar="FILE", help="where the model goes; default: the model's name with .int8.onnx")
+    parser.add_argument("--report", metavar="FILE", help="write a page (.html) or figures (.json) about every layer")
+    parser.add_argument("--sensitivity", action="store_true", help="measure every layer alone, for the report")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the quantizer, for `quantize` and `compile`."""
+    group = parser.add_argument_group("quantization")
+    group.add_argument(
+        "--scheme", default="affine", choices=("affine", "symmetric", "pow2"), help="steps of the integers (default: %(default)s)"
+    )
+    methods = ("expected", "minmax", "percentile", "mse", "entropy")
+    group.add_argument("--method", default="", choices=methods, help="how ranges are chosen (default: expected)")
+    group.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a layer, not one per channel")
+    group.add_argument(
+        "--host-cycles", type=int, default=0, metavar="N", help="leave the most sensitive layers on the host, for N cycles at most"
+    )
+    for repair, what in (
+        ("equalize", "channels as they are"),
+        ("compensate", "weights rounded to nearest"),
+        ("correct", "biases as they are"),
+    ):
+        group.add_argument(f"--no-{repair}", action="store_false", dest=repair, help=f"a repair less: {what}")
+
+
+def options(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of quantize.Options."""
+    names = ("scheme", "method", "host_cycles", "equalize", "compensate", "correct")
+    return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
+
+
+def arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """What compile() needs to quantize first; nothing without --data."""
+    if not args.data:
+        return {}
+    shown = {"show": sys.stderr.isatty(), "where": args.data}
+    return {"samples": read(args.data), "options": {**options(args), **shown}}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Quantizes, writes, prints."""
+    from loadstone.compiler import quantize
+    from loadstone.quantize.report import as_html, as_json
+
+    labels = None
+    if args.labels:
+        arrays = read(args.labels)
+        if len(arrays) != 1:
+            raise ModelError(f"{args.labels} holds {len(arrays)} arrays: one of labels is needed")
+        labels = next(iter(arrays.values()))
+    chosen = {**options(args), "sensitivity": args.sensitivity}
+    found = quantize(args.model, read(args.data), labels=labels, show=sys.stderr.isatty(), where=args.data, **chosen)
+    output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
+    found.save(output)
+    if args.report:
+        title = f"Quantization of {Path(args.model).name}"
+        text = as_html(found.report, title) if Path(args.report).suffix.lower() == ".html" else as_json(found.report)
+        Path(args.report).write_text(text, encoding="utf-8")
+    print(as_json(found.report) if args.json else summary(found.report, output))
+
+
+def read(path: str) -> dict[str, NDArray[Any]]:
+    """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another file."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {"in0": found}
+        with found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"{path} is no .npz file of arrays: {str(error).splitlines()[0]}") from None
+
+
+def summary(report: dict[str, Any], output: Path) -> str:
+    """A few lines for people: the result, and the layers that lost most."""
+    worst = sorted((entry for entry in report["layers"] if entry["sqnr_db"] is not None), key=lambda entry: entry["sqnr_db"])[:5]
+    ratios = ", ".join("exact" if value is None else f"{value:.1f} dB" for value in report["output_sqnr_db"])
+    lines = [
+        f"{output}: {report['scheme']}, ranges by {report['method']}; {'; '.join(report['steps'])}",
+        f"  signal to noise of the outputs   {ratios}",
+    ]
+    if report["top1"] is not None:
+        lines.append(f"  top-1                            {report['float_top1']:.2%} in float, {report['top1']:.2%} quantized")
+    if report["host"]:
+        lines.append(f"  on the host                      {', '.join(report['host'])}")
+    lines.append("  noisiest tensors                 " + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst))
+    return "\n".join(lines)

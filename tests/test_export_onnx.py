@@ -1,0 +1,110 @@
+"""The exported file is standard ONNX: ONNX Runtime runs it, Loadstone reads it back, both give what the module means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from loadstone.errors import UnsupportedError
+from loadstone.frontend import load
+from loadstone.frontend import onnx as onnx_reader
+from loadstone.frontend.canonical import canonical
+from loadstone.graph_reference import run as run_graph
+from loadstone.partition import partition
+from loadstone.quantize import quantize_prepared
+from loadstone.quantize.export_onnx import export_onnx
+from loadstone.quantize.fold import fold
+from tests.float_models import images, simulator
+from tests.onnx_builder import Graph, run
+
+FLOAT_MODELS = (
+    *("mlpt_resnet8_f32.tflite", "mlpt_vww_f32.tflite", "mlpt_ad_f32.tflite", "mnv1_0.25_128_f32.tflite", "arm_kwt1_f32.tflite"),
+    *("st_mnv2_0.5_128_f32.onnx", "squeezenet_f32.onnx", "winml_squeezenet_fp16.onnx", "ulfg_slim_320_f32.onnx", "mnist8_f32.onnx"),
+    "mlonmcu_micro_kws_m_f32.onnx",
+)
+
+
+def exported(found: Any, count: int = 1) -> bytes:
+    return bytes(export_onnx(found, [f"out{index}" for index in range(count)]).SerializeToString())
+
+
+def test_float_and_quantized_give_what_the_module_means() -> None:
+    found = quantize_prepared(simulator(), images(8), outputs=["scores"])
+    model = export_onnx(found.module, found.outputs, {"loadstone.scheme": "affine"})
+    assert [value.name for value in model.graph.input] == ["in0"]
+    assert [value.name for value in model.graph.output] == ["scores"]
+    assert model.metadata_props[0].key == "loadstone.scheme"
+    kinds = {node.op_type for node in model.graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear", "Conv", "Gemm", "Concat", "Add", "MaxPool"} <= kinds
+    assert "Transpose" not in kinds  # the network is NCHW, and so is ONNX
+    graph = partition(found.module, [], "small").graph
+    step = found.report["layers"][-1]["scale"]
+    for image in images(4, seed=1):
+        wanted = run_graph(graph, [image])[0]
+        for optimize in (False, True):
+            assert np.abs(run(model.SerializeToString(), [image], optimize=optimize)[0] - wanted).max() <= 1.01 * step
+
+
+def test_the_file_reads_back_as_the_same_integers() -> None:
+    found = quantize_prepared(simulator(), images(8), outputs=["scores"])
+    model = export_onnx(found.module, found.outputs).SerializeToString()
+    graphs = [partition(entry, [], "small").graph for entry in (found.module, canonical(onnx_reader.from_bytes(model, "exported")))]
+    for image in images(4, seed=1):
+        np.testing.assert_array_equal(*(run_graph(graph, [image])[0] for graph in graphs))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("file", FLOAT_MODELS)
+def test_real_float_networks_keep_their_golden_outputs(shared: Path, file: str) -> None:
+    golden = np.load(shared / "models" / "golden" / f"{file}.npz")
+    count = sum(name.startswith("out") for name in golden.files)
+    model = exported(fold(load(shared / "models" / file)), count)
+    for index, output in enumerate(run(model, [golden["in0"][0]])):
+        wanted = golden[f"out{index}"][0].astype(np.float32)
+        tolerance = 2e-3 if "fp16" in file else 1e-4
+        np.testing.assert_allclose(
+            output.astype(np.float32), wanted, rtol=tolerance, atol=tolerance * max(1.0, np.abs(wanted).max() * 0.01)
+        )
+
+
+def test_layouts_cost_a_transposition_only_where_they_meet(shared: Path) -> None:
+    """A TFLite network is NHWC: one at its input; its flattening of 1x1 needs none."""
+    model = onnx.load_model_from_string(exported(fold(load(shared / "models" / "mlpt_resnet8_f32.tflite"))))
+    assert sum(node.op_type == "Transpose" for node in model.graph.node) == 1
+
+
+@pytest.mark.parametrize("operator", ["Sigmoid", "Tanh", "LeakyRelu", "Softmax", "Sqrt", "Erf", "Abs"])
+def test_float_operators_survive(operator: str) -> None:
+    graph = Graph()
+    x = graph.node("Abs", graph.input((1, 3, 4, 4), np.float32))
+    model = graph.save([(graph.node(operator, x), np.float32)], [(1, 3, 4, 4)])
+    found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
+    image = np.random.default_rng(0).normal(size=(1, 3, 4, 4)).astype(np.float32)
+    np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-6)
+
+
+def test_movements_survive_in_either_layout() -> None:
+    graph = Graph()
+    x = graph.node("MaxPool", graph.input((1, 4, 6, 6), np.float32), kernel_shape=[2, 2])
+    x = graph.node("Pad", x, graph.constant([0, 1, 0, 2, 0, 0, 3, 0], np.int64))
+    x = graph.node("Slice", x, graph.constant([1], np.int64), graph.constant([8], np.int64), graph.constant([3], np.int64))
+    x = graph.node("Concat", x, x, axis=1)
+    sizes = graph.constant([1, 10, 16, 12], np.int64)
+    x = graph.node("Resize", x, "", "", sizes, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    x = graph.node("Transpose", x, perm=[0, 2, 1, 3])
+    model = graph.save([(graph.node("Reshape", x, graph.constant([4, -1], np.int64)), np.float32)], [(4, 480)])
+    found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
+    image = np.random.default_rng(0).normal(size=(1, 4, 6, 6)).astype(np.float32)
+    np.testing.assert_array_equal(run(found, [image])[0], run(model, [image])[0])
+
+
+def test_an_operator_without_an_onnx_form_is_named() -> None:
+    graph = Graph()
+    model = graph.save([(graph.node("CumSum", graph.input((1, 8), np.float32), graph.constant(1, np.int64)), np.float32)], [(1, 8)])
+    with pytest.raises(UnsupportedError, match="cumsum has no ONNX form") as caught:
+        exported(canonical(onnx_reader.from_bytes(model, "made by a test")))
+    assert "\n" not in str(caught.value)
