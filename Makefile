@@ -36,10 +36,10 @@ demo: lib
 	$(BIN)/loadstone demo
 
 test: lib
-	$(BIN)/python -m pytest --durations=10
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=10
 
 quick: lib
-	$(BIN)/python -m pytest -m "not full" --durations=10
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10
 
 check: lib
 	$(BIN)/ruff check python tests

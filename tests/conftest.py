@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden texts are to be written instead of compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """`figure(text)`: what a test measured, printed after the last test (from every process, when tests run in several)."""
+    return lambda text: request.node.user_properties.append(("figure", text))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the figures, in the order of the tests."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if getattr(report, "when", None) == "teardown"]
+    reports.sort(key=lambda report: str(report.nodeid))
+    figures = [value for report in reports for key, value in report.user_properties if key == "figure"]
+    if figures:
+        terminalreporter.section("figures")
+        terminalreporter.write_line("\n".join(map(str, figures)))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ MOST_SECONDS = 600
 
 
 @pytest.mark.full
-def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_work(tmp_path: Path, figure: Callable[[str], None]) -> None:
     page = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
     commands = [line for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
     assert len(commands) > 8
@@ -39,6 +40,6 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         if command.startswith("! "):
             assert "WRONG conv2d" in done.stdout
     seconds = time.monotonic() - begin
-    print(f"{len(commands)} commands in {seconds:.1f} s")
+    figure(f"bring your own accelerator: {len(commands)} commands in {seconds:.1f} s")
     assert seconds < MOST_SECONDS
     assert (tmp_path / "y.npz").is_file()

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -78,15 +79,14 @@ def includes(root: Path) -> list[str]:
 
 # --- rung 0: compilers, size, stack, libc -----------------------------------------------------------
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in COMPILERS])
-def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
     command, package = COMPILERS[name]
     compiler = tool(command[0], package)
     stack = ["-fstack-usage"] if "clang" not in name else []
     run([compiler, *command[1:], *STRICT, *stack, *includes(root), "-c", *board_sources(root)], cwd=tmp_path)
     size = compiler.removesuffix("gcc").removesuffix("clang") + "size"
     if shutil.which(size):
-        with capsys.disabled():
-            print(f"\n{name}\n" + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path))
+        figure(f"{name}\n" + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path))
     frames = {}
     for usage in tmp_path.glob("*.su"):
         for line in usage.read_text().splitlines():
@@ -95,8 +95,7 @@ def test_strict_flags_size_and_stack(name: str, root: Path, tmp_path: Path, caps
             frames[place.split(":")[-1]] = int(size_bytes)
     if frames:
         worst = sorted(frames.items(), key=lambda item: -item[1])[:4]
-        with capsys.disabled():
-            print("largest stack frames: " + ", ".join(f"{f} {s} bytes" for f, s in worst))
+        figure(f"{name}: largest stack frames: " + ", ".join(f"{f} {s} bytes" for f, s in worst))
         assert worst[0][1] <= STACK_BYTES, worst
 
 
@@ -134,15 +133,14 @@ def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
     return kept
 
 
-def test_text_on_cortex_m55(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_on_cortex_m55(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
     """Runtime and native driver in 8 KiB; with validator and all operators in 16 KiB, the compiler's helpers included."""
     for full, limit in ((False, 8 * KIB), (True, 16 * KIB)):
         folder = tmp_path / str(full)
         folder.mkdir()
         kept = linked(root, folder, full)
-        with capsys.disabled():
-            what = "with validator and operators" if full else "runtime and native driver"
-            print(f"\ntext on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
+        what = "with validator and operators" if full else "runtime and native driver"
+        figure(f"text on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
         assert "regs_native.o" in kept
         assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
         assert 4 * KIB < sum(kept.values()) <= limit
@@ -208,7 +206,7 @@ def test_every_flipped_bit_is_noticed_by_c() -> None:
 
 
 # --- rung 2: fuzzing ------------------------------------------------------------------------------
-def fuzz(root: Path, folder: Path, seconds: int) -> None:
+def fuzz(root: Path, folder: Path, seconds: int) -> str:
     clang = tool("clang", "clang libclang-rt-14-dev")
     corpus = folder / "corpus"
     corpus.mkdir()
@@ -228,9 +226,11 @@ def fuzz(root: Path, folder: Path, seconds: int) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    print(f"\n{seconds} s: " + ", ".join(re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]))
+    return f"libFuzzer on artifacts, {seconds} s: " + ", ".join(
+        re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
+    )
 
 
 @pytest.mark.full
-def test_fuzzing_for_a_minute(root: Path, tmp_path: Path) -> None:
-    fuzz(root, tmp_path, 60)
+def test_fuzzing_for_a_minute(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    figure(fuzz(root, tmp_path, 60))

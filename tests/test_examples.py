@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ MOST_LINES = 300
 
 
 @pytest.mark.parametrize("folder", EXAMPLES)
-def test_an_example_is_short(folder: str) -> None:
+def test_an_example_is_short(folder: str, figure: Callable[[str], None]) -> None:
     lines = {p.name: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "docs/examples" / folder).iterdir() if p.is_file()}
-    print(f"{folder}: {sum(lines.values())} lines: {lines}")
+    figure(f"{folder}: {sum(lines.values())} lines: {lines}")
     assert sum(lines.values()) <= MOST_LINES
 
 

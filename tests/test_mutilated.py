@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,13 +115,15 @@ def run_all(task: str, kind: str, numbers: list[int], folder: Path) -> dict[int,
 
 
 @pytest.mark.parametrize("kind", ["tflite", "onnx"])
-def test_a_clear_error_or_a_right_result(kind: str, tmp_path: Path) -> None:
+def test_a_clear_error_or_a_right_result(kind: str, tmp_path: Path, figure: Callable[[str], None]) -> None:
     said = run_all("compile", kind, list(range(FILES)), tmp_path)
     escaped = {number: text for number, text in said.items() if text.startswith("escaped")}
     compiled = [number for number, text in said.items() if text == "compiled"]
     checked = run_all("framework", kind, compiled, tmp_path)
     verdicts = Counter(text.split(":")[0] for text in checked.values())
-    print(f"{kind}: {len(said)} files, {len(said) - len(compiled) - len(escaped)} clear errors, {len(compiled)} compiled: {dict(verdicts)}")
+    figure(
+        f"{kind}: {len(said)} files, {len(said) - len(compiled) - len(escaped)} clear errors, {len(compiled)} compiled: {dict(verdicts)}"
+    )
     assert not escaped, "\n".join(f"{kind} {number}: {text}" for number, text in escaped.items())
     assert not [number for number, text in checked.items() if text == "different"]
     assert len(said) == FILES

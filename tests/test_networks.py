@@ -1,6 +1,6 @@
 """Real networks on every device, against what their frameworks computed: a table, in the full tier.
 
-    python -m pytest tests/test_networks.py -s        prints a row per network and device
+    python -m pytest tests/test_networks.py -n 2      prints a row per network and device, at its end
 
 TFLite networks equal LiteRT's reference kernels in every element. ONNX networks equal the meaning of QDQ (NUMERICS.md) in every
 element of every layer; ONNX Runtime, which made their goldens in float32, differs from that by one in rare elements, and how
@@ -9,7 +9,7 @@ often is printed. So is the agreement of two networks whose last operators have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,27 +76,29 @@ def compared(shared: Path, file: str, device: str, samples: int) -> tuple[Row, C
 @pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", EXACT)
-def test_tflite_networks_equal_litert(shared: Path, file: str, device: str) -> None:
+def test_tflite_networks_equal_litert(shared: Path, file: str, device: str, figure: Callable[[str], None]) -> None:
     row, _ = compared(shared, file, device, 4)
-    print(row)
+    figure(str(row))
     assert row.different == 0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", AGREEING)
-def test_other_networks_agree_with_their_goldens(shared: Path, file: str, device: str) -> None:
+def test_other_networks_agree_with_their_goldens(shared: Path, file: str, device: str, figure: Callable[[str], None]) -> None:
     if device == "vtaq-tiny" and file == "coral_deeplab_mnv2_dm05.tflite":
         pytest.skip("867 million multiplications, 16 at a time")
     row, _ = compared(shared, file, device, 4)
-    print(row)
+    figure(str(row))
     assert row.different < row.elements / 4
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", ONNX)
-def test_every_layer_of_onnx_networks_is_exact(shared: Path, file: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_layer_of_onnx_networks_is_exact(
+    shared: Path, file: str, device: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+) -> None:
     """Every tensor between operators, made an output of the network, equals graph_reference; so do the outputs of the network as it is."""
     plain = compile(shared / "models" / file, device)
     monkeypatch.setattr(compiler, "partition", lambda *arguments: observed(partition(*arguments)))
@@ -108,7 +110,7 @@ def test_every_layer_of_onnx_networks_is_exact(shared: Path, file: str, device: 
     wrong = [
         t.name for t, got in zip(compiled.graph.outputs, outputs, strict=True) if not np.array_equal(got.reshape(t.shape), want[t.name])
     ]
-    print(f"{file} {device}: {len(outputs) - len(wrong)} of {len(outputs)} layers equal")
+    figure(f"{file} {device}: {len(outputs) - len(wrong)} of {len(outputs)} layers equal")
     assert not wrong
     for tensor, got in zip(plain.graph.outputs, plain.run(x), strict=True):
         np.testing.assert_array_equal(got.reshape(tensor.shape), want[tensor.name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,11 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _printed_time(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+def _printed_time(request: pytest.FixtureRequest, figure: Callable[[str], None]) -> Iterator[None]:
     begin = time.monotonic()
     yield
-    with capsys.disabled():
-        print(f"\n{request.module.RUNG}, {request.node.name}: {time.monotonic() - begin:.1f} s", end=" ")
+    figure(f"{request.module.RUNG}, {request.node.name}: {time.monotonic() - begin:.1f} s")
 
 
 @pytest.fixture(scope="session")
