@@ -108,13 +108,13 @@ def test_a_statement_that_is_no_intrinsic_is_refused() -> None:
 def lowered(*tensors: Any, scopes: dict[str, str]) -> Any:
     """A PrimFunc of loops over the tensors' buffers, with the scopes of the intermediate ones set."""
     from loadstone._tvm import s_tir
-    from loadstone.vta.lower import _PASSES
+    from loadstone.ir_pass.pipeline import TO_LOOPS
 
     s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func(list(tensors))}))
     for name, scope in scopes.items():
         s.set_scope(s.get_sblock(name), 0, scope)
     module = s.mod
-    for make_pass in _PASSES:
+    for make_pass in TO_LOOPS:
         module = make_pass()(module)
     return module["main"]
 

@@ -24,9 +24,12 @@ end brings (ExternalRegion and `externals`: its functional model, or its driver)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -35,7 +38,7 @@ from loadstone.errors import TargetError
 from loadstone.graph import Graph, Operator, Tensor
 from loadstone.region import ExternalRegion, LoweredRegion
 
-__all__ = ["Attribute", "Backend", "External", "Pattern", "Phase", "Refusal", "Segment", "offered"]
+__all__ = ["Attribute", "Backend", "External", "Pattern", "Phase", "Refusal", "Segment", "current", "entered", "offered"]
 
 #: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its outputs.
 External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
@@ -92,11 +95,18 @@ def offered(form: str, predicate: Callable[[Any], Refusal | None] = lambda _: No
 
 
 class Phase(Enum):
-    """When a pass runs, and on what."""
+    """When a pass of a back end runs, and on what. Passes of one phase run in the target's order of back ends.
+
+    def passes(self, phase):
+        return {Phase.RELAX: [fold_my_transposes], Phase.LOOPS: [tirx.transform.StmtSimplify()]}.get(phase, ())
+    """
 
     RELAX = "relax"  # the module in canonical form, before partition: IRModule -> IRModule
-    GRAPH = "graph"  # the partitioned network: Graph -> Graph, operators this back end did not take included
-    TENSOR_IR = "tensor_ir"  # each scheduled PrimFunc of this back end: IRModule -> IRModule
+    COMPOSITE = "composite"  # the same after partition: what was taken is calls of composite functions
+    GRAPH = "graph"  # the partitioned network as integers: Graph -> Graph (network_pass.py)
+    TENSOR_IR = "tensor_ir"  # each scheduled operator of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
+    LOOPS = "loops"  # the same as loop nests over buffers that hold a tile
+    CALLS = "calls"  # the same as loops around intrinsic calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +133,8 @@ class Backend(ABC):
     name: ClassVar[str]
     #: What a target may say of it: `npu -lanes=8`.
     target_attributes: ClassVar[Sequence[Attribute]] = ()
+    #: The host of the target that it is part of, as TVM takes it: {"kind": "llvm", "mcpu": ...}. target.resolve sets it.
+    host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
 
     def __init__(self, **values: int | str | bool) -> None:
         """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a value raises ValueError."""
@@ -153,3 +165,30 @@ class Backend(ABC):
     def cost_cycles(self, operator: Operator) -> int | None:
         """An estimate for one operator alone; None where the back end has none."""
         return None
+
+
+_CURRENT: ContextVar[Backend | None] = ContextVar("loadstone.backend.current", default=None)
+
+
+def current() -> Backend | None:
+    """The back end that is being asked: in its patterns, predicates, passes and lowering, and in what they call; else None.
+
+        lanes = current().attributes["lanes"]
+
+    There TVM's `Target.current()` is the accelerator, too (backend_scope.py).
+    """
+    return _CURRENT.get()
+
+
+@contextmanager
+def entered(backend: Backend) -> Iterator[None]:
+    """Makes `backend` the current one: what backend_scope.within does, without TVM.
+
+    with entered(Npu(lanes=8)):
+        assert current().attributes["lanes"] == 8
+    """
+    token = _CURRENT.set(backend)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

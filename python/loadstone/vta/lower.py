@@ -5,7 +5,7 @@ Out:  `Kernel`: a Python function that, given an Emitter and the names of the DR
       and the text of every stage, for dumps.
 Next: operators.py calls it with names; allocate.py places what it emitted.
 
-Walking TVM's objects once per tile is slow; so the lowered TensorIR is translated once to Python source, and that runs:
+ir_pass/translate.py makes Python source of the lowered TensorIR; here its calls get the words of emitter.py:
 
     for i3_0 in range(4):
         x_local = e.tile(Memory.INP, 252, "x_local")
@@ -23,34 +23,17 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from loadstone._tvm import is_tir_call, s_tir_transform, tirx, tirx_transform
+from loadstone._tvm import tirx
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.compute import insert_compute
-from loadstone.ir_pass.dma_copy import insert_dma_copy
-from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand, is_intrinsic, read_intrinsic
-from loadstone.ir_pass.verify import verify
+from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand
+from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
+from loadstone.ir_pass.translate import Translator
 from loadstone.vta.isa.spec import AluOp, Memory
 
 __all__ = ["Kernel", "lower"]
 
-#: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
-_PASSES = (
-    s_tir_transform.CanonicalizeLoop,
-    s_tir_transform.LowerInitBlock,
-    s_tir_transform.PlanAndUpdateBufferAllocationLocation,
-    s_tir_transform.ConvertBlocksToOpaque,
-    s_tir_transform.CompactBufferAllocation,
-    s_tir_transform.LowerMatchBuffer,
-    tirx_transform.StmtSimplify,
-    s_tir_transform.LowerOpaqueBlock,
-    tirx_transform.StmtSimplify,
-)
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
-_BINARY = {
-    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%", tirx.LT: "<", tirx.LE: "<=",
-    tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=", tirx.And: " and ", tirx.Or: " or ",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,21 +51,14 @@ class Kernel:
         return (*((title, _text(function)) for title, function in self.functions), ("python", self.source))
 
 
-def lower(module: Any) -> Kernel:
+def lower(module: Any, passes: Passes = NO_PASSES) -> Kernel:
     """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no instruction does what it holds."""
-    functions = [("schedule", module["main"])]
-    for make_pass in _PASSES:
-        module = make_pass()(module)
-    function = module["main"]
-    functions.append(("loops", function))
-    for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
-        function = rewrite(function)
-        verify(function, title)
-        functions.append((title, function))
+    stages = lower_to_calls(module, passes)
+    function = stages[-1][1]
     source = _Translator(function).source()
     namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
     exec(compile(source, "<lowered operator>", "exec"), namespace)
-    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(functions), source)
+    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(stages), source)
 
 
 def _text(function: Any) -> str:
@@ -90,65 +66,22 @@ def _text(function: Any) -> str:
     return re.sub(r", annotations=\{[^}]*\}", "", str(function.script())) + "\n"
 
 
-class _Translator:
-    """Python source of one PrimFunc of loops and intrinsic calls."""
+class _Translator(Translator):
+    """Calls of emitter.py's methods."""
 
-    def __init__(self, function: Any) -> None:
-        self._function = function
-        self._lines: list[str] = []
-        self._names: dict[Any, str] = {}
+    reserved = ("e", "Memory", "AluOp")
 
-    def source(self) -> str:
-        """The text of `def emit(e, ...)`."""
-        parameters = [self._name(parameter) for parameter in self._function.params]
-        self._lines.append(f"def emit(e, {', '.join(parameters)}):")
-        self._visit(self._function.body, 1)
-        return "\n".join(self._lines) + "\n"
-
-    def _visit(self, stmt: Any, depth: int) -> None:
-        if isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
-                self._visit(part, depth)
-        elif isinstance(stmt, tirx.For):
-            loop = f"for {self._name(stmt.loop_var)} in range({self._python(stmt.min)}, {self._python(stmt.min + stmt.extent)}):"
-            self._block(loop, stmt.body, depth)
-        elif isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
-            self._block(f"if {self._python(stmt.condition)}:", stmt.then_case, depth)
-        elif isinstance(stmt, tirx.AllocBuffer):
-            buffer = stmt.buffer
-            size, name = _size(buffer)[0], self._name(buffer)
-            self._line(f"{name} = e.tile(Memory.{_memory(buffer).name}, {size}, {name!r})", depth)
-        elif is_intrinsic(stmt):
-            self._line(self._call(read_intrinsic(stmt)), depth)
-        elif not (isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)):
-            raise LoweringError(f"lower: statement {type(stmt).__name__} is neither a loop nor an intrinsic call: {stmt}")
-
-    def _block(self, head: str, body: Any, depth: int) -> None:
-        self._line(head, depth)
-        before = len(self._lines)
-        self._visit(body, depth + 1)
-        if len(self._lines) == before:
-            self._line("pass", depth + 1)
-
-    def _line(self, text: str, depth: int) -> None:
-        self._lines.append("    " * depth + text)
-
-    def _name(self, variable: Any) -> str:
-        if variable not in self._names:
-            base = re.sub(r"\W", "_", str(variable.name))
-            taken, name, count = set(self._names.values()) | {"e", "Memory", "AluOp"}, base, 0
-            while name in taken:
-                count += 1
-                name = f"{base}_{count}"
-            self._names[variable] = name
-        return self._names[variable]
+    def allocate(self, buffer: Any) -> str:
+        """A virtual tile."""
+        return f"e.tile(Memory.{_memory(buffer).name}, {_size(buffer)[0]}, {self.name(buffer)!r})"
 
     # --- intrinsics ---------------------------------------------------------------------------------------
-    def _call(self, call: Intrinsic) -> str:
+    def call(self, call: Intrinsic) -> str:
+        """One method of the emitter."""
         axes = _without_lanes(call)
         if call.name == "dma_copy":
             return self._copy(call, axes)
-        buffers = [f"{self._name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands]
+        buffers = [f"{self.name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands]
         loops = self._tuple([self._compute_loop(axis) for axis in axes])
         if call.name == "gemm":
             return f"e.gemm({', '.join(buffers)}, {loops})"
@@ -171,7 +104,7 @@ class _Translator:
         on_chip, in_dram = (destination, source) if is_load else (source, destination)
         order = (0, 1) if is_load else (1, 0)
         loops = self._tuple([self._copy_loop(axis, order) for axis in axes])
-        places = f"{self._name(on_chip.buffer)}, {self._tile(on_chip)}, {self._name(in_dram.buffer)}, {self._tile(in_dram)}"
+        places = f"{self.name(on_chip.buffer)}, {self._tile(on_chip)}, {self.name(in_dram.buffer)}, {self._tile(in_dram)}"
         if not is_load:
             return f"e.store({places}, {loops})"
         memory = _memory(on_chip.buffer)
@@ -181,44 +114,26 @@ class _Translator:
 
     def _compute_loop(self, axis: Axis) -> str:
         last = axis.extent if axis.last is None else axis.last
-        return self._tuple([str(axis.extent), self._python(axis.first), self._python(last), *map(str, axis.strides)])
+        return self._tuple([str(axis.extent), self.python(axis.first), self.python(last), *map(str, axis.strides)])
 
     def _copy_loop(self, axis: Axis, order: tuple[int, int]) -> str:
         last = axis.extent if axis.last is None else axis.last
         inside = (axis.first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
-        bounds = [self._python(bound) for bound in (axis.first, last, *inside)]
+        bounds = [self.python(bound) for bound in (axis.first, last, *inside)]
         return self._tuple([str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)])
 
     def _tile(self, operand: Operand) -> str:
         """Number of the tile that an operand begins with."""
         shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
-        if any(self._python(index) != "0" for index in indices[-2:]):
+        if any(self.python(index) != "0" for index in indices[-2:]):
             raise LoweringError(f"lower: {operand.buffer.name} is accessed within a tile: {list(map(str, indices))}")
         number: Expr = tirx.IntImm("int32", 0)
         for size, index in zip(shape[:-2], indices[:-2], strict=True):
             number = number * size + index
-        return self._python(number)
+        return self.python(number)
 
     def _tuple(self, parts: Sequence[str]) -> str:
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-
-    def _python(self, expr: Expr) -> str:
-        """An index expression as Python source."""
-        if isinstance(expr, int):
-            return str(expr)
-        if isinstance(expr, tirx.IntImm):
-            return str(int(expr.value))
-        if isinstance(expr, tirx.Var):
-            return self._name(expr)
-        if type(expr) in _BINARY:
-            return f"({self._python(expr.a)}{_BINARY[type(expr)]}{self._python(expr.b)})"
-        if isinstance(expr, (tirx.Min, tirx.Max)):
-            return f"{type(expr).__name__.lower()}({self._python(expr.a)}, {self._python(expr.b)})"
-        if isinstance(expr, tirx.Cast):
-            return self._python(expr.value)
-        if is_tir_call(expr, "likely"):
-            return self._python(expr.args[0])
-        raise LoweringError(f"lower: expression {type(expr).__name__} has no Python form: {expr}")
 
 
 def _memory(buffer: Any) -> Memory:

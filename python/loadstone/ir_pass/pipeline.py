@@ -1,0 +1,87 @@
+"""From a scheduled operator to loops around intrinsic calls: TVM's passes, ours, and those of the back end between them.
+
+In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into memory scopes), a back end's passes.
+Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
+Next: translate.py or unroll.py, for a back end that turns calls into instructions of its own.
+
+    Phase.TENSOR_IR    the scheduled module                                       passes: IRModule -> IRModule
+    Phase.LOOPS        loop nests over buffers that hold a tile, no blocks        passes: IRModule -> IRModule
+    Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py)    passes: IRModule -> IRModule; verified again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone._tvm import s_tir_transform, tirx_transform, tvm
+from loadstone.backend import Phase
+from loadstone.ir_pass.compute import insert_compute
+from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.verify import verify
+
+__all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls"]
+
+#: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
+TO_LOOPS = (
+    s_tir_transform.CanonicalizeLoop,
+    s_tir_transform.LowerInitBlock,
+    s_tir_transform.PlanAndUpdateBufferAllocationLocation,
+    s_tir_transform.ConvertBlocksToOpaque,
+    s_tir_transform.CompactBufferAllocation,
+    s_tir_transform.LowerMatchBuffer,
+    tirx_transform.StmtSimplify,
+    s_tir_transform.LowerOpaqueBlock,
+    tirx_transform.StmtSimplify,
+)
+#: A pass of one of the three phases: IRModule -> IRModule, such as one of tvm.tirx.transform.
+Pass = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The TensorIR passes of one back end, by phase; equal ones give equal results, so that lowered operators can be kept."""
+
+    tensor_ir: tuple[Pass, ...] = ()
+    loops: tuple[Pass, ...] = ()
+    calls: tuple[Pass, ...] = ()
+
+    @classmethod
+    def of(cls, passes: Callable[[Phase], Sequence[Pass]]) -> Passes:
+        """passes: Backend.passes."""
+        return cls(*(tuple(passes(phase)) for phase in (Phase.TENSOR_IR, Phase.LOOPS, Phase.CALLS)))
+
+
+NO_PASSES = Passes()
+
+#: (title, PrimFunc) in the order in which they were made: schedule, loops, dma_copy, compute.
+Stages = list[tuple[str, Any]]
+
+
+def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
+    """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is no intrinsic call.
+
+    stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
+    function = stages[-1][1]
+    """
+    module = _applied(passes.tensor_ir, module)
+    stages = [("schedule", module["main"])]
+    module = _applied(passes.loops, _applied([make() for make in TO_LOOPS], module))
+    function = module["main"]
+    stages.append(("loops", function))
+    for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
+        function = rewrite(function)
+        verify(function, title)
+        stages.append((title, function))
+    if passes.calls:
+        function = _applied(passes.calls, tvm.IRModule({"main": function}))["main"]
+        verify(function, "compute")
+        stages[-1] = ("compute", function)
+    return stages
+
+
+def _applied(passes: Sequence[Pass], module: Any) -> Any:
+    for transform in passes:
+        module = transform(module)
+    return module

@@ -1,0 +1,105 @@
+"""The calls of a lowered operator, one after the other, with plain numbers: what a back end makes instructions of.
+
+In:   the PrimFunc of pipeline.py.
+Out:  Calls in the order of execution: names, buffers, offsets and loops as integers.
+Next: a back end's code generator, such as that of docs/examples/systolic.
+
+    for call in unroll(function):
+        match call.name:
+            case "dma_copy": ...
+            case "gemm": ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
+from loadstone.ir_pass.translate import Translator
+
+__all__ = ["Buffer", "Call", "Loop", "Place", "unroll"]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is DRAM."""
+
+    name: str
+    scope: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The element of `buffer` that a call begins with, counted in elements from its start."""
+
+    buffer: Buffer
+    offset: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a call, outermost first. first <= i < last is executed; of a copy, what is not in [inside_first, inside_last) is
+    the pad value. strides: in elements, one for each operand."""
+
+    extent: int
+    first: int
+    last: int
+    inside_first: int
+    inside_last: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One intrinsic call (intrinsics.py says what each does). operands: buffers. immediates: pad value, zero point ..."""
+
+    name: str
+    operands: tuple[Place, ...]
+    immediates: tuple[int, ...]
+    loops: tuple[Loop, ...]
+
+
+def unroll(function: Any) -> list[Call]:
+    """All calls. Raises LoweringError for what is neither a loop nor a call."""
+    recorder = _Recorder()
+    namespace: dict[str, Any] = {}
+    exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
+    parameters = (Buffer(str(p.name), "global", tuple(int(n) for n in p.shape)) for p in function.params)
+    namespace["emit"](recorder, *parameters)
+    return recorder.calls
+
+
+class _Recorder:
+    """What the translated text calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def buffer(self, name: str, scope: str, shape: tuple[int, ...]) -> Buffer:
+        return Buffer(name, scope, shape)
+
+    def call(self, name: str, operands: list[tuple[Buffer, int]], immediates: tuple[int, ...], loops: list[tuple[Any, ...]]) -> None:
+        self.calls.append(Call(name, tuple(Place(*place) for place in operands), immediates, tuple(Loop(*loop) for loop in loops)))
+
+
+class _Words(Translator):
+    def allocate(self, buffer: Any) -> str:
+        return f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, {tuple(int(n) for n in buffer.shape)})"
+
+    def call(self, intrinsic: Intrinsic) -> str:
+        places = ", ".join(f"({self.name(operand.buffer)}, {self._offset(operand)})" for operand in intrinsic.operands)
+        loops = ", ".join(self._loop(axis) for axis in intrinsic.axes)
+        return f"e.call({intrinsic.name!r}, [{places}], {intrinsic.immediates}, [{loops}])"
+
+    def _offset(self, operand: Operand) -> str:
+        shape = [int(n) for n in operand.buffer.shape]
+        steps = [prod(shape[position + 1 :]) for position in range(len(shape))]
+        return " + ".join(f"{self.python(index)} * {step}" for index, step in zip(operand.indices, steps, strict=True))
+
+    def _loop(self, axis: Axis) -> str:
+        first, last = axis.first, axis.extent if axis.last is None else axis.last
+        inside = (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        return f"({axis.extent}, {', '.join(map(self.python, (first, last, *inside)))}, {axis.strides})"
