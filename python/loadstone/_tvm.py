@@ -7,7 +7,8 @@ Next: frontend/, composite/, partition.py and the stages import this, never TVM 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -23,6 +24,8 @@ from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
 from tvm.s_tir import transform as s_tir_transform
 from tvm.tirx import transform as tirx_transform
 
+from loadstone.errors import TargetError
+
 __all__ = [
     "DeadCodeElimination",
     "FloatImm",
@@ -31,6 +34,7 @@ __all__ = [
     "TensorLoad",
     "Var",
     "abandoning",
+    "accelerator_target",
     "bindings",
     "constant",
     "dpl",
@@ -45,6 +49,7 @@ __all__ = [
     "onnx_importer",
     "op_name",
     "parameter_shapes",
+    "register_target_tag",
     "relax",
     "result",
     "run_module",
@@ -89,6 +94,25 @@ def abandoning(builder: Any) -> Iterator[None]:
 def system_cpu() -> str:
     """LLVM's name of the processor that this runs on."""
     return str(tvm.target.codegen.llvm_get_system_cpu())
+
+
+def accelerator_target(device: str, attributes: Mapping[str, Any], host: Mapping[str, str]) -> Any:
+    """TVM's target of an accelerator, to enter: attributes as JSON in `model`. Raises TargetError for a host that TVM refuses."""
+    return _accelerator_target(device, json.dumps(dict(attributes)), tuple(host.items()))
+
+
+@lru_cache(maxsize=64)
+def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ...]) -> Any:
+    try:
+        return tvm.target.Target({"kind": "ext_dev", "device": device, "model": model, "host": dict(host)})
+    except (RuntimeError, ValueError, TypeError) as error:
+        words = " ".join(f"{name}={value}" for name, value in host)
+        raise TargetError(f"target: TVM refuses the host {words}: {' '.join(str(error).split())[:200]}") from None
+
+
+def register_target_tag(name: str, config: Mapping[str, Any]) -> None:
+    """A name for a target; the last of a name stands."""
+    tvm.target.register_tag(name, dict(config), override=True)
 
 
 def onnx_importer() -> Any:

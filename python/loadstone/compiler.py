@@ -21,10 +21,12 @@ from typing import Any, cast
 from loadstone import graph as g
 from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.backend import Backend, Phase, Segment
+from loadstone.backend_scope import apply_passes, within
 from loadstone.batching import batched
 from loadstone.deploy import Deployment, DeviceIdentity, deploy
 from loadstone.dump import Dump
 from loadstone.frontend import import_model, load
+from loadstone.network_pass import apply_graph_passes
 from loadstone.partition import HOST, Partition, explain, partition
 from loadstone.plugins import Registry
 from loadstone.quantize import Options, Quantized, quantize_module
@@ -129,10 +131,8 @@ def compile(  # noqa: A001
             module = load(quantize(model, samples, **(options or {})).module)
             writer.write("qdq", module)
     with clock("partition"):
-        for backend in chosen.backends:
-            for transform in backend.passes(Phase.RELAX):
-                module = transform(module)
-        divided = partition(module, chosen.backends, name)
+        module = apply_passes(chosen.backends, Phase.RELAX, module)
+        divided = apply_graph_passes(partition(module, chosen.backends, name), chosen.backends)
         network, renewed = batched(divided.graph, chosen.device.batch)
         writer.write("graph", network.describe())
     with clock("lower"):
@@ -169,7 +169,9 @@ def lower_segments(
             steps.append(renewed[operator])
         elif segment.name not in lowered:
             lowered.add(segment.name)
-            steps.append(by_name[segment.backend].lower(_renewed(segment, network, renewed)))
+            backend = by_name[segment.backend]
+            with within(backend, f"lowering of {', '.join(part.name for part in segment.operators)}"):
+                steps.append(backend.lower(_renewed(segment, network, renewed)))
     return steps
 
 

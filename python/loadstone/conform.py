@@ -19,18 +19,16 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone import graph_reference
-from loadstone.backend import Backend, Refusal
 from loadstone.batching import batched
 from loadstone.compiler import lower_segments
 from loadstone.conform_cases import CASES
 from loadstone.deploy import deploy
 from loadstone.device import Device
+from loadstone.network_pass import refusal_of
 from loadstone.partition import HOST, Partition, divide
 from loadstone.target import Target
 
 __all__ = ["Verdict", "conform"]
-
-_FORMS = {"resize_nearest": "resize", "resize_bilinear": "resize"}
 
 
 @dataclass(frozen=True)
@@ -64,19 +62,6 @@ def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
     if different:
         return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
     return Verdict(kind, case, "taken", f"but {refusals[0]}" if refusals else "")
-
-
-def refusal_of(backend: Backend, operator: g.Operator) -> Refusal | None:
-    """What the back end's table says of an operator."""
-    form = _FORMS.get(operator.kind, operator.kind)
-    first: Refusal | None = None
-    for pattern in backend.patterns():
-        if getattr(pattern.form, "name", pattern.form) == form:
-            refusal = pattern.predicate(operator)
-            if refusal is None:
-                return None
-            first = first or refusal
-    return first or Refusal(f"no pattern for {operator.kind}", "a pattern")
 
 
 def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> tuple[int, int]:

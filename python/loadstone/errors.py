@@ -13,6 +13,7 @@ Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
      |    +-- UnsupportedError     a model that can be read, but holds what Loadstone does not do
      +-- TargetError               a target string, alias or attribute that means nothing
      +-- LoweringError             a stage met what it cannot lower (names the stage)
+     +-- BackendError              a back end from outside the tree raised something else (names it, file and line)
      +-- DeviceError               the device, the driver or the runtime reported an error
      |    +-- DeviceHungError      the deadline passed without progress
      +-- SimulationError           the simulator stopped a program: bounds, deadlock, cycle limit
@@ -24,9 +25,12 @@ A message names the thing, its value, the limit, and what to do:
 
 from __future__ import annotations
 
+import traceback
+
 __all__ = [
     "ArtifactError",
     "AssemblerError",
+    "BackendError",
     "ConfigError",
     "DeviceError",
     "DeviceHungError",
@@ -37,6 +41,7 @@ __all__ = [
     "SimulationError",
     "TargetError",
     "UnsupportedError",
+    "cause_of",
 ]
 
 
@@ -76,6 +81,10 @@ class LoweringError(LoadstoneError):
     """A compiler stage met what it cannot lower; the text begins with the stage's name."""
 
 
+class BackendError(LoadstoneError):
+    """A back end from outside the tree raised an exception: its name, what it was asked, file, line and cause."""
+
+
 class DeviceError(LoadstoneError):
     """The device, the driver or the C runtime reported an error status."""
 
@@ -86,3 +95,11 @@ class DeviceHungError(DeviceError):
 
 class SimulationError(LoadstoneError):
     """The simulator stopped a program: access out of bounds, deadlock, cycle limit, race."""
+
+
+def cause_of(error: BaseException, file: str = "") -> str:
+    """An exception of foreign code in one line: `ZeroDivisionError: division by zero (npu.py:31)`. file: whose innermost line is named."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1] if frames else None)
+    place = f" ({frame.filename.rpartition('/')[2]}:{frame.lineno})" if frame is not None else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{place}"

@@ -11,7 +11,7 @@ into Host operators: runs of Relax operators that follow each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import Any
@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtype, name_of, op_name, relax, result, shape, tvm
-from loadstone.backend import Backend, Pattern, Refusal, Segment
+from loadstone.backend import Backend, Pattern, Phase, Refusal, Segment
+from loadstone.backend_scope import apply_passes, within
 from loadstone.composite import FORMS, Form, Mismatch, Reader
-from loadstone.errors import LoweringError, UnsupportedError
+from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
 __all__ = ["HOST", "Partition", "Placement", "divide", "explain", "partition"]
@@ -56,6 +57,8 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model") -> 
     """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError for dynamic shapes."""
     chooser = _Chooser(module, backends)
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    chooser.complain()
+    fused = apply_passes(backends, Phase.COMPOSITE, fused)
     graph = _Builder(fused, chooser, name).build()
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
     chooser.leave_alone(_moves_alone(graph, chooser, ranks))
@@ -82,26 +85,47 @@ class _Chooser:
         self.read: dict[tuple[str, int], Operator | str] = {}  # (root's name, form) -> operator or why it is not one
         self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
         self.refused: dict[tuple[str, str], list[tuple[str, Refusal]]] = {}  # (root's name, kind) -> back end, refusal
+        self.problem: LoadstoneError | None = None  # of a predicate; TVM would make another exception of it
 
     def rows(self) -> list[Any]:
         """Arguments of FuseOpsByPattern."""
         rows = []
         for backend in self.backends:
-            for pattern in backend.patterns():
+            with within(backend, "patterns"):
+                patterns = backend.patterns()
+            for pattern in patterns:
                 forms = [pattern.form] if isinstance(pattern.form, Form) else [form for form in FORMS if form.name == pattern.form]
                 if not forms:
                     raise LoweringError(
                         f"partition: back end {backend.name} offers {pattern.form!r}, which is no form of loadstone.composite"
                     )
-                rows += [self.row(backend.name, pattern, form) for form in forms]
-        return rows + [self.row(HOST, Pattern(form.name, form, lambda _: None), form) for form in FORMS]
+                rows += [self.row(backend.name, pattern, form, self.asked(backend, pattern)) for form in forms]
+        return rows + [self.row(HOST, Pattern(form.name, form, lambda _: None), form, lambda _: None) for form in FORMS]
 
-    def row(self, backend: str, pattern: Pattern, form: Form) -> Any:
+    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Any], Refusal | None]:
+        """The predicate, asked inside the back end's scope; what goes wrong waits for `complain`."""
+
+        def predicate(operator: Any) -> Refusal | None:
+            try:
+                with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
+                    return pattern.predicate(operator)
+            except LoadstoneError as error:
+                self.problem = self.problem or error
+                return Refusal(str(error), "a back end without this mistake")
+
+        return predicate
+
+    def complain(self) -> None:
+        """Raises what a predicate raised."""
+        if self.problem is not None:
+            raise self.problem
+
+    def row(self, backend: str, pattern: Pattern, form: Form, predicate: Callable[[Any], Refusal | None]) -> Any:
         def check(context: Any) -> bool:
             operator = self.extract(form, name_of(context.matched_expr) or "")
             if isinstance(operator, str):
                 return False
-            refusal = pattern.predicate(operator)
+            refusal = predicate(operator)
             if refusal is not None:
                 self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
                 return False
@@ -198,6 +222,8 @@ class _Builder:
             return None
         body = dict(bindings(self.fused[value.op]))
         root = result(self.fused[value.op])[0]
+        if name_of(body[root]) not in self.chooser.taken:
+            raise LoweringError(f"partition: composite {value.op.name_hint} has lost its name: a pass must keep the spans of calls")
         _, operator = self.chooser.taken[name_of(body[root]) or ""]
         return self.namesake(operator, [self.tensor(variable).name for variable in value.args])
 

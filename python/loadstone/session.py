@@ -21,7 +21,7 @@ import numpy.typing as npt
 from loadstone._native import ffi, lib
 from loadstone.artifact import Artifact, DataType, DeviceProgram, HostStep, Tensor
 from loadstone.backend import External
-from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
+from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
 from loadstone.vta.isa.registers import ERRORS
 
 __all__ = ["Array", "Counters", "External", "Session", "raise_for", "register_external"]
@@ -192,16 +192,17 @@ class Session:
 
     def _external(self, _ctx: Any, session: Any, step: int) -> int:
         """The C runtime has come to an external step. An exception waits until C has returned."""
+        host = self.artifact.steps[step]
+        assert isinstance(host, HostStep)
         try:
-            host = self.artifact.steps[step]
-            assert isinstance(host, HostStep)
             arrays = [self._operand(session, step, k, i) for k, i in enumerate((*host.inputs, *host.outputs))]
             count = len(host.inputs)
-            results = _EXTERNALS[host.function](arrays[:count], host.attributes)
+            function = _EXTERNALS[host.function]
+            results = function(arrays[:count], host.attributes)
             for out, result in zip(arrays[count:], results, strict=True):
                 out[...] = result
         except BaseException as error:
-            self._error = error
+            self._error = error if host.function.startswith("loadstone.") else _foreign(error, host, function)
             return int(lib().LDS_ERR_HAL)
         return 0
 
@@ -228,6 +229,16 @@ class Session:
             name, text = next((n, t) for n, (code, t) in ERRORS.items() if code == fault.error)
             place += f": {name}, {text}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
+
+
+def _foreign(error: BaseException, step: HostStep, function: External) -> BaseException:
+    """What a plug-in's function raised, as one line that names the step, the file and the cause."""
+    if isinstance(error, LoadstoneError) or not isinstance(error, Exception):
+        return error
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    found = DeviceError(f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: {cause_of(error, file)}")
+    found.__cause__ = error
+    return found
 
 
 def _sample_shape(tensor: Tensor, samples: int) -> tuple[int, ...]:

@@ -64,6 +64,8 @@ def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec 
     spec = target if isinstance(target, TargetSpec) else parse_target(target)
     known = _known(plugins)
     backends = tuple(_backend(entry, known) for entry in spec.accelerators)
+    for backend in backends:
+        backend.host = {"kind": spec.host.name, **spec.host.attributes}
     devices = [backend.config for backend in backends if isinstance(backend, VtaBackend)]
     if len(devices) > 1:
         names = " and ".join(device.name for device in devices)

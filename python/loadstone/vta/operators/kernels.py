@@ -7,7 +7,7 @@ Next: __init__.py returns it to the back end.
     spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once; only the emission, which puts in names, runs for each.
+Layers with the same spec are lowered once (by the same passes); only the emission, which puts in names, runs for each.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone.backend import current
+from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.vta import constants
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
@@ -60,7 +62,8 @@ class LoweredOperator:
 
 def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin. own: the operator's constants."""
-    kernel = _kernel(spec, config)
+    backend = current()
+    kernel = _kernel(spec, config, NO_PASSES if backend is None else Passes.of(backend.passes))
     emitter = Emitter(config, _sizes(op, own, config))
     places = [DramTile(place, 0) if isinstance(place, str) else place for place in (names[name] for name in kernel.parameters)]
     kernel.emit(emitter, *places)
@@ -79,16 +82,16 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 
 
 @lru_cache(maxsize=1024)
-def _kernel(spec: Spec, config: HwConfig) -> Kernel:
+def _kernel(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
     match spec:
         case ConvSpec():
-            return lower(conv.schedule(spec, config))
+            return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():
-            return lower(elementwise.schedule(spec, config))
+            return lower(elementwise.schedule(spec, config), passes)
         case MaxPoolSpec():
-            return lower(max_pool.schedule(spec, config))
+            return lower(max_pool.schedule(spec, config), passes)
         case SelectSpec():
-            return lower(select.schedule(spec, config))
+            return lower(select.schedule(spec, config), passes)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

@@ -1,0 +1,75 @@
+"""Asking a back end: its accelerator is TVM's current target, and what goes wrong in a plug-in is one line.
+
+In:   a back end, and what is asked of it, in words.
+Out:  `within`: a context in which `backend.current()` is the back end and `tvm.target.Target.current()` its target.
+Next: compiler.py, partition.py, network_pass.py and conform.py ask back ends inside it.
+
+    Target.current()                                    {"kind": "ext_dev", "device": "npu", "model": '{"lanes": 8}', "host": {...}}
+    json.loads(Target.current().attrs["model"])         the accelerator's attributes, typed
+    loadstone.backend.current().attributes              the same, without TVM
+
+An ext_dev target of TVM has no attributes of ours, and takes none from Python; its `model` is any text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from loadstone._tvm import accelerator_target, register_target_tag
+from loadstone.backend import Backend, Phase, entered
+from loadstone.errors import BackendError, LoadstoneError, cause_of
+from loadstone.target_spec import ALIASES, TargetSpec, parse_target
+
+__all__ = ["apply_passes", "register_tag", "within"]
+
+
+@contextmanager
+def within(backend: Backend, what: str) -> Iterator[None]:
+    """what: is asked, for the message: "predicate of conv2d on 'layer1'".
+
+    Raises BackendError for whatever a plug-in raises that is no LoadstoneError; our own back ends' mistakes stay tracebacks.
+    """
+    target = accelerator_target(str(backend.attributes.get("device", backend.name)), backend.attributes, backend.host)
+    try:
+        with entered(backend), target:
+            yield
+    except LoadstoneError:
+        raise
+    except Exception as error:
+        if type(backend).__module__.startswith("loadstone."):
+            raise
+        file = inspect.getfile(type(backend))
+        raise BackendError(f"back end {backend.name} in {file}: {what}: {cause_of(error, file)}") from error
+
+
+def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:
+    """What the passes of a phase make of a module or a graph, in the target's order."""
+    for backend in backends:
+        with within(backend, f"passes of phase {phase.value}"):
+            for transform in backend.passes(phase):
+                made = transform(subject)
+                if not isinstance(made, type(subject)):
+                    raise TypeError(f"a pass of phase {phase.value} gave {type(made).__name__}, not {type(subject).__name__}")
+                subject = made
+    return subject
+
+
+def register_tag(name: str, spec: TargetSpec) -> None:
+    """Makes TVM know a composite under a name: `tvm.target.Target("pynq-z2")`. The last of a name stands."""
+    host = {"kind": spec.host.name, **spec.host.attributes}
+    devices = [{"kind": "ext_dev", "device": entry.name, "model": _model(entry.attributes)} for entry in spec.accelerators]
+    register_target_tag(
+        name, {**devices[0], "host": host} if len(devices) == 1 else {"kind": "composite", "devices": devices, "host": host}
+    )
+
+
+def _model(attributes: Mapping[str, str]) -> str:
+    return json.dumps(dict(attributes))
+
+
+for _alias in ALIASES:
+    register_tag(_alias, parse_target(_alias))
