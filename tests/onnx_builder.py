@@ -64,14 +64,21 @@ class Graph:
         """QuantizeLinear."""
         return self.node("QuantizeLinear", x, self.constant(scale, np.float32), self.constant(zero_point, dtype))
 
-    def save(self, outputs: Sequence[tuple[str, DTypeLike]], shapes: Sequence[Sequence[int]] | None = None) -> bytes:
+    def save(
+        self,
+        outputs: Sequence[tuple[str, DTypeLike]],
+        shapes: Sequence[Sequence[int]] | None = None,
+        *,
+        opset: int = OPSET,
+        ir: int = IR_VERSION,
+    ) -> bytes:
         """The .onnx file, its outputs given as (name, type). shapes: ONNX's checker demands them, ONNX Runtime does not."""
         types = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for _, dtype in outputs]
         extents = shapes or [None] * len(outputs)
         infos = [helper.make_tensor_value_info(name, t, e) for (name, _), t, e in zip(outputs, types, extents, strict=True)]
         graph = helper.make_graph(self.nodes, "test", self.inputs, infos, self.constants)
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=ir)
         return bytes(model.SerializeToString())
 
 

@@ -37,6 +37,7 @@ from loadstone._tvm import (
     value,
 )
 from loadstone.frontend.layout import channels_last, transposed
+from loadstone.numerics import round_half_away
 from loadstone.rewriter import Rewriter
 
 __all__ = ["FLOAT", "canonical"]
@@ -131,7 +132,11 @@ class _Canonical(Rewriter):
         """The new int8 variable of a quantize."""
         scale, zero_point = (self.env.get(item, item) for item in call.args[1:])
         kind = str(call.attrs.out_dtype)
-        if not (is_constant(scale) and is_constant(zero_point)) or scale.value.numpy().size != 1 or kind not in ("int8", "uint8"):
+        if not (is_constant(scale) and is_constant(zero_point)) or kind not in ("int8", "uint8"):
+            return self.emit(self.mapped(call))
+        if is_constant(source := self.env.get(call.args[0], call.args[0])):
+            return self.quantized_constant(value(source), value(scale), value(zero_point), call)
+        if value(scale).size != 1:
             return self.emit(self.mapped(call))
         zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
         target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
@@ -140,6 +145,14 @@ class _Canonical(Rewriter):
         if kind == "uint8":
             self.unsigned[stored] = replace(target, stored=stored)
         return stored
+
+    def quantized_constant(self, real: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any], call: Any) -> Any:
+        """Weights that a tool left in float before their QuantizeLinear are quantized now."""
+        along = [-1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1 for axis in range(real.ndim)]
+        ratio = real.astype(np.float32) / scale.astype(np.float32).reshape(along)
+        rounded = (round_half_away if self.tflite else np.rint)(ratio) + zero_point.astype(np.float64).reshape(along)
+        limits = np.iinfo(str(call.attrs.out_dtype))
+        return constant(np.clip(rounded, limits.min, limits.max).astype(limits.dtype))
 
     def stored(self, expr: Any, target: _Real, name: str) -> Any:
         """`expr` quantized as `target`; a move on the way is done on the integers."""

@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 import onnx
+import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from loadstone._tvm import FloatImm, abandoning, is_constant, onnx_importer, relax, scalar, shape, value
@@ -26,6 +27,10 @@ __all__ = ["from_bytes"]
 #: Dynamic quantization computes scales at run time: another kind of network.
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeLSTM")
 MAX_TENSOR_ELEMENTS = 2**31 - 1
+#: From here on an initializer need not be an input too. Quantizers add such initializers to older models and leave the number as it is.
+LEAST_IR_VERSION = 4
+#: From here on DequantizeLinear has one scale per channel; QLinearConv has always had.
+QDQ_OPSET = 13
 
 
 def from_bytes(data: bytes, name: str) -> Any:
@@ -40,12 +45,8 @@ def from_bytes(data: bytes, name: str) -> Any:
     shapes = _input_shapes(model, name)
     _refuse(model, name)
 
-    def describe(node: Any) -> str:
-        return f"{name}: {_describe(node)}"
-
     try:
-        rewrite_to_qdq(model.graph, describe)
-        return _import(_checked(model, name), shapes, name)
+        return _import(_checked(_qdq(model, name), name), shapes, name)
     except ModelError:
         raise
     except Exception as error:
@@ -89,9 +90,26 @@ def _refuse(model: Any, name: str) -> None:
                 f"{name}: {_describe(node)}: dynamic quantization, whose scales are computed at run time: "
                 "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
             )
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.attribute and _opset(model) < QDQ_OPSET:
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: scales per channel need opset {QDQ_OPSET}, the model has {_opset(model)}: "
+                "convert the float model (onnx.version_converter) before it is quantized"
+            )
     for tensor in model.graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise UnsupportedError(f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file')
+
+
+def _opset(model: Any) -> int:
+    return next((int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+
+
+def _qdq(model: Any, name: str) -> Any:
+    """The model with QDQ in the place of operators on integers, in an opset that can say so."""
+    model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
+    if not rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}") or _opset(model) >= QDQ_OPSET:
+        return model
+    return onnx.version_converter.convert_version(model, QDQ_OPSET)
 
 
 def _checked(model: Any, name: str) -> Any:
@@ -110,7 +128,7 @@ def _checked(model: Any, name: str) -> Any:
 
 
 def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
-    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+    opset = _opset(model)
     for node in model.graph.node:
         node.name = node.output[0]  # what _Importer names the variable
     importer = _Importer(shapes, "float32", sanitize=False)

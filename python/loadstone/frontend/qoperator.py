@@ -21,8 +21,8 @@ from loadstone.errors import UnsupportedError
 __all__ = ["rewrite_to_qdq"]
 
 
-def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> None:
-    """Replaces every QLinear* operator. `describe(node)` begins the message of an UnsupportedError."""
+def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> bool:
+    """Replaces every QLinear* operator, and says whether there was one. `describe(node)` begins the message of an UnsupportedError."""
     writer = _Writer({tensor.name: tensor for tensor in graph.initializer}, graph.initializer)
     for node in graph.node:
         if node.op_type in _TABLE:
@@ -32,6 +32,7 @@ def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> None:
             except (KeyError, IndexError) as error:
                 raise UnsupportedError(f"{describe(node)}: scales and zero points must be constants of the model ({error})") from None
         elif node.op_type in _INTEGER_MOVES and node.input and node.input[0] in writer.parameters:
+            writer.node = node
             writer.move(node)
         else:
             if node.op_type == "DequantizeLinear" and len(node.input) == 3:
@@ -39,9 +40,11 @@ def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> None:
             if node.op_type == "QuantizeLinear" and len(node.input) == 3:
                 writer.parameters[node.output[0]] = (node.input[1], node.input[2])
             writer.nodes.append(node)
+    rewritten = writer.node is not None
     nodes = list(writer.nodes)
     del graph.node[:]
     graph.node.extend(nodes)
+    return rewritten
 
 
 #: Operators that ONNX also defines on int8 and uint8 tensors, and that keep their quantization.
