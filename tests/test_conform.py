@@ -51,12 +51,13 @@ def test_vta_over_many_cases(device: str) -> None:
 
 
 def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
-    for name, folder in (("my-accel", ROOT / "docs/examples/c_library"), ("my-npu", tmp_path)):
+    examples = ROOT / "docs/examples"
+    for name, folder in (("my-accel", examples / "c_library"), ("systolic -dim=4", examples / "systolic"), ("my-npu", tmp_path)):
         (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
         verdicts = judged(name, folder, 8)
         assert wrong(verdicts) == []
         assert {verdict.kind for verdict in verdicts if verdict.outcome == "taken"} == {"conv2d", "residual"}
-    verdicts = judged("layer-engine", ROOT / "docs/examples/descriptors", 12)
+    verdicts = judged("layer-engine", examples / "descriptors", 12)
     assert wrong(verdicts) == []
     assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 12
 

@@ -14,7 +14,7 @@ from loadstone.compiler import compile
 from loadstone.plugins import load_plugins
 from tests.conftest import ROOT
 
-EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine"}
+EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine", "systolic": "systolic"}
 MOST_LINES = 300
 
 
@@ -45,6 +45,24 @@ def test_resnet8_with_the_c_library_equals_litert(shared: Path, tmp_path: Path, 
     golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
     (got,) = compiled.run(golden["in0"][:4])
     np.testing.assert_array_equal(got, golden["out0"][:4])
+
+
+@pytest.mark.parametrize(
+    ("file", "target", "taken"),
+    [
+        ("mlpt_resnet8_int8.tflite", "systolic,vtaq-1x16x16", 9),
+        ("mlpt_resnet8_int8.tflite", "systolic -dim=8 -accumulator_rows=256 -scratchpad_rows=1024,vtaq-4x16x16", 9),
+        ("mlpt_kws_int8.tflite", "systolic,vtaq-1x16x16", 5),
+    ],
+)
+def test_networks_with_the_systolic_array_equal_litert(shared: Path, file: str, target: str, taken: int) -> None:
+    plugins = load_plugins([ROOT / "docs/examples/systolic"])
+    assert plugins.problems == []
+    compiled = compile(shared / "models" / file, target, plugins=plugins)
+    assert [row["where"] for row in compiled.explain()].count("systolic") == taken
+    golden = np.load(shared / "models/golden" / f"{file}.npz")
+    (got,) = compiled.run(golden["in0"][:4])
+    np.testing.assert_array_equal(got.reshape(golden["out0"][:4].shape), golden["out0"][:4])
 
 
 @pytest.mark.parametrize("file", ["mlpt_ad_int8.tflite", "mlpt_kws_int8.tflite", "mlonmcu_micro_kws_m_qdq.onnx"])

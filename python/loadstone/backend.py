@@ -46,14 +46,33 @@ External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of an accelerator. default: also says the type: int, str or bool."""
+    """One attribute of an accelerator. default: also says the type: int, str or bool. allowed: a range, or some values; None: all.
+
+    Attribute("lanes", 16, "multipliers side by side", allowed=range(1, 65))
+    Attribute("mode", "fast", "how it rounds", allowed=("fast", "exact"))
+    """
 
     name: str
     default: int | str | bool
     doc: str
+    allowed: Sequence[int | str] | None = None
 
     def value(self, text: str, accelerator: str) -> int | str | bool:
         """The typed value. Raises TargetError naming what is allowed."""
+        value = self._typed(text, accelerator)
+        if self.allowed is not None and value not in self.allowed:
+            limits = f"in {self.limits}" if isinstance(self.allowed, range) else f"one of {self.limits}"
+            raise TargetError(f"target: {accelerator} -{self.name}={text} is not {limits}")
+        return value
+
+    @property
+    def limits(self) -> str:
+        """What is allowed, for messages and help; empty where all is."""
+        if isinstance(self.allowed, range):
+            return f"[{self.allowed[0]}, {self.allowed[-1]}]"
+        return ", ".join(map(str, self.allowed or ()))
+
+    def _typed(self, text: str, accelerator: str) -> int | str | bool:
         if isinstance(self.default, bool):
             if text not in ("true", "false"):
                 raise TargetError(f"target: {accelerator} -{self.name}={text} is neither true nor false")

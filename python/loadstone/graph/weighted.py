@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph.base import Operator
-from loadstone.numerics import Rounding
+from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane, tflite_scale
 
 __all__ = ["Conv2D", "Dense", "Weighted"]
 
@@ -45,6 +45,15 @@ class Weighted(Operator):
             assert array.shape == channels
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
+
+    def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings double and float32."""
+        assert self.rounding is not Rounding.SINGLE, f"{self.name}: rounding single is no product of an integer multiplier"
+        scales = self.input.scale, self.weight_scales, self.output.scale
+        if self.rounding is Rounding.FLOAT32:
+            return scale_lane(onnx_scale(*scales)), np.zeros_like(self.bias)
+        multiplier, shift = quantize_multiplier(tflite_scale(*scales))
+        return multiplier, shift_lane(shift)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,14 +12,16 @@ Next: a back end's code generator, such as that of docs/examples/systolic.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
 from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
 from loadstone.ir_pass.translate import Translator
 
-__all__ = ["Buffer", "Call", "Loop", "Place", "unroll"]
+__all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", "unroll"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,46 @@ class Call:
     operands: tuple[Place, ...]
     immediates: tuple[int, ...]
     loops: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One turn of all loops but the last, and a part of that: `count` turns that are all inside, or all outside (a pad is read).
+
+    offsets: elements from each operand's place to its first element. strides: elements from turn to turn.
+    """
+
+    inside: bool
+    count: int
+    offsets: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def turns(loops: Sequence[Loop]) -> Iterator[tuple[int, ...]]:
+    """Every turn of a nest that is executed."""
+    return product(*(range(loop.first, loop.last) for loop in loops))
+
+
+def offset(loops: Sequence[Loop], turn: Sequence[int], operand: int) -> int:
+    """Elements from an operand's place to what one turn accesses."""
+    return sum(loop.strides[operand] * n for loop, n in zip(loops, turn, strict=True))
+
+
+def runs(loops: Sequence[Loop]) -> Iterator[Run]:
+    """A nest for a device whose instructions step along one loop: the last. A nest without loops is one turn.
+
+    for run in runs(call.loops[:-1]):          # the last loop of a copy runs over the lanes of a row
+        move(run.count, run.offsets, run.strides)
+    """
+    *outer, line = loops or (Loop(1, 0, 1, 0, 1, (0,) * 4),)
+    for turn in turns(outer):
+        within = all(loop.inside_first <= n < loop.inside_last for loop, n in zip(outer, turn, strict=True))
+        begin, end = max(line.first, line.inside_first), min(line.last, line.inside_last)
+        cuts = (line.first, begin, end, line.last) if within and begin < end else (line.first, line.last)
+        for number, (first, last) in enumerate(pairwise(cuts)):
+            if first < last:
+                offsets = (offset([*outer, line], (*turn, first), operand) for operand in range(len(line.strides)))
+                yield Run(len(cuts) == 4 and number == 1, last - first, tuple(offsets), line.strides)
 
 
 def unroll(function: Any) -> list[Call]:

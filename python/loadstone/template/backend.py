@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from loadstone.backend import Attribute, Backend, External, Pattern, Refusal, Segment, offered
 from loadstone.graph import Conv2D, Operator
-from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, rq, scale_lane, shift_lane, tflite_scale
+from loadstone.numerics import Rounding, rq
 from loadstone.operators.windows import convolve
 from loadstone.region import ExternalRegion
 
@@ -31,7 +31,7 @@ class MyNpu(Backend):
     """An accelerator that runs convolutions."""
 
     name: ClassVar[str] = "my-npu"
-    target_attributes: ClassVar[Sequence[Attribute]] = (Attribute("max_channels", 512, "channels that its buffers hold"),)
+    target_attributes: ClassVar[Sequence[Attribute]] = (Attribute("max_channels", 512, "channels that its buffers hold", range(1, 2**16)),)
 
     def patterns(self) -> Sequence[Pattern]:
         """The forms that it takes, the longest first: names of loadstone.composite."""
@@ -55,7 +55,7 @@ class MyNpu(Backend):
         constants: dict[str, Array] = {}
         for number, operator in enumerate(segment.operators):
             assert isinstance(operator, Conv2D)
-            multiplier, shift = _lanes(operator)
+            multiplier, shift = operator.requantization()
             arrays: dict[str, Array] = {"weights": operator.weights, "bias": operator.bias, "multiplier": multiplier, "shift": shift}
             constants.update({f"{name}{number}": array for name, array in arrays.items()})
             fields = ("strides", "padding", "dilation", "low", "high")
@@ -73,15 +73,6 @@ class MyNpu(Backend):
     def externals(cls) -> Mapping[str, External]:
         """What the runtime calls."""
         return {f"{cls.name}.execute": execute}
-
-
-def _lanes(operator: Conv2D) -> tuple[Array, Array]:
-    """Multiplier and shift per output channel, as numerics.rq takes them."""
-    scales = operator.input.scale, operator.weight_scales, operator.output.scale
-    if operator.rounding is Rounding.FLOAT32:
-        return scale_lane(onnx_scale(*scales)), np.zeros_like(operator.bias)
-    multiplier, shift = quantize_multiplier(tflite_scale(*scales))
-    return multiplier, shift_lane(shift)
 
 
 def execute(arrays: Sequence[Array], attributes: str) -> list[Array]:
