@@ -1,12 +1,13 @@
 """What quantization costs on real networks, beside ONNX Runtime's quantize_static: same samples, same granularity.
 
 In:   the float models and photographs of ../shared/models; onnxruntime.
-Out:  for each network and each set of inputs the signal to noise of the outputs (decibels), ours and theirs; time and memory.
+Out:  for each network and each set of inputs the signal to noise of the outputs (decibels), ours and theirs; powers of two beside
+      them; time and memory.
 Next: a person reads the table; `run` says whether ours is at least as good everywhere.
 
-Both get 32 crops of the photographs (tests/images.py) and int8 activations per tensor, int8 weights per channel. Both
-results are judged as the files say it: QDQ ONNX on ONNX Runtime without optimizations, against the float network: on the
-golden inputs of the folder (noise, for most: far from any photograph) and on other crops.
+Both get 32 crops of the photographs (tests/images.py) and int8 activations per tensor, int8 weights per channel. Ours is compiled
+and runs on the simulator, through the C runtime; theirs runs on ONNX Runtime without optimizations. Reference: the float golden
+outputs of the folder (their inputs are noise, for most: far from any photograph), and the float network on other crops.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,15 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from tests import images
 from tests.conftest import SHARED
-from tests.images import MODELS, FloatModel, prepare
+from tests.images import FloatModel
 
-__all__ = ["measure", "run", "run_onnx", "signal_to_noise", "theirs"]
+__all__ = ["Row", "measure", "run", "run_onnx", "signal_to_noise", "theirs"]
 
 SAMPLES, TESTED = 32, 24
+#: Also quantized for VTA as it is, which shifts but does not multiply.
+POW2 = ("mlpt_resnet8_f32.tflite", "mlpt_vww_f32.tflite", "mlpt_ad_f32.tflite", "mnist8_f32.onnx", "mnv1_0.25_128_f32.tflite")
 #: Opset from which quantize_static can quantize weights per channel.
 PER_CHANNEL_OPSET = 13
 #: The limit of the issue for squeezenet with 64 samples.
@@ -77,57 +82,85 @@ def theirs(model: Path, samples: NDArray[Any], folder: Path) -> Path:
     return quantized
 
 
-def measure(model: FloatModel, shared: Path, folder: Path) -> dict[str, tuple[list[float], list[float]]]:
-    """(ours, theirs) for each set of inputs."""
-    from loadstone.compiler import quantize
+@dataclass(frozen=True)
+class Row:
+    """Decibels of each output: ours, theirs, and ours with powers of two on VTA, where that was asked for."""
+
+    inputs: str
+    ours: list[float]
+    theirs: list[float]
+    pow2: list[float]
+
+    @property
+    def better(self) -> bool:
+        """Whether ours is at least as good."""
+        return all(x >= y for x, y in zip(self.ours, self.theirs, strict=True))
+
+    def __str__(self) -> str:
+        columns = (" / ".join(f"{value:.2f}" for value in values) for values in (self.ours, self.theirs, self.pow2))
+        return f"{self.inputs:<12}" + "".join(f"{text:>18}" for text in columns) + ("" if self.better else "  worse")
+
+
+def measure(model: FloatModel, shared: Path, folder: Path) -> list[Row]:
+    """One row for each set of inputs."""
+    from loadstone.compiler import compile as compile_model
+    from loadstone.frontend import load
+    from loadstone.quantize import Options, prepare, quantize_prepared
     from loadstone.quantize.export_onnx import export_onnx
 
     path = shared / "models" / model.file
-    samples = prepare(model, shared, SAMPLES)
-    found = quantize(path, samples)
-    ours, exact = folder / "ours.onnx", folder / "float.onnx"
-    found.save(ours)
+    samples = images.prepare(model, shared, SAMPLES)
+    prepared = prepare(load(path))
+    found = quantize_prepared(prepared, samples)
+    compiled = [compile_model(found.module, "vtaq-1x16x16")]
+    if model.file in POW2:
+        compiled.append(compile_model(quantize_prepared(prepared, samples, Options(scheme="pow2")).module, "vta-pynq"))
+    exact = folder / "float.onnx"
     onnx.save(export_onnx(found.float_module, found.outputs), str(exact))
     plain = path if model.file.endswith(".onnx") and onnx.load(str(path)).opset_import[0].version >= PER_CHANNEL_OPSET else exact
-    other = theirs(plain, samples, folder)
+    other = str(theirs(plain, samples, folder))
 
-    sets = {
-        "photographs": prepare(model, shared, TESTED, seed=1),
-        "golden": np.load(shared / "models" / "golden" / f"{model.file}.npz")["in0"],
-    }
-    real = shared / "models" / "golden" / f"{model.file}.real.npz"
-    if real.exists():
-        sets["real"] = np.load(real)["in0"]
-    table = {}
-    for name, inputs in sets.items():
-        wanted = run_onnx(str(exact), inputs)
-        table[name] = tuple(signal_to_noise(wanted, run_onnx(str(file), inputs)) for file in (ours, other))
-    return table  # type: ignore[return-value]
+    golden = shared / "models" / "golden"
+    photographs = images.prepare(model, shared, TESTED, seed=1)
+    sets = {"photographs": (photographs, run_onnx(str(exact), photographs)), "golden": stored(golden / f"{model.file}.npz")}
+    if (golden / f"{model.file}.real.npz").exists():
+        sets["real"] = stored(golden / f"{model.file}.real.npz")
+    rows = []
+    for name, (inputs, wanted) in sets.items():
+        ratios = [signal_to_noise(wanted, list(map(list, zip(*entry.run(inputs), strict=True)))) for entry in compiled]
+        rows.append(Row(name, ratios[0], signal_to_noise(wanted, run_onnx(other, inputs)), ratios[1] if len(ratios) > 1 else []))
+    return rows
 
 
-def run() -> bool:
-    """Prints the table, then the time and memory of squeezenet with 64 samples."""
+def stored(path: Path) -> tuple[NDArray[Any], Outputs]:
+    """Inputs and outputs of a golden file."""
+    with np.load(path) as file:
+        outputs = [file[f"out{index}"] for index in range(sum(name.startswith("out") for name in file.files))]
+        return file["in0"], list(map(list, zip(*outputs, strict=True)))
+
+
+def run(names: Sequence[str] = ()) -> bool:
+    """Prints the table, then the time and memory of squeezenet with 64 samples. names: the beginnings of the networks to measure."""
     if not SHARED.is_dir():
         print(f"{SHARED} is absent: nothing to quantize")
         return True
     held = True
-    print(f"{'network':<28} {'inputs':<12} {'Loadstone':>18} {'quantize_static':>18}  dB")
-    for model in MODELS:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, (ours, other) in measure(model, SHARED, Path(folder)).items():
-                better = all(x >= y for x, y in zip(ours, other, strict=True))
-                held &= better
-                texts = (" / ".join(f"{value:.2f}" for value in values) for values in (ours, other))
-                print(f"{model.file:<28} {name:<12} {next(texts):>18} {next(texts):>18}  {'' if better else 'worse'}", flush=True)
-    return cost() and held
+    print(f"{'network':<26}{'inputs':<12}{'Loadstone':>18}{'quantize_static':>18}{'pow2, vta-pynq':>18}  signal to noise in dB")
+    for model in images.MODELS:
+        if not names or model.file.startswith(tuple(names)):
+            with tempfile.TemporaryDirectory() as folder:
+                for row in measure(model, SHARED, Path(folder)):
+                    held &= row.better
+                    print(f"{model.file:<26}{row}", flush=True)
+    return (bool(names) or cost()) and held
 
 
 def cost() -> bool:
     """Seconds and memory of squeezenet_f32 with 64 samples, in this process."""
     from loadstone.compiler import quantize
 
-    model = next(entry for entry in MODELS if entry.file.startswith("squeezenet"))
-    samples = prepare(model, SHARED, 64)
+    model = next(entry for entry in images.MODELS if entry.file.startswith("squeezenet"))
+    samples = images.prepare(model, SHARED, 64)
     begin, begin_cpu = time.perf_counter(), time.process_time()
     quantize(SHARED / "models" / model.file, samples)
     seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
@@ -139,4 +172,4 @@ def cost() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if run() else 1)
+    sys.exit(0 if run(sys.argv[1:]) else 1)

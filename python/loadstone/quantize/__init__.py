@@ -189,8 +189,8 @@ class _Attempt:
         from loadstone.quantize.compare import compare
         from loadstone.quantize.plan import settings
 
-        comparison = compare(self.simulator, settings(self.network, self.plan), samples)
-        return float(np.mean([min(comparison.tensors[variable], 200.0) for variable in self.network.results()]))
+        comparison = compare(self.simulator, settings(self.network, self.plan), samples, only=self.network.results())
+        return float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
 
 
 def checked(options: Options) -> Options:

@@ -8,7 +8,7 @@ Next: report.py prints it; mixed.py asks it which layer hurts; quantize() choose
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +40,18 @@ class Comparison:
 
 
 def compare(
-    simulator: Simulator, settings: Settings, samples: Samples, labels: NDArray[np.int64] | None = None, *, show: bool = False
+    simulator: Simulator,
+    settings: Settings,
+    samples: Samples,
+    labels: NDArray[np.int64] | None = None,
+    *,
+    only: Iterable[Any] | None = None,
+    show: bool = False,
 ) -> Comparison:
-    """Runs every sample in float and as `settings` say."""
+    """Runs every sample in float and as `settings` say. only: the tensors to compare beside the outputs; None: every quantized one."""
     network = simulator.network
     outputs = [_Energy() for _ in network.outputs]
-    tensors = {variable: _Energy() for variable in network.groups}
+    tensors = {variable: _Energy() for variable in (network.groups if only is None else only)}
     right = [0, 0]
     for index, inputs in enumerate(progress(samples, "compare", show)):
         exact, exact_tensors = simulator.run(inputs)
@@ -87,10 +93,8 @@ class _Energy:
         self.signal = self.noise = 0.0
 
     def add(self, exact: NDArray[Any], found: NDArray[Any]) -> None:
-        reference = exact.astype(np.float64)
-        self.signal += float(np.vdot(reference, reference))
-        difference = reference - found
-        self.noise += float(np.vdot(difference, difference))
+        self.signal += float(np.square(exact, dtype=np.float64).sum())
+        self.noise += float(np.square(exact - found, dtype=np.float64).sum())
 
     @property
     def ratio(self) -> float:

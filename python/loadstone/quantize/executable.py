@@ -1,7 +1,7 @@
 """Compile a float function for the CPU of this machine, fast enough to run it on hundreds of samples.
 
 In:   an IRModule in NHWC with HWIO kernels.
-Out:  a callable of NumPy arrays.
+Out:  a callable of tensors (tvm.runtime.tensor), which returns a list of them.
 Next: simulate.py.
 
 TVM's default code sums a convolution's window innermost, one multiplication after the other. With the output channels
@@ -22,14 +22,14 @@ _BLOCKS = ("conv2d_nhwc",)
 
 
 def executable(module: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of tensors (tvm.runtime.tensor) that gives a list of arrays; `main` returns a tuple."""
+    """`main` takes tensors and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu()})
     with target:
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
     scheduled = {variable: _scheduled(function) for variable, function in module.functions.items()}
     run = relax.VirtualMachine(tvm.compile(tvm.IRModule(scheduled), target=target), tvm.cpu())["main"]
-    return lambda arguments: [item.numpy() for item in run(*arguments)]
+    return lambda arguments: list(run(*arguments))
 
 
 def _scheduled(function: Any) -> Any:

@@ -10,7 +10,7 @@ the device's integers only where a sum lies on the edge between two steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -63,11 +63,11 @@ class Simulator:
     def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
         return executable(tvm.IRModule({"main": self._function}))
 
-    def run(self, inputs: Sequence[NDArray[Any]], settings: Settings = FLOAT) -> tuple[list[NDArray[Any]], dict[Any, Array]]:
+    def run(self, inputs: Sequence[NDArray[Any]], settings: Settings = FLOAT) -> tuple[list[NDArray[Any]], Mapping[Any, Array]]:
         """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and gives float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
         count = len(self.network.outputs)
-        return results[:count], dict(zip(self.recorded, results[count:], strict=True))
+        return [result.numpy() for result in results[:count]], _Recorded(dict(zip(self.recorded, results[count:], strict=True)))
 
     def _arguments(self, settings: Settings) -> list[Any]:
         """Everything but the samples; kept until other settings come."""
@@ -81,6 +81,22 @@ class Simulator:
             arrays += [_steps(settings.activations.get(variable)) for variable in self._boundaries]
             self._bound = settings, [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arrays]
         return self._bound[1]
+
+
+@dataclass(frozen=True)
+class _Recorded(Mapping[Any, Array]):
+    """Tensors, which become arrays when they are read: most readers want a few of them."""
+
+    tensors: Mapping[Any, Any]
+
+    def __getitem__(self, variable: Any) -> Array:
+        return np.asarray(self.tensors[variable].numpy(), np.float32)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
 
 
 #: From (O, ...) to the order in which TVM's convolution and matmul read weights: HWIO and IO.
