@@ -155,6 +155,9 @@ class Backend(ABC):
     #: The host of the target that it is part of, as TVM takes it: {"kind": "llvm", "mcpu": ...}. target.resolve sets it.
     host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
 
+    #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it.
+    scheme: str = "affine"
+
     def __init__(self, **values: int | str | bool) -> None:
         """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a value raises ValueError."""
         self._values = {entry.name: values.get(entry.name, entry.default) for entry in self.target_attributes}

@@ -113,7 +113,8 @@ def compile(  # noqa: A001
     """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or file.
 
     plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins); None: the installed ones.
-    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its other arguments.
+    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its other arguments. Without a scheme
+        among them, powers of two for a target that has a back end which can only shift.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
     """
@@ -128,7 +129,9 @@ def compile(  # noqa: A001
         writer.write("relax", module)
     if samples is not None:
         with clock("quantize"):
-            module = load(quantize(model, samples, **(options or {})).module)
+            scheme = "pow2" if any(backend.scheme == "pow2" for backend in chosen.backends) else "affine"
+            asked = dict(options or {})
+            module = load(quantize(model, samples, **{**asked, "scheme": asked.get("scheme") or scheme}).module)
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(chosen.backends, Phase.RELAX, module)

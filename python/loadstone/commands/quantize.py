@@ -50,7 +50,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the quantizer, for `quantize` and `compile`."""
     group = parser.add_argument_group("quantization")
     group.add_argument(
-        "--scheme", default="affine", choices=("affine", "symmetric", "pow2"), help="steps of the integers (default: %(default)s)"
+        "--scheme",
+        default="",
+        choices=("affine", "symmetric", "pow2"),
+        help="steps of the integers (default: affine, or what the target can)",
     )
     methods = ("expected", "minmax", "percentile", "mse", "entropy")
     group.add_argument("--method", default="", choices=methods, help="how ranges are chosen (default: expected)")
@@ -74,7 +77,12 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What compile() needs to quantize first; nothing without --data."""
+    from loadstone.quantize import Options
+
     if not args.data:
+        given = [name for name, value in options(args).items() if value != getattr(Options, name)]
+        if given:
+            raise ModelError(f"{given[0]} is said of a quantization, which needs samples: --data SAMPLES.npz")
         return {}
     shown = {"show": sys.stderr.isatty(), "where": args.data}
     return {"samples": read(args.data), "options": {**options(args), **shown}}
@@ -85,6 +93,8 @@ def run(args: argparse.Namespace) -> None:
     from loadstone.compiler import quantize
     from loadstone.quantize.report import as_html, as_json
 
+    output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
+    check_places(output, args.report)
     labels = None
     if args.labels:
         arrays = read(args.labels)
@@ -93,13 +103,21 @@ def run(args: argparse.Namespace) -> None:
         labels = next(iter(arrays.values()))
     chosen = {**options(args), "sensitivity": args.sensitivity}
     found = quantize(args.model, read(args.data), labels=labels, show=sys.stderr.isatty(), where=args.data, **chosen)
-    output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
     found.save(output)
     if args.report:
         title = f"Quantization of {Path(args.model).name}"
         text = as_html(found.report, title) if Path(args.report).suffix.lower() == ".html" else as_json(found.report)
         Path(args.report).write_text(text, encoding="utf-8")
     print(as_json(found.report) if args.json else summary(found.report, output))
+
+
+def check_places(output: Path, page: str | None) -> None:
+    """Before minutes of work, not after. Raises ModelError for what cannot be written."""
+    if page and Path(page).suffix.lower() not in (".html", ".json"):
+        raise ModelError(f"--report {page}: a page ends with .html, figures with .json")
+    for path in (output, *([Path(page)] if page else [])):
+        if not path.absolute().parent.is_dir() or path.is_dir():
+            raise ModelError(f"{path} cannot be written: {'it is a folder' if path.is_dir() else f'{path.parent} is no folder'}")
 
 
 def read(path: str) -> dict[str, NDArray[Any]]:
@@ -110,8 +128,8 @@ def read(path: str) -> dict[str, NDArray[Any]]:
             return {"in0": found}
         with found:
             return {name: found[name] for name in found.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ModelError(f"{path} is no .npz file of arrays: {str(error).splitlines()[0]}") from None
+    except (ValueError, zipfile.BadZipFile, EOFError):
+        raise ModelError(f"{path} is no .npz file of numbers: numpy.savez(path, in0=samples) makes one") from None
 
 
 def summary(report: dict[str, Any], output: Path) -> str:

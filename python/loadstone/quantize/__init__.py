@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import LoadstoneError, ModelError
+from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 
 __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
@@ -40,13 +40,13 @@ COMPARED_SAMPLES = 32
 
 @dataclass(frozen=True)
 class Options:
-    """What to do. method: empty for the scheme's own.
+    """What to do. scheme: empty for affine. method: empty for expected.
 
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the host, in cycles of the device.
     sensitivity: measure every layer alone, for the report.
     """
 
-    scheme: str = "affine"
+    scheme: str = ""
     method: str = ""
     per_channel: bool = True
     equalize: bool = True
@@ -83,20 +83,22 @@ def quantize_module(module: Any, arrays: Any, options: Options | None = None, **
 def prepare(module: Any) -> Any:
     """A float module in canonical form, folded and read: a Simulator, which compiles the network once for any number of trials.
 
-    Raises ModelError where nothing can be int8, and for weights that are not finite.
+    Raises ModelError where nothing can be int8 or something is already, and for weights that are not finite (fold.py).
     """
+    from loadstone._tvm import bindings, is_call
     from loadstone.quantize.fold import fold
     from loadstone.quantize.network import read_network
     from loadstone.quantize.simulate import Simulator
 
     network = read_network(fold(module))
+    for variable, call in bindings(network.function):
+        if is_call(call, "call_tir"):
+            kind = call.args[0].name_hint
+            raise UnsupportedError(f'"{variable.name}" is computed by {kind}, an operator that Relax does not have: not calibrated')
+        if is_call(call, "quantize", "dequantize"):
+            raise ModelError(f'"{variable.name}" is quantized already: compile the model as it is')
     if not network.weighted or not network.quantized:
         raise ModelError("the network has no convolution or dense layer with constant weights: there is nothing to quantize")
-    for layer in network.weighted:
-        if not (np.all(np.isfinite(layer.weights)) and np.all(np.isfinite(layer.bias))):  # type: ignore[arg-type]
-            raise ModelError(
-                f'the weights or the bias of "{layer.name}" hold NaN or infinity: the model file is spoiled, or diverged in training'
-            )
     return Simulator(network)
 
 
@@ -129,7 +131,7 @@ def quantize_prepared(
     options = checked(options or Options())
     network = simulator.network
     samples = samples_from(arrays, network.parameters, where)
-    targets = _labels(labels, len(samples))
+    targets = _labels(labels, len(samples), network.outputs[0])
     few = samples.first(COMPARED_SAMPLES)
 
     calibration = calibrate(simulator, samples, show=show)
@@ -194,20 +196,23 @@ class _Attempt:
 
 
 def checked(options: Options) -> Options:
-    """The options with the scheme's own method where none is given. Raises LoadstoneError for names that mean nothing."""
+    """The options with names where none are given. Raises LoadstoneError for names that mean nothing."""
     from loadstone.quantize.scales import METHODS, SCHEMES
 
-    if options.scheme not in SCHEMES:
-        raise LoadstoneError(f"scheme {options.scheme!r} does not exist: choose one of {', '.join(SCHEMES)}")
+    scheme = options.scheme or "affine"
+    if scheme not in SCHEMES:
+        raise LoadstoneError(f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}")
     method = options.method or "expected"
     if method not in METHODS:
         raise LoadstoneError(f"method {method!r} does not exist: choose one of {', '.join(METHODS)}")
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
-    return replace(options, method=method)
+    return replace(options, scheme=scheme, method=method)
 
 
-def _labels(labels: NDArray[Any] | None, count: int) -> NDArray[np.int64] | None:
+def _labels(labels: NDArray[Any] | None, count: int, output: Any) -> NDArray[np.int64] | None:
+    from loadstone._tvm import shape
+
     if labels is None:
         return None
     array = np.asarray(labels)
@@ -215,6 +220,10 @@ def _labels(labels: NDArray[Any] | None, count: int) -> NDArray[np.int64] | None
         raise ModelError(
             f"labels have shape {list(array.shape)} and type {array.dtype}: one integer for each of the {count} samples is needed"
         )
+    classes = int(np.prod(shape(output) or ()))
+    wrong = np.flatnonzero((array.reshape(-1) < 0) | (array.reshape(-1) >= classes))
+    if wrong.size:
+        raise ModelError(f"label {array.reshape(-1)[wrong[0]]} of sample {wrong[0]}: the first output has classes 0 to {classes - 1}")
     return array.reshape(-1).astype(np.int64)
 
 

@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 POSITIONS = 256
 #: Added to the covariance's diagonal, as a share of its mean: how far other inputs than the samples' are to be trusted.
 DAMPING = 0.5
+#: The least that is added, as a share of the inputs' mean square.
+FLOOR = 1e-3
 #: A layer with more inputs per output than this is rounded to nearest: its covariance would take a gigabyte.
 MAX_INPUTS = 4608
 #: Columns between two updates of the rest: what fits the cache.
@@ -118,16 +120,20 @@ def _rounded(layer: Layer, scales: NDArray[np.float32], moments: Moments, dampin
     order = np.argsort(-np.diagonal(covariance, axis1=1, axis2=2), axis=1)  # what varies most is rounded first
     weights = np.take_along_axis(weights, order[:, None, :], axis=2)
     covariance = np.take_along_axis(np.take_along_axis(covariance, order[:, :, None], 1), order[:, None, :], 2)
-    integers_ = _compensated(weights, steps, _factor(covariance, damping))
+    integers_ = _compensated(weights, steps, _factor(covariance, moments.mean, damping))
     integers_ = np.take_along_axis(integers_, np.argsort(order, axis=1)[:, None, :], axis=2)
     return integers_.reshape(layer.weights.shape).astype(np.int8)
 
 
-def _factor(covariance: Array, damping: float) -> Array:
-    """Upper triangular U with U' U = inverse of the damped covariance; per group."""
+def _factor(covariance: Array, mean: Array, damping: float) -> Array:
+    """Upper triangular U with U' U = inverse of the damped covariance; per group.
+
+    Inputs that never vary, or hardly beside their mean, have a covariance of nothing but rounding: FLOOR keeps it positive.
+    """
     inputs = covariance.shape[-1]
-    mean = np.trace(covariance, axis1=1, axis2=2) / inputs
-    damped = covariance + np.maximum(damping * mean, 1e-12)[:, None, None] * np.eye(inputs)
+    variance = np.trace(covariance, axis1=1, axis2=2) / inputs
+    floor = FLOOR * np.mean(mean**2, axis=1) + np.finfo(np.float32).tiny
+    damped = covariance + np.maximum(damping * variance, floor)[:, None, None] * np.eye(inputs)
     return np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
 
 

@@ -7,6 +7,7 @@ Next: calibrate.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,10 +46,15 @@ def samples_from(
 ) -> Samples:
     """Checks number, shape, type and finiteness. parameters: of the network's `main`. Floats are converted to its type."""
     named = _named(arrays)
+    wanted = {f"in{index}" for index in range(len(parameters))}
+    extra = sorted(name for name in named if re.fullmatch(r"in\d+", name) and name not in wanted)
+    if extra:
+        raise ModelError(f"{where}: {extra[0]} is too much: the network has {len(parameters)} inputs, in0 to in{len(parameters) - 1}")
     missing = [f"in{index}" for index in range(len(parameters)) if f"in{index}" not in named]
     if missing:
         raise ModelError(
-            f"{where}: no array {missing[0]}: the network has {len(parameters)} inputs, the file {', '.join(sorted(named)) or 'none'}"
+            f"{where}: no array {missing[0]}, which is what input {int(missing[0][2:])} of the network needs; "
+            f"found: {', '.join(sorted(named)) or 'nothing'}"
         )
     checked = tuple(_checked(named[f"in{index}"], parameter, f"{where}: in{index}") for index, parameter in enumerate(parameters))
     counts = {len(array) for array in checked}
@@ -78,4 +84,6 @@ def _checked(array: NDArray[Any], parameter: Any, where: str) -> NDArray[Any]:
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
         sample = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
         raise ModelError(f"{where} holds NaN or infinity in sample {sample}: remove it")
+    if array.dtype.kind == "f" and array.size and np.abs(array).max() > np.finfo(kind).max:
+        raise ModelError(f"{where} holds {array.flat[np.argmax(np.abs(array))]:.3g}: {kind} ends at {np.finfo(kind).max:.3g}")
     return array.astype(kind, copy=False)

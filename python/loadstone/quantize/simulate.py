@@ -79,7 +79,7 @@ class Simulator:
                 arrays += [weights.transpose(_ORDER[layer.kind]), settings.biases.get(layer.name, layer.bias)]
             arrays += [settings.constants.get((layer.name, position), layer.constants[position]) for layer, position in self._constants]
             arrays += [_steps(settings.activations.get(variable)) for variable in self._boundaries]
-            self._bound = settings, [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arrays]
+            self._bound = settings, [tvm.runtime.tensor(np.asarray(array, order="C")) for array in arrays]
         return self._bound[1]
 
 

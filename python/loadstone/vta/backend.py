@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from loadstone.backend import Backend, Pattern, Segment
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion
 from loadstone.vta.patterns import patterns
 
@@ -25,6 +26,8 @@ class VtaBackend(Backend):
 
     def __init__(self, config: HwConfig) -> None:
         self.config = config
+        if not config.has(Capability.REQUANTIZE):
+            self.scheme = "pow2"  # it can only shift
 
     @property
     def attributes(self) -> Mapping[str, str | int]:
