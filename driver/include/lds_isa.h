@@ -158,7 +158,12 @@ typedef struct lds_insn_config {
   int32_t value; /* what it holds from here on */
 } lds_insn_config;
 
-/* First bits of LOAD's and STORE's fields, for code that changes one in place. */
+/* First bits, for code that looks at a field, or changes one, without decoding the rest: w is the device's lds_isa_widths. */
+#define LDS_BIT_OPCODE 0u
+#define LDS_BIT_POP_PREV 3u
+#define LDS_BIT_POP_NEXT 4u
+#define LDS_BIT_PUSH_PREV 5u
+#define LDS_BIT_PUSH_NEXT 6u
 #define LDS_BIT_MEMORY_MEMORY_ID 7u
 #define LDS_BIT_MEMORY_SRAM_BASE 10u
 #define LDS_BIT_MEMORY_DRAM_BASE 26u
@@ -170,6 +175,33 @@ typedef struct lds_insn_config {
 #define LDS_BIT_MEMORY_Y_PAD_1 116u
 #define LDS_BIT_MEMORY_X_PAD_0 120u
 #define LDS_BIT_MEMORY_X_PAD_1 124u
+#define LDS_BIT_GEMM_RESET 7u
+#define LDS_BIT_GEMM_UOP_BGN 8u
+#define LDS_BIT_GEMM_UOP_END(w) (8u + (w).lu)
+#define LDS_BIT_GEMM_ITER_OUT(w) (8u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_GEMM_ITER_IN(w) (22u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_GEMM_OVERWRITE 63u
+#define LDS_BIT_GEMM_DST_OUT 64u
+#define LDS_BIT_GEMM_DST_IN(w) (64u + (w).la)
+#define LDS_BIT_GEMM_SRC_OUT(w) (64u + (w).la + (w).la)
+#define LDS_BIT_GEMM_SRC_IN(w) (64u + (w).la + (w).la + (w).li)
+#define LDS_BIT_GEMM_WGT_OUT(w) (64u + (w).la + (w).la + (w).li + (w).li)
+#define LDS_BIT_GEMM_WGT_IN(w) (64u + (w).la + (w).la + (w).li + (w).li + (w).lw)
+#define LDS_BIT_ALU_RESET 7u
+#define LDS_BIT_ALU_UOP_BGN 8u
+#define LDS_BIT_ALU_UOP_END(w) (8u + (w).lu)
+#define LDS_BIT_ALU_ITER_OUT(w) (8u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_ALU_ITER_IN(w) (22u + (w).lu + (w).lu + 1u)
+#define LDS_BIT_ALU_DST_OUT 64u
+#define LDS_BIT_ALU_DST_IN(w) (64u + (w).la)
+#define LDS_BIT_ALU_SRC_OUT(w) (64u + (w).la + (w).la)
+#define LDS_BIT_ALU_SRC_IN(w) (64u + (w).la + (w).la + (w).la)
+#define LDS_BIT_ALU_ALU_OP(w) (64u + (w).la + (w).la + (w).la + (w).la)
+#define LDS_BIT_ALU_USE_IMM(w) (67u + (w).la + (w).la + (w).la + (w).la)
+#define LDS_BIT_ALU_IMM(w) (68u + (w).la + (w).la + (w).la + (w).la)
+#define LDS_BIT_CONFIG_STAGE 7u
+#define LDS_BIT_CONFIG_REGISTER_ID 10u
+#define LDS_BIT_CONFIG_VALUE 64u
 
 typedef struct lds_insn {
   uint32_t opcode;
@@ -188,11 +220,11 @@ typedef struct lds_uop {
   uint32_t wgt; /* weight tile (GEMM); 0 for ALU */
 } lds_uop;
 
+/* Written out, so that a compiler makes one load of it where it may. */
 static inline uint64_t lds_get_u64(const uint8_t *p) {
-  uint64_t v = 0;
-  unsigned k;
-  for (k = 0; k < 8u; ++k) v |= (uint64_t)p[k] << (8u * k);
-  return v;
+  const uint32_t low = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+  const uint32_t high = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
+  return (uint64_t)high << 32 | low;
 }
 
 static inline void lds_put_u64(uint8_t *p, uint64_t v) {
@@ -204,12 +236,18 @@ static inline uint64_t lds_mask(uint32_t width) { return width >= 64u ? ~(uint64
 
 static inline uint32_t lds_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Takes `width` bits at `*at` and moves on; the bits taken are cleared in *word, so that what is left is reserved. */
-static inline uint32_t lds_take(uint64_t *word, uint32_t *at, uint32_t width) {
-  const uint64_t m = lds_mask(width);
-  const uint32_t v = (uint32_t)((*word >> *at) & m);
-  *word &= ~(m << *at);
-  *at += width;
+/* Takes the lowest `width` bits, 1 to 32, off *word: what is left in the end is reserved. */
+static inline uint32_t lds_take(uint64_t *word, uint32_t width) {
+  const uint32_t v = (uint32_t)*word & UINT32_MAX >> (32u - width);
+  *word >>= width;
+  return v;
+}
+
+/* Takes `width` bits at a place of their own, and leaves zeros there. */
+static inline uint32_t lds_cut(uint64_t *word, uint32_t at, uint32_t width) {
+  const uint64_t m = lds_mask(width) << at;
+  const uint32_t v = (uint32_t)((*word & m) >> at);
+  *word &= ~m;
   return v;
 }
 
@@ -234,19 +272,17 @@ static inline uint32_t lds_signed_bits(int32_t v, uint32_t width, uint32_t *misf
 }
 
 static inline int lds_decode_memory(lds_isa_widths w, uint64_t word[2], lds_insn_memory *out) {
-  uint32_t at = 7u;
-  out->memory_id = lds_take(&word[0], &at, 3u);
-  out->sram_base = lds_take(&word[0], &at, 16u);
-  out->dram_base = lds_take(&word[0], &at, 32u);
-  out->region = lds_take(&word[0], &at, 3u);
-  at = 0u;
-  out->y_size = lds_take(&word[1], &at, 16u);
-  out->x_size = lds_take(&word[1], &at, 16u);
-  out->x_stride = lds_take(&word[1], &at, 16u);
-  out->y_pad_0 = lds_take(&word[1], &at, 4u);
-  out->y_pad_1 = lds_take(&word[1], &at, 4u);
-  out->x_pad_0 = lds_take(&word[1], &at, 4u);
-  out->x_pad_1 = lds_take(&word[1], &at, 4u);
+  out->memory_id = lds_take(&word[0], 3u);
+  out->sram_base = lds_take(&word[0], 16u);
+  out->dram_base = lds_take(&word[0], 32u);
+  out->region = lds_take(&word[0], 3u);
+  out->y_size = lds_take(&word[1], 16u);
+  out->x_size = lds_take(&word[1], 16u);
+  out->x_stride = lds_take(&word[1], 16u);
+  out->y_pad_0 = lds_take(&word[1], 4u);
+  out->y_pad_1 = lds_take(&word[1], 4u);
+  out->x_pad_0 = lds_take(&word[1], 4u);
+  out->x_pad_1 = lds_take(&word[1], 4u);
   (void)w;
   if (out->memory_id > 5u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
@@ -271,21 +307,18 @@ static inline uint32_t lds_encode_memory(lds_isa_widths w, const lds_insn_memory
 }
 
 static inline int lds_decode_gemm(lds_isa_widths w, uint64_t word[2], lds_insn_gemm *out) {
-  uint32_t at = 7u;
-  out->reset = lds_take(&word[0], &at, 1u);
-  out->uop_bgn = lds_take(&word[0], &at, w.lu);
-  out->uop_end = lds_take(&word[0], &at, w.lu + 1u);
-  out->iter_out = lds_take(&word[0], &at, 14u);
-  out->iter_in = lds_take(&word[0], &at, 14u);
-  at = 63u;
-  out->overwrite = lds_take(&word[0], &at, 1u);
-  at = 0u;
-  out->dst_out = lds_take(&word[1], &at, w.la);
-  out->dst_in = lds_take(&word[1], &at, w.la);
-  out->src_out = lds_take(&word[1], &at, w.li);
-  out->src_in = lds_take(&word[1], &at, w.li);
-  out->wgt_out = lds_take(&word[1], &at, w.lw);
-  out->wgt_in = lds_take(&word[1], &at, w.lw);
+  out->overwrite = lds_cut(&word[0], 56u, 1u); /* bit 63 */
+  out->reset = lds_take(&word[0], 1u);
+  out->uop_bgn = lds_take(&word[0], w.lu);
+  out->uop_end = lds_take(&word[0], w.lu + 1u);
+  out->iter_out = lds_take(&word[0], 14u);
+  out->iter_in = lds_take(&word[0], 14u);
+  out->dst_out = lds_take(&word[1], w.la);
+  out->dst_in = lds_take(&word[1], w.la);
+  out->src_out = lds_take(&word[1], w.li);
+  out->src_in = lds_take(&word[1], w.li);
+  out->wgt_out = lds_take(&word[1], w.lw);
+  out->wgt_in = lds_take(&word[1], w.lw);
   (void)w;
   return LDS_ISA_OK;
 }
@@ -311,20 +344,18 @@ static inline uint32_t lds_encode_gemm(lds_isa_widths w, const lds_insn_gemm *in
 }
 
 static inline int lds_decode_alu(lds_isa_widths w, uint64_t word[2], lds_insn_alu *out) {
-  uint32_t at = 7u;
-  out->reset = lds_take(&word[0], &at, 1u);
-  out->uop_bgn = lds_take(&word[0], &at, w.lu);
-  out->uop_end = lds_take(&word[0], &at, w.lu + 1u);
-  out->iter_out = lds_take(&word[0], &at, 14u);
-  out->iter_in = lds_take(&word[0], &at, 14u);
-  at = 0u;
-  out->dst_out = lds_take(&word[1], &at, w.la);
-  out->dst_in = lds_take(&word[1], &at, w.la);
-  out->src_out = lds_take(&word[1], &at, w.la);
-  out->src_in = lds_take(&word[1], &at, w.la);
-  out->alu_op = lds_take(&word[1], &at, 3u);
-  out->use_imm = lds_take(&word[1], &at, 1u);
-  out->imm = lds_sign_extend(lds_take(&word[1], &at, 16u), 16u);
+  out->reset = lds_take(&word[0], 1u);
+  out->uop_bgn = lds_take(&word[0], w.lu);
+  out->uop_end = lds_take(&word[0], w.lu + 1u);
+  out->iter_out = lds_take(&word[0], 14u);
+  out->iter_in = lds_take(&word[0], 14u);
+  out->dst_out = lds_take(&word[1], w.la);
+  out->dst_in = lds_take(&word[1], w.la);
+  out->src_out = lds_take(&word[1], w.la);
+  out->src_in = lds_take(&word[1], w.la);
+  out->alu_op = lds_take(&word[1], 3u);
+  out->use_imm = lds_take(&word[1], 1u);
+  out->imm = lds_sign_extend(lds_take(&word[1], 16u), 16u);
   (void)w;
   if (out->alu_op > 5u) return LDS_ISA_BAD_VALUE;
   return LDS_ISA_OK;
@@ -350,11 +381,9 @@ static inline uint32_t lds_encode_alu(lds_isa_widths w, const lds_insn_alu *in, 
 }
 
 static inline int lds_decode_config(lds_isa_widths w, uint64_t word[2], lds_insn_config *out) {
-  uint32_t at = 7u;
-  out->stage = lds_take(&word[0], &at, 3u);
-  out->register_id = lds_take(&word[0], &at, 6u);
-  at = 0u;
-  out->value = lds_sign_extend(lds_take(&word[1], &at, 32u), 32u);
+  out->stage = lds_take(&word[0], 3u);
+  out->register_id = lds_take(&word[0], 6u);
+  out->value = lds_sign_extend(lds_take(&word[1], 32u), 32u);
   (void)w;
   if (out->stage > 2u) return LDS_ISA_BAD_VALUE;
   if (out->register_id > 4u) return LDS_ISA_BAD_VALUE;
@@ -374,15 +403,14 @@ static inline uint32_t lds_encode_config(lds_isa_widths w, const lds_insn_config
 /* Fields of one instruction. LDS_ISA_OK, or why the bytes are none: *out is then partly written and must not be used. */
 static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_insn *out) {
   uint64_t word[2];
-  uint32_t at = 0;
   int status = LDS_ISA_OK;
   word[0] = lds_get_u64(bytes);
   word[1] = lds_get_u64(bytes + 8);
-  out->opcode = lds_take(&word[0], &at, 3u);
-  out->flags.pop_prev = (uint8_t)lds_take(&word[0], &at, 1u);
-  out->flags.pop_next = (uint8_t)lds_take(&word[0], &at, 1u);
-  out->flags.push_prev = (uint8_t)lds_take(&word[0], &at, 1u);
-  out->flags.push_next = (uint8_t)lds_take(&word[0], &at, 1u);
+  out->opcode = lds_take(&word[0], 3u);
+  out->flags.pop_prev = (uint8_t)lds_take(&word[0], 1u);
+  out->flags.pop_next = (uint8_t)lds_take(&word[0], 1u);
+  out->flags.push_prev = (uint8_t)lds_take(&word[0], 1u);
+  out->flags.push_next = (uint8_t)lds_take(&word[0], 1u);
   switch (out->opcode) {
     case LDS_OPCODE_LOAD:
     case LDS_OPCODE_STORE:
@@ -441,11 +469,10 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
 
 static inline lds_uop lds_uop_decode(lds_isa_widths w, uint32_t bits) {
   uint64_t word = bits;
-  uint32_t at = 0;
   lds_uop u;
-  u.dst = lds_take(&word, &at, w.la);
-  u.src = lds_take(&word, &at, lds_max_u32(w.la, w.li));
-  u.wgt = lds_take(&word, &at, w.lw);
+  u.dst = lds_take(&word, w.la);
+  u.src = lds_take(&word, lds_max_u32(w.la, w.li));
+  u.wgt = lds_take(&word, w.lw);
   return u;
 }
 

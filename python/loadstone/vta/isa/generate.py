@@ -113,13 +113,32 @@ def _structs() -> str:
             parts.append(
                 f"/* {names} */\ntypedef struct lds_insn_{_struct_of(insn)} {{\n" + "\n".join(body) + f"\n}} lds_insn_{_struct_of(insn)};"
             )
-    places = layout(INSTRUCTIONS[0].fields, _DEFAULT)  # LOAD and STORE: no width depends on the device
-    bits = "\n".join(f"#define LDS_BIT_MEMORY_{f.name.upper()} {places[f.name].start}u" for f in _own(INSTRUCTIONS[0]))
-    parts.append("/* First bits of LOAD's and STORE's fields, for code that changes one in place. */\n" + bits)
+    parts.append(_places())
     members = "\n".join(f"    lds_insn_{_struct_of(i)} {_struct_of(i)};" for i in _distinct() if _own(i))
     parts.append(f"typedef struct lds_insn {{\n  uint32_t opcode;\n  lds_insn_flags flags;\n  union {{\n{members}\n  }} u;\n}} lds_insn;")
     parts.append("typedef struct lds_uop {\n" + "\n".join(f"  uint32_t {f.name}; /* {f.doc} */" for f in MICRO_OPS) + "\n} lds_uop;")
     return "\n\n".join(parts)
+
+
+def _places() -> str:
+    """First bit of every field, as a number or, where it depends on the device, as a macro of its widths."""
+    lines = [
+        "/* First bits, for code that looks at a field, or changes one, without decoding the rest: w is the device's lds_isa_widths. */"
+    ]
+    for insn in _distinct():
+        bit, terms = 0, ""
+        for field in insn.fields:
+            if field.at is not None:
+                bit, terms = field.at, ""
+            own = field in _own(insn)
+            if own or insn is INSTRUCTIONS[0]:
+                name = f"LDS_BIT_{_struct_of(insn).upper() + '_' if own else ''}{field.name.upper()}"
+                lines.append(f"#define {name}(w) ({bit}u{terms})" if terms else f"#define {name} {bit}u")
+            if isinstance(field.width, int):
+                bit += field.width
+            else:
+                terms += f" + {_c_width(field.width)}".replace("w.", "(w).")
+    return "\n".join(lines)
 
 
 def _own(insn: Instruction) -> tuple[Field, ...]:
@@ -128,11 +147,11 @@ def _own(insn: Instruction) -> tuple[Field, ...]:
 
 
 _PRIMITIVES = """\
+/* Written out, so that a compiler makes one load of it where it may. */
 static inline uint64_t lds_get_u64(const uint8_t *p) {
-  uint64_t v = 0;
-  unsigned k;
-  for (k = 0; k < 8u; ++k) v |= (uint64_t)p[k] << (8u * k);
-  return v;
+  const uint32_t low = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+  const uint32_t high = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 | (uint32_t)p[7] << 24;
+  return (uint64_t)high << 32 | low;
 }
 
 static inline void lds_put_u64(uint8_t *p, uint64_t v) {
@@ -144,12 +163,18 @@ static inline uint64_t lds_mask(uint32_t width) { return width >= 64u ? ~(uint64
 
 static inline uint32_t lds_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Takes `width` bits at `*at` and moves on; the bits taken are cleared in *word, so that what is left is reserved. */
-static inline uint32_t lds_take(uint64_t *word, uint32_t *at, uint32_t width) {
-  const uint64_t m = lds_mask(width);
-  const uint32_t v = (uint32_t)((*word >> *at) & m);
-  *word &= ~(m << *at);
-  *at += width;
+/* Takes the lowest `width` bits, 1 to 32, off *word: what is left in the end is reserved. */
+static inline uint32_t lds_take(uint64_t *word, uint32_t width) {
+  const uint32_t v = (uint32_t)*word & UINT32_MAX >> (32u - width);
+  *word >>= width;
+  return v;
+}
+
+/* Takes `width` bits at a place of their own, and leaves zeros there. */
+static inline uint32_t lds_cut(uint64_t *word, uint32_t at, uint32_t width) {
+  const uint64_t m = lds_mask(width) << at;
+  const uint32_t v = (uint32_t)((*word & m) >> at);
+  *word &= ~m;
   return v;
 }
 
@@ -197,19 +222,30 @@ def _steps(insn: Instruction) -> list[tuple[Field, int, str | None]]:
 
 
 def _decoder(insn: Instruction) -> str:
+    """Fields in their order off the low end of each word; before that, those that stand behind a gap (`at` inside a word)."""
     name = _struct_of(insn)
-    lines = [f"static inline int lds_decode_{name}(lds_isa_widths w, uint64_t word[2], lds_insn_{name} *out) {{", "  uint32_t at = 7u;"]
-    for field, word, moved in _steps(insn):
-        if moved:
-            lines.append(f"  at = {moved};")
-        taken = f"lds_take(&word[{word}], &at, {_c_width(field.width)})"
-        lines.append(f"  out->{field.name} = " + (f"lds_sign_extend({taken}, {_c_width(field.width)});" if field.signed else f"{taken};"))
+    lines = [f"static inline int lds_decode_{name}(lds_isa_widths w, uint64_t word[2], lds_insn_{name} *out) {{"]
+    taken = layout(insn.fields, _DEFAULT)[_own(insn)[0].name].start  # opcode and flags are gone
+    for field in _own(insn):
+        width = _c_width(field.width)
+        if field.at is not None and field.at % 64:
+            word, bit = divmod(field.at, 64)
+            at = bit if word else bit - taken
+            lines.insert(1, f"  out->{field.name} = lds_cut(&word[{word}], {at}u, {width}); /* bit {field.at} */")
+            continue
+        take = f"lds_take(&word[{_word_of(insn, field)}], {width})"
+        lines.append(f"  out->{field.name} = " + (f"lds_sign_extend({take}, {width});" if field.signed else f"{take};"))
     lines.append("  (void)w;")
     for field in _own(insn):
         if field.enum is not None:
             assert [int(e) for e in field.enum] == list(range(len(field.enum)))
             lines.append(f"  if (out->{field.name} > {len(field.enum) - 1}u) return LDS_ISA_BAD_VALUE;")
     return "\n".join([*lines, "  return LDS_ISA_OK;", "}"])
+
+
+def _word_of(insn: Instruction, field: Field) -> int:
+    """0 or 1: a field never straddles words."""
+    return layout(insn.fields, _DEFAULT)[field.name].start // 64
 
 
 def _encoder(insn: Instruction) -> str:
@@ -240,17 +276,16 @@ def _dispatch() -> str:
                 lines.append("      break;")
         return "\n".join(lines)
 
-    flags = "".join(f"  out->flags.{f.name} = (uint8_t)lds_take(&word[0], &at, 1u);\n" for f in spec.INSTRUCTIONS[0].fields[1:5])
+    flags = "".join(f"  out->flags.{f.name} = (uint8_t)lds_take(&word[0], 1u);\n" for f in spec.INSTRUCTIONS[0].fields[1:5])
     gives = "".join(f"  lds_give(&word[0], &at, 1u, in->flags.{f.name}, &misfits);\n" for f in spec.INSTRUCTIONS[0].fields[1:5])
     return f"""\
 /* Fields of one instruction. LDS_ISA_OK, or why the bytes are none: *out is then partly written and must not be used. */
 static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_insn *out) {{
   uint64_t word[2];
-  uint32_t at = 0;
   int status = LDS_ISA_OK;
   word[0] = lds_get_u64(bytes);
   word[1] = lds_get_u64(bytes + 8);
-  out->opcode = lds_take(&word[0], &at, 3u);
+  out->opcode = lds_take(&word[0], 3u);
 {flags}  switch (out->opcode) {{
 {cases("status = lds_decode_{struct}(w, word, &out->u.{struct});")}
     default:
@@ -277,12 +312,11 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
 
 
 def _micro_ops() -> str:
-    takes = "\n".join(f"  u.{f.name} = lds_take(&word, &at, {_c_width(f.width)});" for f in MICRO_OPS)
+    takes = "\n".join(f"  u.{f.name} = lds_take(&word, {_c_width(f.width)});" for f in MICRO_OPS)
     gives = "\n".join(f"  lds_give(&word, &at, {_c_width(f.width)}, in->{f.name}, &misfits);" for f in MICRO_OPS)
     return f"""\
 static inline lds_uop lds_uop_decode(lds_isa_widths w, uint32_t bits) {{
   uint64_t word = bits;
-  uint32_t at = 0;
   lds_uop u;
 {takes}
   return u;
