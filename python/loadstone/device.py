@@ -27,7 +27,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.session import Counters, External, Session, raise_for, register_external
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 
-__all__ = ["Counters", "Device", "External", "Session", "config_of", "is_private", "open", "register_external", "validate"]
+__all__ = ["Counters", "Device", "External", "Session", "builtin_config", "is_private", "open", "register_external", "validate"]
 
 #: Seconds without progress after which a device hangs.
 HANG_SECONDS = 10.0
@@ -36,7 +36,7 @@ _REGISTER_PAGES = {"native": 0, "vta-chisel": 1, "vta-hls": 2}
 _REGISTER_BYTES = {"native": 0x1000, "vta-chisel": 0x1000, "vta-hls": 0x4000}
 
 
-def config_of(artifact: Artifact) -> HwConfig:
+def builtin_config(artifact: Artifact) -> HwConfig:
     """The built-in device that an artifact was compiled for: by name, else the first of the same fingerprint. Raises ConfigError."""
     names = device_names()
     for name in sorted(names, key=lambda n: n != artifact.device):
@@ -184,7 +184,7 @@ class Device:
         data = model.to_bytes() if isinstance(model, Artifact) else model if isinstance(model, bytes) else _read(model)
         artifact = model if isinstance(model, Artifact) else Artifact.from_bytes(data)
         if self.config is None:
-            self.config = config_of(artifact)
+            self.config = builtin_config(artifact)
         if self.config.fingerprint() != artifact.fingerprint:
             raise ArtifactError(
                 f"model {artifact.name!r} was compiled for device {artifact.device or 'unknown'!r}, not for {self.config.name!r}"

@@ -17,7 +17,7 @@ import numpy as np
 from loadstone._native import ffi, lib
 from loadstone.arrays import read_arrays
 from loadstone.artifact import Artifact, HostStep
-from loadstone.device import config_of
+from loadstone.device import builtin_config
 from loadstone.errors import ArtifactError, LoadstoneError
 from loadstone.vta.hw_config import HwConfig, load_config
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the project and says what to do next."""
     artifact = Artifact.load(args.model)
-    config = load_config(args.device) if args.device else config_of(artifact)
+    config = load_config(args.device) if args.device else builtin_config(artifact)
     if config.fingerprint() != artifact.fingerprint:
         raise ArtifactError(f"{args.model} was compiled for device {artifact.device or 'unknown'!r}, not for {config.name!r}")
     sample = _sample(artifact, args.sample) if args.sample else None
