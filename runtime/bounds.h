@@ -43,47 +43,46 @@ static inline uint64_t lds_limited_product(uint64_t a, uint32_t b) {
     ensures size > 0 ==> (\result - 1) * block < size; */
 static inline uint32_t lds_blocks(uint32_t size, uint32_t block) { return size / block + (size % block != 0); }
 
-/* Of a strided block of rows: the first tile behind its last. */
-/*@ requires y_size >= 1 && y_size <= 0xFFFF && x_size <= 0xFFFF && x_stride <= 0xFFFF;
+/* How many numbers can be the first of `extent` within `total`: those below the result, and no others. */
+/*@ requires extent >= 1;
     assigns \nothing;
-    ensures \result == base + (y_size - 1) * x_stride + x_size;
-    ensures \result < 0x200000000; */
-static inline uint64_t lds_rows_end(uint32_t base, uint32_t y_size, uint32_t x_stride, uint32_t x_size) {
+    ensures \result <= total;
+    ensures \forall integer first; first >= 0 ==> (first < \result <==> first + extent <= total); */
+static inline uint32_t lds_places(uint32_t total, uint64_t extent) { return extent <= total ? total - (uint32_t)extent + 1u : 0u; }
+
+/* Tiles from the first of a strided block of rows to its last. */
+/*@ requires y_size >= 1 && y_size <= 0xFFFF && x_size >= 1 && x_size <= 0xFFFF && x_stride <= 0xFFFF;
+    assigns \nothing;
+    ensures \result == (y_size - 1) * x_stride + x_size;
+    ensures \result >= 1; */
+static inline uint32_t lds_rows_extent(uint32_t y_size, uint32_t x_stride, uint32_t x_size) {
   /*@ assert (y_size - 1) * x_stride <= 0xFFFE * 0xFFFF; */
-  return (uint64_t)base + (uint64_t)(y_size - 1u) * x_stride + x_size;
+  return (y_size - 1u) * x_stride + x_size;
 }
 
-/* `end` tiles lie in `size_bytes`. */
-/*@ requires end < 0x200000000 && tile_bytes <= 0x8000;
+/* Tiles of a packed block of rows, pads included. */
+/*@ requires rows >= 1 && rows <= 0x1001D && width >= 1 && width <= 0x1001D;
     assigns \nothing;
-    ensures \result != 0 <==> end * tile_bytes <= size_bytes; */
-static inline int lds_tiles_inside(uint64_t end, uint32_t tile_bytes, uint32_t size_bytes) {
-  /*@ assert end * tile_bytes <= 0x200000000 * 0x8000; */
-  return end * tile_bytes <= size_bytes;
+    ensures \result == rows * width;
+    ensures \result >= 1; */
+static inline uint64_t lds_area(uint32_t rows, uint32_t width) {
+  /*@ assert 1 <= rows * width <= 0x1001D * 0x1001D; */
+  return (uint64_t)rows * width;
 }
 
-/* A packed block of rows, pads included, from `base` on lies in `depth` tiles. */
-/*@ requires base <= 0xFFFF && rows <= 0x1001D && width <= 0x1001D && depth <= 0x10000;
-    assigns \nothing;
-    ensures \result != 0 <==> base + rows * width <= depth; */
-static inline int lds_area_inside(uint32_t base, uint32_t rows, uint32_t width, uint32_t depth) {
-  /*@ assert rows * width <= 0x1001D * 0x1001D; */
-  return base + (uint64_t)rows * width <= depth;
-}
-
-/* base + (iter_out - 1) * out + (iter_in - 1) * in + more < depth. */
+/* Tiles from the first that two nested loops reach to the last, `more` behind that included. */
 /*@ requires iter_out >= 1 && iter_out <= 0x3FFF && iter_in >= 1 && iter_in <= 0x3FFF && out <= 0x7FFF && in <= 0x7FFF;
-    requires base <= 0x7FFF && more <= 2;
+    requires more <= 2;
     assigns \nothing;
-    ensures \result != 0 <==> base + (iter_out - 1) * out + (iter_in - 1) * in + more < depth; */
-static inline int lds_loops_inside(uint32_t base, uint32_t iter_out, uint32_t out, uint32_t iter_in, uint32_t in, uint32_t more,
-                                   uint32_t depth) {
+    ensures \result == (iter_out - 1) * out + (iter_in - 1) * in + more + 1;
+    ensures \result >= 1; */
+static inline uint32_t lds_loops_extent(uint32_t iter_out, uint32_t out, uint32_t iter_in, uint32_t in, uint32_t more) {
   const uint32_t outer = (iter_out - 1u) * out, inner = (iter_in - 1u) * in;
   /*@ assert (iter_out - 1) * out <= 0x3FFE * 0x7FFF; */
   /*@ assert outer == (iter_out - 1) * out; */
   /*@ assert (iter_in - 1) * in <= 0x3FFE * 0x7FFF; */
   /*@ assert inner == (iter_in - 1) * in; */
-  return base + outer + inner + more < depth;
+  return outer + inner + more + 1u;
 }
 
 #endif /* LDS_BOUNDS_H */

@@ -4,208 +4,95 @@
  * Out:  LDS_OK, or the first instruction that is refused, and why.
  * Next: session.c hands the stream to the device.
  *
- * An allow-list: what is not known is refused. The stream is straight, so it is walked once, in its order:
- *   - fields: known opcode, memory, operation, register; no reserved bit; the capabilities that it takes;
- *   - DRAM: all rows of a LOAD or STORE in their region, in 64-bit arithmetic; stores only where the device writes;
- *   - scratchpads: everything that loads, stores and loops reach. Which micro-ops stand in the scratchpad is known at each point,
- *     because they are loaded from constants only;
+ * An allow-list: what is not known is refused. The stream is straight, so it is walked once, in its order. An instruction is a
+ * shape and a place. The shape (sizes, strides, loops, operation, region) is held against all rules once, and leaves limits that a
+ * place must keep; a program has thousands of instructions and some hundred shapes, so those met before are kept.
+ *   - shape: known opcode, memory, operation, register; no reserved bit; the capabilities that it takes; a region that there is;
+ *   - place in DRAM: all rows of a LOAD or STORE in their region, in 64-bit arithmetic; stores only where the device writes;
+ *   - place in scratchpads: everything that loads, stores and loops reach. Which micro-ops stand in the scratchpad is known at each
+ *     point, because they are loaded from constants only;
  *   - tokens: see below;
  *   - FINISH last, after load and store are through.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "geometry.h"
 
-/* The four token queues, by who pushes and who pops. */
+/* The four token queues, by who pushes and who pops. The queue that runs back from q is q ^ 1. */
 enum { LOAD_TO_COMPUTE, COMPUTE_TO_LOAD, COMPUTE_TO_STORE, STORE_TO_COMPUTE, QUEUES, NO_QUEUE = QUEUES };
-enum { RING = 256 };
+enum { RING = 256, LOG_SHAPES = 7, SHAPES = 1 << LOG_SHAPES, OPCODES = 8, MEMORIES = 8 };
 
-/* Pops that have certainly happened, per queue. */
-typedef struct clock {
-  uint32_t pops[QUEUES];
-} clock;
+/* What a LOAD or STORE moves: tiles; micro-ops; nothing, its place being 0. */
+enum { TILES, UOPS, NO_OP };
 
-typedef struct reach {
-  uint32_t dst, src, wgt;
-} reach;
+typedef struct shape {
+  uint64_t key[2];   /* the instruction, with ones for its place and flags; zeros: none */
+  uint64_t below[3]; /* limits: LOAD, STORE: of dram_base, sram_base; GEMM, ALU: of dst, src, wgt where they stand in a micro-op */
+  uint8_t stage, moves;
+} shape;
 
 typedef struct walk {
-  const lds_model *model;
   const uint8_t *const *constants;
   lds_hw_config config;
   lds_isa_widths widths;
+  uint64_t place[OPCODES];             /* per opcode: the bits of place and flags in word 0 */
+  uint32_t uop_bgn_mask, uop_end_mask; /* of the micro-op range in GEMM and ALU */
+  uint32_t uop_end_bit;
+  uint32_t depth[MEMORIES], log_tile_bytes[MEMORIES]; /* tiles of each scratchpad; the size of one in DRAM */
   uint32_t regions;
   lds_region region[LDS_REGIONS];
-  uint32_t reach_begin, reach_end; /* the range that `reach` is of; empty: none */
-  reach reach;
-  uint32_t pushes[QUEUES], pops[QUEUES];
-  clock known[3];      /* per stage */
-  uint8_t drained[3];  /* per stage: the last instruction pushes to compute */
-  clock (*ring)[RING]; /* per queue: what the pusher of each waiting token knew */
-  uint32_t *uop;       /* micro-op scratchpad */
-  uint32_t *loaded;    /* a bit for each micro-op */
+  uint32_t field[3], unit[3];                    /* of dst, src, wgt in a micro-op: all bits, the lowest */
+  uint32_t pushes[QUEUES + 1], pops[QUEUES + 1]; /* NO_QUEUE is always empty, and always full */
+  uint32_t known[QUEUES + 1];                    /* pops of each queue that its pusher knows of */
+  uint64_t latest[3];                            /* per stage: word 0 of its last instruction */
+  shape *shapes;
+  uint32_t (*ring)[RING]; /* per queue: what each waiting token tells */
+  uint32_t *uop;          /* micro-op scratchpad; what is in it counts where `loaded` says so */
+  uint8_t *loaded;        /* per micro-op: 1 */
 } walk;
-
-static uint32_t words_of(uint32_t bits) { return (bits + 31u) / 32u; }
 
 static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->bytes + 28); }
 
-/* The rings, the micro-ops, a bit for each. uop_depth is at most 2^13 in a configuration that can be. */
+/* Shapes, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a configuration that can be. */
 size_t lds_validate_scratch_bytes(const lds_model *model) {
   const size_t depth = uop_depth(model) <= 1u << 13 ? uop_depth(model) : 0u;
-  return sizeof(clock[QUEUES][RING]) + sizeof(uint32_t) * (depth + words_of((uint32_t)depth));
+  return sizeof(shape[SHAPES]) + sizeof(uint32_t[QUEUES][RING]) + depth * (sizeof(uint32_t) + 1u);
+}
+
+/* Bits [first, end) of a word: 1 to 32. */
+static uint32_t bits_between(uint64_t word, uint32_t first, uint32_t end) {
+  return (uint32_t)(word >> first) & UINT32_MAX >> (32u - (end - first));
 }
 
 /* --- tokens ------------------------------------------------------------------------------------------------------------------
  * In the stream's order every pop must find a token. Then the device cannot deadlock, however short its queues are: the
  * first instruction that is not done always has its tokens. How many tokens wait at once depends on how far one stage runs
- * ahead of another: at most the pushes so far less the pops that have certainly happened before this push. Those are found
- * with vector clocks: a stage knows of its own pops, and learns what the pusher of each token it pops knew. */
+ * ahead of another: at most the pushes so far less the pops that have certainly happened before this push. A stage learns of its
+ * neighbour's pops from the tokens that the neighbour sends: each tells how often its pusher had popped the queue that runs back.
+ * No other way brings news: load and store know each other through compute only. */
 static const uint8_t pop_prev_of[3] = {NO_QUEUE, LOAD_TO_COMPUTE, COMPUTE_TO_STORE};
 static const uint8_t pop_next_of[3] = {COMPUTE_TO_LOAD, STORE_TO_COMPUTE, NO_QUEUE};
 static const uint8_t push_prev_of[3] = {NO_QUEUE, COMPUTE_TO_LOAD, STORE_TO_COMPUTE};
 static const uint8_t push_next_of[3] = {LOAD_TO_COMPUTE, COMPUTE_TO_STORE, NO_QUEUE};
 
-static int pop(walk *w, uint32_t stage, uint32_t queue) {
-  const clock *learned;
-  unsigned q;
-  if (queue == NO_QUEUE || w->pops[queue] == w->pushes[queue]) return LDS_ERR_TOKEN;
-  learned = &w->ring[queue][w->pops[queue] % RING];
-  for (q = 0; q < QUEUES; ++q) w->known[stage].pops[q] = lds_max_u32(w->known[stage].pops[q], learned->pops[q]);
-  w->known[stage].pops[queue] = ++w->pops[queue];
+static int pop(walk *w, uint32_t queue) {
+  if (w->pops[queue] == w->pushes[queue]) return LDS_ERR_TOKEN;
+  w->known[queue ^ 1u] = w->ring[queue][w->pops[queue]++ % RING];
   return LDS_OK;
 }
 
-static int push(walk *w, uint32_t stage, uint32_t queue) {
-  if (queue == NO_QUEUE || w->pushes[queue] - w->known[stage].pops[queue] >= LDS_MAX_TOKENS) return LDS_ERR_TOKEN;
-  w->ring[queue][w->pushes[queue]++ % RING] = w->known[stage];
+static int push(walk *w, uint32_t queue) {
+  if (w->pushes[queue] - w->known[queue] >= LDS_MAX_TOKENS) return LDS_ERR_TOKEN;
+  w->ring[queue][w->pushes[queue]++ % RING] = w->pops[queue ^ 1u];
   return LDS_OK;
 }
 
-static int tokens(walk *w, uint32_t stage, lds_insn_flags f) {
-  int status = LDS_OK;
-  if (f.pop_prev != 0) status = pop(w, stage, pop_prev_of[stage]);
-  if (f.pop_next != 0 && status == LDS_OK) status = pop(w, stage, pop_next_of[stage]);
-  if (f.push_prev != 0 && status == LDS_OK) status = push(w, stage, push_prev_of[stage]);
-  if (f.push_next != 0 && status == LDS_OK) status = push(w, stage, push_next_of[stage]);
-  w->drained[stage] = stage == LDS_STAGE_LOAD ? f.push_next : f.push_prev;
-  return status;
-}
-
-/* --- LOAD and STORE ---------------------------------------------------------------------------------------------------------- */
-static int has(const walk *w, uint32_t capability) { return (w->config.capabilities & capability) != 0; }
-
-static uint32_t depth_of(const walk *w, uint32_t memory) {
-  switch (memory) {
-    case LDS_MEMORY_UOP:
-      return w->config.uop_depth;
-    case LDS_MEMORY_WGT:
-      return (uint32_t)1 << w->widths.lw;
-    case LDS_MEMORY_INP:
-      return (uint32_t)1 << w->widths.li;
-    default:
-      return (uint32_t)1 << w->widths.la;
-  }
-}
-
-static int memory_fields(const walk *w, const lds_insn_memory *m, int store) {
-  const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
-  const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
-  if (m->x_size == 0) { /* a no-op is zeros; a STORE's memory too */
-    if ((m->sram_base | m->dram_base | m->region | m->y_size | m->x_stride | pads) != 0) return LDS_ERR_INSTRUCTION;
-    return store == (m->memory_id == LDS_MEMORY_OUT) || (store && m->memory_id == 0) ? LDS_OK : LDS_ERR_INSTRUCTION;
-  }
-  if (store != (m->memory_id == LDS_MEMORY_OUT) || m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
-  if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
-  return m->memory_id == LDS_MEMORY_UOP && m->y_size != 1 ? LDS_ERR_INSTRUCTION : LDS_OK;
-}
-
-static int in_region(const walk *w, const lds_insn_memory *m, int store) {
-  const uint32_t needed = store ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
-  const uint64_t end = lds_rows_end(m->dram_base, m->y_size, m->x_stride, m->x_size);
-  if (m->region >= w->regions || (w->region[m->region].flags & needed) == 0) return LDS_ERR_DRAM;
-  return lds_tiles_inside(end, (uint32_t)1 << lds_log_tile_bytes(&w->config, m->memory_id), w->region[m->region].size_bytes) ? LDS_OK
-                                                                                                                             : LDS_ERR_DRAM;
-}
-
-static int in_scratchpad(const walk *w, const lds_insn_memory *m) {
-  const uint32_t rows = m->y_pad_0 + m->y_size + m->y_pad_1, width = m->x_pad_0 + m->x_size + m->x_pad_1;
-  return lds_area_inside(m->sram_base, rows, width, depth_of(w, m->memory_id)) ? LDS_OK : LDS_ERR_SRAM;
-}
-
-/* Micro-ops enter the model of the scratchpad; they come from where nobody writes. */
-static int load_uops(walk *w, const lds_insn_memory *m) {
-  const uint8_t *from = w->constants[m->region];
-  uint32_t k;
-  if (w->region[m->region].kind != LDS_REGION_CONSTANTS || from == NULL) return LDS_ERR_UOP;
-  from += (size_t)m->dram_base * LDS_UOP_BYTES;
-  for (k = 0; k < m->x_size; ++k) {
-    const uint32_t at = m->sram_base + k;
-    w->uop[at] = lds_u32(from + k * LDS_UOP_BYTES);
-    w->loaded[at / 32u] |= (uint32_t)1 << at % 32u;
-  }
-  w->reach_end = 0;
+static int tokens(walk *w, uint32_t stage, uint64_t word) {
+  w->latest[stage] = word;
+  if ((word >> LDS_BIT_POP_PREV & 1u) != 0 && pop(w, pop_prev_of[stage]) != LDS_OK) return LDS_ERR_TOKEN;
+  if ((word >> LDS_BIT_POP_NEXT & 1u) != 0 && pop(w, pop_next_of[stage]) != LDS_OK) return LDS_ERR_TOKEN;
+  if ((word >> LDS_BIT_PUSH_PREV & 1u) != 0 && push(w, push_prev_of[stage]) != LDS_OK) return LDS_ERR_TOKEN;
+  if ((word >> LDS_BIT_PUSH_NEXT & 1u) != 0 && push(w, push_next_of[stage]) != LDS_OK) return LDS_ERR_TOKEN;
   return LDS_OK;
-}
-
-static int check_memory(walk *w, const lds_insn_memory *m, int store) {
-  int status = memory_fields(w, m, store);
-  if (status != LDS_OK || m->x_size == 0) return status;
-  status = in_region(w, m, store);
-  if (status == LDS_OK) status = in_scratchpad(w, m);
-  return status == LDS_OK && m->memory_id == LDS_MEMORY_UOP ? load_uops(w, m) : status;
-}
-
-/* --- GEMM and ALU ------------------------------------------------------------------------------------------------------------ */
-/* The largest indices in micro-ops [begin, end), all of which must be there. The last answer is kept. */
-static int find_reach(walk *w, uint32_t begin, uint32_t end) {
-  reach most = {0, 0, 0};
-  uint32_t k;
-  if (begin >= end || end > w->config.uop_depth) return LDS_ERR_UOP;
-  if (w->reach_end == end && w->reach_begin == begin) return LDS_OK;
-  for (k = begin; k < end; ++k) {
-    const lds_uop u = lds_uop_decode(w->widths, w->uop[k]);
-    if ((w->loaded[k / 32u] >> k % 32u & 1u) == 0) return LDS_ERR_UOP;
-    most.dst = lds_max_u32(most.dst, u.dst);
-    most.src = lds_max_u32(most.src, u.src);
-    most.wgt = lds_max_u32(most.wgt, u.wgt);
-  }
-  w->reach = most;
-  w->reach_begin = begin;
-  w->reach_end = end;
-  return LDS_OK;
-}
-
-static int check_gemm(walk *w, const lds_insn_gemm *g) {
-  int status;
-  if (g->iter_out == 0 || g->iter_in == 0 || (g->reset != 0 && g->overwrite != 0)) return LDS_ERR_INSTRUCTION;
-  if (g->overwrite != 0 && !has(w, LDS_CAP_GEMM_OVERWRITE)) return LDS_ERR_INSTRUCTION;
-  status = find_reach(w, g->uop_bgn, g->uop_end);
-  if (status != LDS_OK) return status;
-  if (!lds_loops_inside(w->reach.dst, g->iter_out, g->dst_out, g->iter_in, g->dst_in, 0, depth_of(w, LDS_MEMORY_ACC))) return LDS_ERR_SRAM;
-  if (!lds_loops_inside(w->reach.src, g->iter_out, g->src_out, g->iter_in, g->src_in, 0, depth_of(w, LDS_MEMORY_INP))) return LDS_ERR_SRAM;
-  if (!lds_loops_inside(w->reach.wgt, g->iter_out, g->wgt_out, g->iter_in, g->wgt_in, 0, depth_of(w, LDS_MEMORY_WGT))) return LDS_ERR_SRAM;
-  return LDS_OK;
-}
-
-static int check_alu(walk *w, const lds_insn_alu *a) {
-  const uint32_t depth = depth_of(w, LDS_MEMORY_ACC), more = a->alu_op == LDS_ALU_RQ ? 2u : 0u;
-  int status;
-  if (a->iter_out == 0 || a->iter_in == 0 || a->reset != 0) return LDS_ERR_INSTRUCTION;
-  if (a->alu_op == LDS_ALU_MUL && !has(w, LDS_CAP_ALU_MUL)) return LDS_ERR_INSTRUCTION;
-  if (a->alu_op == LDS_ALU_RQ && (a->use_imm != 0 || !has(w, LDS_CAP_REQUANTIZE))) return LDS_ERR_INSTRUCTION;
-  status = find_reach(w, a->uop_bgn, a->uop_end);
-  if (status != LDS_OK) return status;
-  if (!lds_loops_inside(w->reach.dst, a->iter_out, a->dst_out, a->iter_in, a->dst_in, 0, depth)) return LDS_ERR_SRAM;
-  if (!lds_loops_inside(w->reach.src, a->iter_out, a->src_out, a->iter_in, a->src_in, more, depth)) return LDS_ERR_SRAM;
-  return LDS_OK;
-}
-
-/* --- CONFIG, FINISH ---------------------------------------------------------------------------------------------------------- */
-static int check_config(const walk *w, const lds_insn_config *c) {
-  if (!has(w, LDS_CAP_CONFIG) || c->stage == LDS_STAGE_STORE) return LDS_ERR_INSTRUCTION;
-  if (c->register_id == LDS_CONFIG_PAD_VALUE) return c->value >= -128 && c->value <= 127 ? LDS_OK : LDS_ERR_INSTRUCTION;
-  if (c->stage != LDS_STAGE_COMPUTE) return LDS_ERR_INSTRUCTION;
-  return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
 /* Nothing is left over: no token waits, and the last instructions of load and store have told compute that they are done. */
@@ -214,48 +101,164 @@ static int check_finish(const walk *w) {
   for (q = 0; q < QUEUES; ++q) {
     if (w->pushes[q] != w->pops[q]) return LDS_ERR_TOKEN;
   }
-  return w->drained[LDS_STAGE_LOAD] != 0 && w->drained[LDS_STAGE_STORE] != 0 ? LDS_OK : LDS_ERR_FINISH;
+  if ((w->latest[LDS_STAGE_LOAD] >> LDS_BIT_PUSH_NEXT & 1u) == 0) return LDS_ERR_FINISH;
+  return (w->latest[LDS_STAGE_STORE] >> LDS_BIT_PUSH_PREV & 1u) != 0 ? LDS_OK : LDS_ERR_FINISH;
 }
 
-/* --- the walk ---------------------------------------------------------------------------------------------------------------- */
-static uint32_t stage_of(const lds_insn *i) {
-  switch (i->opcode) {
-    case LDS_OPCODE_LOAD:
-      return i->u.memory.memory_id == LDS_MEMORY_INP || i->u.memory.memory_id == LDS_MEMORY_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE;
-    case LDS_OPCODE_STORE:
-      return LDS_STAGE_STORE;
-    case LDS_OPCODE_CONFIG:
-      return i->u.config.stage;
-    default:
-      return LDS_STAGE_COMPUTE;
+/* --- shapes ------------------------------------------------------------------------------------------------------------------ */
+static int has(const walk *w, uint32_t capability) { return (w->config.capabilities & capability) != 0; }
+
+/* Tiles that a LOAD or STORE may begin below in its region: none, where it has no right. */
+static uint32_t dram_places(const walk *w, const lds_insn_memory *m, int store) {
+  const uint32_t needed = store ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
+  const lds_region *r = &w->region[m->region];
+  if (m->region >= w->regions || (r->flags & needed) == 0) return 0;
+  return lds_places(r->size_bytes >> w->log_tile_bytes[m->memory_id], lds_rows_extent(m->y_size, m->x_stride, m->x_size));
+}
+
+static uint32_t sram_places(const walk *w, const lds_insn_memory *m) {
+  const uint32_t rows = m->y_pad_0 + m->y_size + m->y_pad_1, width = m->x_pad_0 + m->x_size + m->x_pad_1;
+  return lds_places(w->depth[m->memory_id], lds_area(rows, width));
+}
+
+static int shape_memory(const walk *w, const lds_insn_memory *m, int store, shape *s) {
+  const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
+  const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
+  s->stage = store ? LDS_STAGE_STORE : LDS_STAGE_COMPUTE;
+  if (!store && (m->memory_id == LDS_MEMORY_INP || m->memory_id == LDS_MEMORY_WGT)) s->stage = LDS_STAGE_LOAD;
+  s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
+  if (m->x_size == 0) { /* zeros; a STORE's memory too */
+    if ((m->region | m->y_size | m->x_stride | pads) != 0) return LDS_ERR_INSTRUCTION;
+    return store == (m->memory_id == LDS_MEMORY_OUT) || (store && m->memory_id == 0) ? LDS_OK : LDS_ERR_INSTRUCTION;
   }
+  if (store != (m->memory_id == LDS_MEMORY_OUT) || m->y_size == 0 || (padless && pads != 0)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_ACC_8BIT && !has(w, LDS_CAP_LOAD_ACC8)) return LDS_ERR_INSTRUCTION;
+  if (m->memory_id == LDS_MEMORY_UOP && m->y_size != 1) return LDS_ERR_INSTRUCTION;
+  s->below[0] = dram_places(w, m, store);
+  s->below[1] = sram_places(w, m);
+  return LDS_OK;
 }
 
-static int check_fields(walk *w, const lds_insn *i) {
-  switch (i->opcode) {
+static int shape_gemm(const walk *w, const lds_insn_gemm *g, shape *s) {
+  s->stage = LDS_STAGE_COMPUTE;
+  if (g->iter_out == 0 || g->iter_in == 0 || (g->reset != 0 && g->overwrite != 0)) return LDS_ERR_INSTRUCTION;
+  if (g->overwrite != 0 && !has(w, LDS_CAP_GEMM_OVERWRITE)) return LDS_ERR_INSTRUCTION;
+  s->below[0] =
+      (uint64_t)w->unit[0] * lds_places(w->depth[LDS_MEMORY_ACC], lds_loops_extent(g->iter_out, g->dst_out, g->iter_in, g->dst_in, 0));
+  s->below[1] =
+      (uint64_t)w->unit[1] * lds_places(w->depth[LDS_MEMORY_INP], lds_loops_extent(g->iter_out, g->src_out, g->iter_in, g->src_in, 0));
+  s->below[2] =
+      (uint64_t)w->unit[2] * lds_places(w->depth[LDS_MEMORY_WGT], lds_loops_extent(g->iter_out, g->wgt_out, g->iter_in, g->wgt_in, 0));
+  return LDS_OK;
+}
+
+static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
+  const uint32_t depth = w->depth[LDS_MEMORY_ACC], more = a->alu_op == LDS_ALU_RQ ? 2u : 0u;
+  s->stage = LDS_STAGE_COMPUTE;
+  if (a->iter_out == 0 || a->iter_in == 0 || a->reset != 0) return LDS_ERR_INSTRUCTION;
+  if (a->alu_op == LDS_ALU_MUL && !has(w, LDS_CAP_ALU_MUL)) return LDS_ERR_INSTRUCTION;
+  if (a->alu_op == LDS_ALU_RQ && (a->use_imm != 0 || !has(w, LDS_CAP_REQUANTIZE))) return LDS_ERR_INSTRUCTION;
+  s->below[0] = (uint64_t)w->unit[0] * lds_places(depth, lds_loops_extent(a->iter_out, a->dst_out, a->iter_in, a->dst_in, 0));
+  s->below[1] = (uint64_t)w->unit[1] * lds_places(depth, lds_loops_extent(a->iter_out, a->src_out, a->iter_in, a->src_in, more));
+  s->below[2] = UINT64_MAX; /* ALU has no wgt */
+  return LDS_OK;
+}
+
+static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
+  s->stage = (uint8_t)c->stage;
+  if (!has(w, LDS_CAP_CONFIG) || c->stage == LDS_STAGE_STORE) return LDS_ERR_INSTRUCTION;
+  if (c->register_id == LDS_CONFIG_PAD_VALUE) return c->value >= -128 && c->value <= 127 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (c->stage != LDS_STAGE_COMPUTE) return LDS_ERR_INSTRUCTION;
+  return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
+}
+
+/* Holds an instruction against the rules, its place and tokens apart; *s is its shape if it keeps them. */
+static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
+  lds_insn i;
+  if (lds_insn_decode(w->widths, bytes, &i) != LDS_ISA_OK) return LDS_ERR_INSTRUCTION;
+  if ((i.opcode == LDS_OPCODE_FINISH) != last) return LDS_ERR_FINISH;
+  switch (i.opcode) {
     case LDS_OPCODE_LOAD:
-      return check_memory(w, &i->u.memory, 0);
+      return shape_memory(w, &i.u.memory, 0, s);
     case LDS_OPCODE_STORE:
-      return check_memory(w, &i->u.memory, 1);
+      return shape_memory(w, &i.u.memory, 1, s);
     case LDS_OPCODE_GEMM:
-      return check_gemm(w, &i->u.gemm);
+      return shape_gemm(w, &i.u.gemm, s);
     case LDS_OPCODE_ALU:
-      return check_alu(w, &i->u.alu);
+      return shape_alu(w, &i.u.alu, s);
     case LDS_OPCODE_CONFIG:
-      return check_config(w, &i->u.config);
+      return shape_config(w, &i.u.config, s);
     default:
+      s->stage = LDS_STAGE_COMPUTE;
       return LDS_OK;
   }
 }
 
+/* --- places ------------------------------------------------------------------------------------------------------------------ */
+/* Micro-ops enter the model of the scratchpad; they come from where nobody writes. */
+static int load_uops(walk *w, uint32_t region, uint32_t dram_base, uint32_t sram_base, uint32_t count) {
+  const uint8_t *from = w->constants[region];
+  uint32_t k;
+  if (w->region[region].kind != LDS_REGION_CONSTANTS || from == NULL) return LDS_ERR_UOP;
+  from += (size_t)dram_base * LDS_UOP_BYTES;
+  for (k = 0; k < count; ++k) w->uop[sram_base + k] = lds_u32(from + k * LDS_UOP_BYTES);
+  memset(w->loaded + sram_base, 1, count);
+  return LDS_OK;
+}
+
+static int check_tiles(walk *w, const shape *s, const uint64_t word[2]) {
+  const uint32_t sram_base = bits_between(word[0], LDS_BIT_MEMORY_SRAM_BASE, LDS_BIT_MEMORY_DRAM_BASE);
+  const uint32_t dram_base = bits_between(word[0], LDS_BIT_MEMORY_DRAM_BASE, LDS_BIT_MEMORY_REGION);
+  if (s->moves == NO_OP) return (sram_base | dram_base) == 0 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (dram_base >= s->below[0]) return LDS_ERR_DRAM;
+  if (sram_base >= s->below[1]) return LDS_ERR_SRAM;
+  if (s->moves == TILES) return LDS_OK;
+  return load_uops(w, bits_between(word[0], LDS_BIT_MEMORY_REGION, 64u), dram_base, sram_base,
+                   bits_between(word[1], LDS_BIT_MEMORY_X_SIZE - 64u, LDS_BIT_MEMORY_X_STRIDE - 64u));
+}
+
+/* What a shape reaches from micro-ops [begin, end), all of which must be there. A field is compared where it stands: what is
+ * larger there is larger. */
+static int check_loops(const walk *w, const shape *s, uint64_t word) {
+  const uint32_t begin = (uint32_t)(word >> LDS_BIT_GEMM_UOP_BGN) & w->uop_bgn_mask,
+                 end = (uint32_t)(word >> w->uop_end_bit) & w->uop_end_mask;
+  uint32_t dst = 0, src = 0, wgt = 0, all = 1, k;
+  if (begin >= end || end > w->config.uop_depth) return LDS_ERR_UOP;
+  for (k = begin; k < end; ++k) {
+    all &= w->loaded[k];
+    dst = lds_max_u32(dst, w->uop[k] & w->field[0]);
+    src = lds_max_u32(src, w->uop[k] & w->field[1]);
+    wgt = lds_max_u32(wgt, w->uop[k] & w->field[2]);
+  }
+  if (all == 0) return LDS_ERR_UOP;
+  return dst < s->below[0] && src < s->below[1] && wgt < s->below[2] ? LDS_OK : LDS_ERR_SRAM;
+}
+
+/* --- the walk ---------------------------------------------------------------------------------------------------------------- */
+/* Where a shape is kept: any place is right, and a good one spreads what programs have. */
+static uint32_t slot_of(uint64_t key0, uint64_t key1) { return (uint32_t)((key0 ^ key1) * 0x9E3779B97F4A7C15u >> (64 - LOG_SHAPES)); }
+
 static int check(walk *w, const uint8_t *bytes, int last) {
-  lds_insn insn;
+  const uint64_t word[2] = {lds_get_u64(bytes), lds_get_u64(bytes + 8)};
+  const uint32_t opcode = word[0] & (OPCODES - 1u);
+  const uint64_t key = word[0] | w->place[opcode];
+  shape *s = &w->shapes[slot_of(key, word[1])];
   int status;
-  if (lds_insn_decode(w->widths, bytes, &insn) != LDS_ISA_OK) return LDS_ERR_INSTRUCTION;
-  if ((insn.opcode == LDS_OPCODE_FINISH) != last) return LDS_ERR_FINISH;
-  status = check_fields(w, &insn);
-  if (status == LDS_OK) status = tokens(w, stage_of(&insn), insn.flags);
-  return status == LDS_OK && last ? check_finish(w) : status;
+  if (last || s->key[0] != key || s->key[1] != word[1]) {
+    s->key[0] = 0;
+    status = learn(w, bytes, last, s);
+    if (status != LDS_OK) return status;
+    s->key[0] = key;
+    s->key[1] = word[1];
+  }
+  if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU) {
+    status = check_loops(w, s, word[0]);
+    if (status != LDS_OK) return status;
+  } else if (opcode == LDS_OPCODE_LOAD || opcode == LDS_OPCODE_STORE) {
+    status = check_tiles(w, s, word);
+    if (status != LDS_OK) return status;
+  }
+  return tokens(w, s->stage, word[0]);
 }
 
 /* Whether a device can have this configuration: HwConfig's limits. Everything above relies on them. */
@@ -268,19 +271,49 @@ static int config_is_possible(const lds_hw_config *c) {
   return c->uop_depth >= 1 && c->uop_depth <= (uint32_t)1 << w.lu;
 }
 
+/* Tiles of each scratchpad, bits of a micro-op's fields, and bits of an instruction that are not its shape. */
+static void measure(walk *w) {
+  static const lds_uop most[3] = {{UINT32_MAX, 0, 0}, {0, UINT32_MAX, 0}, {0, 0, UINT32_MAX}};
+  static const lds_uop least[3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  const uint64_t flags = lds_mask(LDS_BIT_PUSH_NEXT + 1u) & ~lds_mask(LDS_BIT_POP_PREV);
+  const uint64_t bases = lds_mask(LDS_BIT_MEMORY_REGION) & ~lds_mask(LDS_BIT_MEMORY_SRAM_BASE);
+  const uint64_t uops = lds_mask(LDS_BIT_GEMM_ITER_OUT(w->widths)) & ~lds_mask(LDS_BIT_GEMM_UOP_BGN);
+  uint32_t k;
+  for (k = 0; k < OPCODES; ++k) w->place[k] = flags;
+  w->place[LDS_OPCODE_LOAD] = w->place[LDS_OPCODE_STORE] = flags | bases;
+  w->place[LDS_OPCODE_GEMM] = w->place[LDS_OPCODE_ALU] = flags | uops;
+  w->uop_end_bit = LDS_BIT_GEMM_UOP_END(w->widths);
+  w->uop_bgn_mask = (uint32_t)lds_mask(w->uop_end_bit - LDS_BIT_GEMM_UOP_BGN);
+  w->uop_end_mask = (uint32_t)lds_mask(LDS_BIT_GEMM_ITER_OUT(w->widths) - w->uop_end_bit);
+  w->depth[LDS_MEMORY_UOP] = w->config.uop_depth;
+  w->depth[LDS_MEMORY_WGT] = (uint32_t)1 << w->widths.lw;
+  w->depth[LDS_MEMORY_INP] = (uint32_t)1 << w->widths.li;
+  w->depth[LDS_MEMORY_ACC] = w->depth[LDS_MEMORY_OUT] = w->depth[LDS_MEMORY_ACC_8BIT] = (uint32_t)1 << w->widths.la;
+  for (k = 0; k < MEMORIES; ++k) w->log_tile_bytes[k] = lds_log_tile_bytes(&w->config, k);
+  for (k = 0; k < 3u; ++k) {
+    (void)lds_uop_encode(w->widths, &most[k], &w->field[k]);
+    (void)lds_uop_encode(w->widths, &least[k], &w->unit[k]);
+  }
+}
+
+/* Shapes and `loaded` begin as zeros. A ring's entry is written before it is read; what a micro-op without its byte holds counts for
+ * nothing. */
 static int begin(walk *w, const lds_model *model, const uint8_t *const *constants, void *scratch) {
   uint32_t r;
   memset(w, 0, sizeof *w);
-  memset(scratch, 0, lds_validate_scratch_bytes(model));
   w->config = lds_config_of(model);
   if (!config_is_possible(&w->config)) return LDS_ERR_CONFIG;
-  w->model = model;
   w->constants = constants;
   w->widths = lds_isa_widths_of(&w->config);
-  w->ring = scratch;
+  measure(w);
+  w->shapes = scratch;
+  w->ring = (uint32_t(*)[RING])(void *)(w->shapes + SHAPES);
   w->uop = (uint32_t *)(void *)(w->ring + QUEUES);
-  w->loaded = w->uop + w->config.uop_depth;
-  w->drained[LDS_STAGE_LOAD] = w->drained[LDS_STAGE_STORE] = 1;
+  w->loaded = (uint8_t *)(w->uop + w->config.uop_depth);
+  memset(w->shapes, 0, sizeof(shape[SHAPES]));
+  memset(w->loaded, 0, w->config.uop_depth);
+  w->known[NO_QUEUE] = 0u - LDS_MAX_TOKENS;
+  w->latest[LDS_STAGE_LOAD] = w->latest[LDS_STAGE_STORE] = UINT64_MAX; /* none: nothing to wait for */
   w->regions = model->section[LDS_REGION_TABLE].count;
   for (r = 0; r < w->regions; ++r) w->region[r] = lds_model_region(model, r);
   return LDS_OK;
@@ -291,9 +324,8 @@ int lds_validate(const lds_model *model, const uint8_t *instructions, uint32_t c
   walk w;
   uint32_t k;
   int status = begin(&w, model, constants, scratch);
-  for (k = 0; k < count && status == LDS_OK; ++k) {
-    status = check(&w, instructions + (size_t)k * LDS_INSN_BYTES, k + 1u == count);
-    fault->instruction = k;
-  }
+  for (k = 0; k < count && status == LDS_OK; ++k) status = check(&w, instructions + (size_t)k * LDS_INSN_BYTES, k + 1u == count);
+  if (status == LDS_OK) status = check_finish(&w);
+  fault->instruction = k > 0 ? k - 1u : 0;
   return status;
 }

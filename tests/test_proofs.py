@@ -20,10 +20,10 @@ PROVED = {
         "lds_entries",
         "lds_limited_product",
         "lds_blocks",
-        "lds_rows_end",
-        "lds_tiles_inside",
-        "lds_area_inside",
-        "lds_loops_inside",
+        "lds_places",
+        "lds_rows_extent",
+        "lds_area",
+        "lds_loops_extent",
         "lds_u16",
         "lds_u32",
         "lds_i32",
@@ -76,15 +76,16 @@ def test_every_contract_is_proved(root: Path, tmp_path: Path, figure: Callable[[
 def test_a_wrong_bound_is_not_proved(root: Path, tmp_path: Path) -> None:
     """The proofs can fail: off by one, overflow, a missing precondition."""
     text = (root / "runtime/bounds.h").read_text()
-    for right, wrong in (
-        ("count <= limit - first", "count <= limit - first + 1u"),
-        ("return base + (uint64_t)rows * width <= depth;", "return base + rows * width + 0u * (uint64_t)depth <= depth - 1u;"),
-        ("block > 0;", "block >= 0;"),
+    for function, right, wrong in (
+        ("lds_inside", "count <= limit - first", "count <= limit - first + 1u"),
+        ("lds_area", "return (uint64_t)rows * width;", "return rows * width;"),
+        ("lds_places", "total - (uint32_t)extent + 1u", "total - (uint32_t)extent + 2u"),
+        ("lds_blocks", "block > 0;", "block >= 0;"),
     ):
         assert right in text
         changed = tmp_path / "bounds.h"
         changed.write_text(text.replace(right, wrong))
-        proved, goals, _ = prove(root, tmp_path, str(changed), ["lds_inside", "lds_area_inside", "lds_blocks"], seconds=5)
+        proved, goals, _ = prove(root, tmp_path, str(changed), [function], seconds=5)
         assert proved < goals, wrong
 
 

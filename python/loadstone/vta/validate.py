@@ -79,7 +79,7 @@ class Refusal:
 
 def validate(artifact: Artifact) -> Refusal | None:
     """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible device (V0)."""
-    config = _config_of(artifact.fingerprint)
+    config = possible_config(artifact.fingerprint)
     for number, program in enumerate(artifact.programs):
         found = validate_program(program.instructions, config, artifact.regions)
         if found is not None:
@@ -99,8 +99,8 @@ def validate_program(instructions: bytes, config: HwConfig, regions: Sequence[Re
     return min(violations, key=lambda v: (v[0], _ORDER[v[1]]), default=None)
 
 
-def _config_of(fingerprint: bytes) -> HwConfig:
-    """A device from its 20 bytes. Raises ConfigError."""
+def possible_config(fingerprint: bytes) -> HwConfig:
+    """V0: the device of 20 bytes, if there can be one; what else the bytes say does not matter. Raises ConfigError."""
     batch, block, uop, inp, wgt, acc = fingerprint[4:10]
     depth, capabilities = (int.from_bytes(fingerprint[at : at + 4], "little") for at in (12, 16))
     if fingerprint[1:4] != bytes((3, 3, 5)) or not 1 <= depth <= 1 << 13:
