@@ -194,6 +194,24 @@ def test_weights_that_a_tool_left_in_float_are_quantized(dtype: Any, *, many: bo
     check_same(made, [data], run(model, [data]))
 
 
+@pytest.mark.parametrize("scale", [0.3, 0.45], ids=["the same scale", "another scale"])
+def test_a_convolution_that_each_reader_quantizes_for_itself(scale: float) -> None:
+    """One quantization serves both readers where they agree (quantize_static's DedicatedQDQPair); else the float stays on the host."""
+    draw, graph = Random(3), Graph()
+    x = graph.input((1, 3, 8, 8), np.int8)
+    weights = graph.dequantize(graph.constant(draw.rng.integers(-60, 60, (4, 3, 1, 1)).astype(np.int8)), 0.02, 0)
+    y = graph.node("Conv", graph.dequantize(x, 0.05, 3), weights)
+    first, second = (graph.dequantize(graph.quantize(y, own, -4), own, -4) for own in (0.3, scale))
+    ends = [graph.node("MaxPool", first, kernel_shape=[2, 2]), graph.node("Relu", second)]
+    model = graph.save([(graph.quantize(end, own, -4), np.int8) for end, own in zip(ends, (0.3, scale), strict=True)])
+    made = onnx_graph(model)
+    assert kinds(made).count("conv2d") == (scale == 0.3)
+    assert kinds(made).count("host") == (scale != 0.3)
+    if scale == 0.3:
+        data = draw.int8(1, 3, 8, 8)
+        check_same(made, [data], run(model, [data]))
+
+
 def test_a_concatenation_of_different_scales_is_requantized_first() -> None:
     draw, graph = Random(4), Graph()
     a, b = (graph.dequantize(graph.input((1, 4, 5, 6), np.int8), scale, zero) for scale, zero in ((0.05, 3), (0.08, -11)))

@@ -74,6 +74,13 @@ def divide(graph: Graph, backend_of: Mapping[str, str], order: Sequence[str]) ->
     return graph, _segments(graph, steps, backend_of)
 
 
+def _is_read_within(context: Any) -> bool:
+    """Whether something outside a match reads what the match computes on the way: it cannot become one operator."""
+    inside = [variable for variable, expr in context.matched_bindings.items() if not expr.same_as(context.matched_expr)]
+    matched = set(context.matched_bindings)
+    return any(user not in matched for variable in inside for user in context.var_usages.get(variable, ()))
+
+
 class _Chooser:
     """Extracts operators and asks predicates, once each; remembers the answers."""
 
@@ -122,6 +129,8 @@ class _Chooser:
 
     def row(self, backend: str, pattern: Pattern, form: Form, predicate: Callable[[Any], Refusal | None]) -> Any:
         def check(context: Any) -> bool:
+            if _is_read_within(context):
+                return False
             operator = self.extract(form, name_of(context.matched_expr) or "")
             if isinstance(operator, str):
                 return False

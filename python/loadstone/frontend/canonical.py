@@ -4,6 +4,7 @@ In:   a Relax function with quantize and dequantize, channels last.
 Out:  the same function, in which
         - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted, exactly (x - 128), and
           a uint8 input or output of the model is requantized at the edge;
+        - an operator is quantized once, also where a tool wrote a quantize for each of its readers;
         - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern silently);
         - an operator that only moves elements has its input's quantization on both sides;
         - weights are `dequantize(constant)`, kernels OHWI;
@@ -81,6 +82,7 @@ class _Canonical(Rewriter):
         self.tflite = "loadstone.numerics" in function.attrs and str(function.attrs["loadstone.numerics"]).startswith("tflite")
         self.outputs = set(result(function))
         self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
+        self.quantizations: dict[tuple[Any, float, int, str], Any] = {}  # old variable, scale, zero point, type -> its quantize
         self.unsigned: dict[Any, _Real] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
 
     # -- what each binding becomes ------------------------------------------------------------------------------
@@ -139,11 +141,15 @@ class _Canonical(Rewriter):
         if value(scale).size != 1:
             return self.emit(self.mapped(call))
         zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
+        twin = (call.args[0], scalar(scale), int(zeros[0]), kind)
+        if twin in self.quantizations and variable not in self.outputs:
+            return self.quantizations[twin]
         target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
         name = self.name + "/int8" if kind == "uint8" and variable in self.outputs else self.name
         stored = self.stored(self.env.get(call.args[0], call.args[0]), target, name)
         if kind == "uint8":
             self.unsigned[stored] = replace(target, stored=stored)
+        self.quantizations[twin] = stored
         return stored
 
     def quantized_constant(self, real: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any], call: Any) -> Any:
