@@ -53,9 +53,15 @@ static int irq_wait(void *ctx, uint64_t timeout_ns) {
   return found == 1 && read(waiting.fd, &count, sizeof count) == (ssize_t)sizeof count ? LDS_HAL_OK : LDS_HAL_FAILED;
 }
 
-static int map_registers(lds_linux *board, const char *uio, const char *sysfs) {
+/* What lies behind map 0 in its last page is not the device's. */
+static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes, const char *sysfs) {
   board->registers_bytes = (size_t)number_in(sysfs, "uio", name_in(uio), "maps/map0/size");
   if (board->registers_bytes == 0) return 0;
+  if (board->registers_bytes < needed_bytes) {
+    (void)snprintf(board->message, sizeof board->message, "%s: map 0 has %#lx bytes, the register block %#lx: widen reg in the device tree",
+                   uio, (unsigned long)board->registers_bytes, (unsigned long)needed_bytes);
+    return 0;
+  }
   board->registers = lds_linux_map(board, board->fd, 0, board->registers_bytes, uio);
   return board->registers != NULL;
 }
@@ -77,14 +83,15 @@ static int map_memory(lds_linux *board, const char *uio, const char *udmabuf, ui
   return pool->cpu != NULL;
 }
 
-int lds_linux_open_uio(lds_linux *board, const char *uio, const char *udmabuf, uint64_t bus_offset, const char *sysfs) {
+int lds_linux_open_uio(lds_linux *board, const char *uio, size_t registers_bytes, const char *udmabuf, uint64_t bus_offset,
+                       const char *sysfs) {
   if (sysfs == NULL) sysfs = "/sys/class";
   lds_linux_begin(board);
   errno = 0;
   board->fd = open(uio, O_RDWR | O_SYNC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", uio);
   errno = 0;
-  if (!map_registers(board, uio, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map0 (registers)", uio);
+  if (!map_registers(board, uio, registers_bytes, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map0 (registers)", uio);
   if (!map_memory(board, uio, udmabuf, bus_offset, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map1 (DMA memory)", uio);
   board->hal.irq_wait = irq_wait;
   board->hal.irq_ack = irq_ack;

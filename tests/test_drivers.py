@@ -148,6 +148,16 @@ def test_memory_beyond_32_bits_is_refused_by_vtas_register_pages() -> None:
         recorder.run(dense_model(load_config("vta-pynq")).artifact)
 
 
+def test_an_error_of_a_later_device_is_said_by_its_number() -> None:
+    """A register page that reports ERROR 77, which this version does not know."""
+    config = load_config("vtaq-1x16x16")
+    answers = {name: offset("native", name) for name in ("ID", "VERSION", "CONFIG_HASH", "STATUS", "ERROR")}
+    values = {"ID": 0x3153444C, "VERSION": 1, "CONFIG_HASH": config.config_hash, "STATUS": 4, "ERROR": 77}
+    board = Recorder(config, lambda at: next((values[n] for n, o in answers.items() if o == at), 0))
+    with pytest.raises(DeviceError, match="error 77, which this version does not know"):
+        board.run(copy_model(config))
+
+
 # --- Linux boards made of files -------------------------------------------------------------------
 def test_a_board_through_devmem(tmp_path: Path) -> None:
     """A file stands for physical memory: registers at 0, DMA memory at 64 KiB."""
@@ -182,7 +192,10 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
         (maps / f"map{k}/addr").write_text(f"0x{address:08x}\n")
         (maps / f"map{k}/size").write_text(f"0x{size:x}\n")
     board = ffi.new("lds_linux *")
-    status = lib().lds_linux_open_uio(board, str(path).encode(), ffi.NULL, 0, str(tmp_path / "class").encode())
+    names = str(path).encode(), str(tmp_path / "class").encode()
+    assert lib().lds_linux_open_uio(board, names[0], 0x4000, ffi.NULL, 0, names[1]) != 0
+    assert ffi.string(board.message).endswith(b"map 0 has 0x1000 bytes, the register block 0x4000: widen reg in the device tree")
+    status = lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1])
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():

@@ -30,10 +30,12 @@ typedef struct lds_linux {
   char message[256]; /* why opening failed */
 } lds_linux;
 
-/* Registers and interrupt of a UIO device (/dev/uio0), DMA memory from its second map; or from u-dma-buf's device
- * (/dev/udmabuf0) where `udmabuf` is not NULL. bus_offset is added to physical addresses. sysfs: "/sys/class", or NULL.
+/* Registers and interrupt of a UIO device (/dev/uio0), whose first map has at least registers_bytes; DMA memory from its second map,
+ * or from u-dma-buf's device (/dev/udmabuf0) where `udmabuf` is not NULL: driver/README.md says when that is needed. bus_offset is
+ * added to physical addresses. sysfs: "/sys/class", or NULL.
  * LDS_HAL_OK, or LDS_HAL_FAILED with a line in out->message. */
-LDS_HAL_EXPORT int lds_linux_open_uio(lds_linux *out, const char *uio, const char *udmabuf, uint64_t bus_offset, const char *sysfs);
+LDS_HAL_EXPORT int lds_linux_open_uio(lds_linux *out, const char *uio, size_t registers_bytes, const char *udmabuf, uint64_t bus_offset,
+                                      const char *sysfs);
 
 /* Registers and reserved memory at physical addresses, through `path` ("/dev/mem"). No interrupt: the runtime polls. */
 LDS_HAL_EXPORT int lds_linux_open_devmem(lds_linux *out, const char *path, uint64_t registers, size_t registers_bytes, uint64_t memory,

@@ -129,8 +129,9 @@ def _open_simd(device: Device) -> tuple[Any, Any]:
 def _open_uio(device: Device) -> tuple[Any, Any]:
     uio, _, udmabuf = device.argument.partition(",")
     board = ffi.new("lds_linux *")
-    memory = udmabuf.encode() if udmabuf else ffi.NULL
-    return _linux(board, lib().lds_linux_open_uio(board, uio.encode(), memory, device.require_config().bus_offset, ffi.NULL))
+    config, memory = device.require_config(), udmabuf.encode() if udmabuf else ffi.NULL
+    pages = _REGISTER_BYTES[config.registers]
+    return _linux(board, lib().lds_linux_open_uio(board, uio.encode(), pages, memory, config.bus_offset, ffi.NULL))
 
 
 def _open_devmem(device: Device) -> tuple[Any, Any]:

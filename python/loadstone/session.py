@@ -226,7 +226,10 @@ class Session:
                 layer = ffi.string(fault.layer).decode() if fault.layer != ffi.NULL else ""
                 place += f", instruction {fault.instruction}" + (f" (layer {layer!r})" if layer else "")
         if fault.error:
-            name, text = next((n, t) for n, (code, t) in ERRORS.items() if code == fault.error)
+            name, text = next(
+                ((n, t) for n, (code, t) in ERRORS.items() if code == fault.error),
+                (f"error {fault.error}", "which this version does not know"),
+            )
             place += f": {name}, {text}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
 

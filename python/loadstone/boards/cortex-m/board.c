@@ -43,9 +43,11 @@ static uint64_t now_ns(void) {
 #ifdef BOARD_IRQ
 #define NVIC_ISER(n) (*(volatile uint32_t *)(0xE000E100u + 4u * ((n) / 32u)))
 #define NVIC_ICER(n) (*(volatile uint32_t *)(0xE000E180u + 4u * ((n) / 32u)))
+#define NVIC_ICPR(n) (*(volatile uint32_t *)(0xE000E280u + 4u * ((n) / 32u)))
 
 static void irq_enable(int enable) {
-  if (enable) {
+  if (enable) { /* what is pending from before was for the last run; a line that is high pends again */
+    NVIC_ICPR(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
     NVIC_ISER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
   } else {
     NVIC_ICER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);

@@ -33,9 +33,9 @@ static const lds_hal *open_device(const char *device) {
   char path[200], second[200];
   int status = LDS_HAL_FAILED;
   if (sscanf(device, "uio:%199[^,],%199s", path, second) == 2) {
-    status = lds_linux_open_uio(&board, path, second, MODEL_BUS_OFFSET, NULL);
+    status = lds_linux_open_uio(&board, path, MODEL_REGISTER_BYTES, second, MODEL_BUS_OFFSET, NULL);
   } else if (sscanf(device, "uio:%199s", path) == 1) {
-    status = lds_linux_open_uio(&board, path, NULL, MODEL_BUS_OFFSET, NULL);
+    status = lds_linux_open_uio(&board, path, MODEL_REGISTER_BYTES, NULL, MODEL_BUS_OFFSET, NULL);
   } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
     status = lds_linux_open_devmem(&board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
   } else if (strncmp(device, "simd:", 5) == 0) {

@@ -88,7 +88,7 @@ int main(void) {
   mount_all();
   insert("/uio.ko", "");
   insert("/uio_pdrv_genirq.ko", "of_id=generic-uio");
-  if (lds_linux_open_uio(&uio, "/dev/uio0", NULL, 0, NULL) != LDS_HAL_OK) {
+  if (lds_linux_open_uio(&uio, "/dev/uio0", 0x1000, NULL, 0, NULL) != LDS_HAL_OK) {
     printf("failed %s\n", uio.message);
     off(NULL);
   }
