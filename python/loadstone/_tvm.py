@@ -8,23 +8,40 @@ Next: frontend/, composite/, partition.py and the stages import this, never TVM 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import tvm
-import tvm_ffi
 from numpy.typing import ArrayLike, NDArray
-from tvm import relax, s_tir, sym, te, tirx
-from tvm.ir import SourceName, Span
-from tvm.relax import dpl
-from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
-from tvm.s_tir import transform as s_tir_transform
-from tvm.tirx import transform as tirx_transform
 
 from loadstone.errors import TargetError
+
+
+@contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Inside it `import package` fails, unless it is imported already."""
+    absent = package not in sys.modules
+    if absent:
+        sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules[package]
+
+
+with _hidden("torch"):  # tvm_ffi imports PyTorch wherever it is installed: 1.5 s and 200 MB
+    import tvm
+    import tvm_ffi
+    from tvm import relax, s_tir, sym, te, tirx
+    from tvm.ir import SourceName, Span
+    from tvm.relax import dpl
+    from tvm.relax.transform import DeadCodeElimination, FuseOpsByPattern
+    from tvm.s_tir import transform as s_tir_transform
+    from tvm.tirx import transform as tirx_transform
 
 __all__ = [
     "DeadCodeElimination",
