@@ -8,6 +8,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PY ?= python3
 BIN := .venv/bin
+# torch, for the tests of PyTorch programs, is large and left out here: make EXTRAS=compiler,dev,torch
+EXTRAS ?= compiler,dev
+STAMP := .venv/$(EXTRAS).stamp
 
 .PHONY: help demo test quick check lib bench clean system
 help:
@@ -22,13 +25,13 @@ system:
 	@command -v c++ >/dev/null || { echo "a C++ compiler is missing: apt-get install g++"; exit 1; }
 	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
 
-.venv/stamp: pyproject.toml | system
+$(STAMP): pyproject.toml | system
 	@test -x $(BIN)/python || $(PY) -m venv .venv
 	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2"
-	$(BIN)/pip install -q -e '.[compiler,dev]' --no-build-isolation
+	$(BIN)/pip install -q -e '.[$(EXTRAS)]' --no-build-isolation
 	@touch $@
 
-lib: .venv/stamp
+lib: $(STAMP)
 	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >/dev/null
 	@$(BIN)/cmake --build build/native
 

@@ -83,7 +83,7 @@ def test_a_missing_file_and_a_file_of_another_kind_are_named(tmp_path: Path) -> 
         load(tmp_path / "nowhere.tflite")
     other = tmp_path / "model.pb"
     other.write_bytes(b"0123456789")
-    with pytest.raises(ModelError, match=r"unknown kind of model \.pb: Loadstone reads \.tflite and \.onnx"):
+    with pytest.raises(ModelError, match=r"unknown kind of model \.pb: Loadstone reads \.tflite, \.onnx and \.pt2"):
         load(other)
 
 

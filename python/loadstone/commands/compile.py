@@ -1,6 +1,6 @@
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
-In:   a .tflite or .onnx file, a device.
+In:   a .tflite, .onnx or .pt2 file, a device.
 Out:  the artifact; a summary, or JSON; with --explain who runs each operator, and why.
 Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
 """
@@ -29,15 +29,15 @@ examples:
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 
-A model is int8 (TFLite, or ONNX in QDQ or QOperator form) or uint8 (TFLite). An operator that the device cannot do is no
-error: it stays on the host.
+A model is int8 (TFLite, ONNX in QDQ or QOperator form, PyTorch quantized by PT2E) or uint8 (TFLite), or float with --data.
+An operator that the device cannot do is no error: it stays on the host.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
-    parser.add_argument("model", metavar="MODEL", help="a .tflite or .onnx file")
+    parser.add_argument("model", metavar="MODEL", help="a .tflite, .onnx or .pt2 file")
     parser.add_argument(
         "--target",
         "-t",

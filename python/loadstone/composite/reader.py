@@ -39,7 +39,7 @@ class Reader:
     """Answers for one function. `constants` collects the arrays that operators read as tensors of the graph.
 
     numerics: whose integers the model means. tflite: LiteRT's reference kernels; tflite_uint8: the same for a uint8
-    model; tflite_micro: dense layers round DOUBLE; onnx: float32.
+    model; tflite_micro: dense layers round DOUBLE; onnx, torch: float32.
     """
 
     def __init__(self, function: Any, numerics: str) -> None:

@@ -6,11 +6,13 @@ Next: quantize/ for float models, partition.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
     .onnx     qoperator.py rewrites integer operators to QDQ, onnx.py imports
+    .pt2      torch.py reads and walks the program, aten/ converts; a program in memory, too
     then      layout.py channels last; canonical.py the one form
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ __all__ = ["import_model", "load"]
 
 
 def load(source: str | Path | Any) -> Any:
-    """A model file, or an IRModule, in canonical form. Raises ModelError, one line that names the file."""
+    """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises ModelError, one line that names the file."""
     from loadstone.frontend.canonical import canonical
 
     name = _name(source)
@@ -37,7 +39,7 @@ def load(source: str | Path | Any) -> Any:
 def import_model(source: str | Path | Any) -> Any:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
-        return source
+        return _from_memory(source)
     path = Path(source)
     try:
         data = path.read_bytes()
@@ -48,10 +50,22 @@ def import_model(source: str | Path | Any) -> Any:
         from loadstone.frontend import tflite as reader
     elif suffix == ".onnx":
         from loadstone.frontend import onnx as reader  # type: ignore[no-redef]
+    elif suffix in (".pt2", ".pt", ".pth"):
+        from loadstone.frontend import torch as reader  # type: ignore[no-redef]
     else:
-        raise ModelError(f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads .tflite and .onnx")
+        raise ModelError(f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads .tflite, .onnx and .pt2")
     return reader.from_bytes(data, path.name)
 
 
+def _from_memory(source: Any) -> Any:
+    """What PyTorch made is converted. Whoever has such an object has imported PyTorch."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(source, torch.export.ExportedProgram | torch.nn.Module):
+        return source
+    from loadstone.frontend.torch import from_program
+
+    return from_program(source, _name(source))
+
+
 def _name(source: Any) -> str:
-    return Path(source).name if isinstance(source, str | Path) else "module"
+    return Path(source).name if isinstance(source, str | Path) else type(source).__name__

@@ -1,0 +1,104 @@
+"""Pools and reductions.
+
+In:   the arguments of an operator, tensors as Relax expressions.
+Out:  max_pool2d, avg_pool2d, mean ...
+Next: torch.py emits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loadstone._tvm import relax
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.aten.build import Build, extents, importer, pair
+
+__all__: list[str] = []
+
+
+@importer("aten.max_pool2d")
+def _max_pool2d(build: Build, x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    return relax.op.nn.max_pool2d(
+        x, pool_size=pair(kernel), strides=pair(stride or kernel), padding=pair(padding), dilation=pair(dilation), ceil_mode=ceil_mode
+    )
+
+
+@importer("aten.max_pool2d_with_indices")
+def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Any]:
+    return [_max_pool2d(build, *arguments), None]
+
+
+@importer("aten.avg_pool2d")
+def _avg_pool2d(
+    build: Build,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Any:
+    if divisor is not None:
+        raise UnsupportedError(f"it divides by {divisor} (divisor_override): multiply its result instead")
+    if ceil_mode and count_include_pad and any(pair(padding)):
+        raise UnsupportedError("ceil_mode with padding that is counted: use count_include_pad=False, or pad the image before")
+    return relax.op.nn.avg_pool2d(
+        x,
+        pool_size=pair(kernel),
+        strides=pair(stride or kernel),
+        padding=pair(padding),
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad and any(pair(padding)),
+    )
+
+
+@importer("aten.adaptive_avg_pool2d", "aten._adaptive_avg_pool2d")
+def _adaptive_avg_pool2d(build: Build, x: Any, size: Any) -> Any:
+    """A mean for one value per channel; a pool where its windows are all alike."""
+    if build.shape[2:] == (1, 1):
+        return relax.op.mean(x, axis=[2, 3], keepdims=True)
+    window = _even_window(x, build.shape[2:])
+    return relax.op.nn.avg_pool2d(x, pool_size=window, strides=window) if window else relax.op.nn.adaptive_avg_pool2d(x, build.shape[2:])
+
+
+@importer("aten.adaptive_max_pool2d")
+def _adaptive_max_pool2d(build: Build, x: Any, size: Any) -> list[Any]:
+    rows, columns = pair(size)
+    window = _even_window(x, (rows, columns))
+    if not window:
+        raise UnsupportedError(f"its output of {rows} x {columns} does not divide its input of {extents(x)[2]} x {extents(x)[3]}")
+    return [relax.op.nn.max_pool2d(x, pool_size=window, strides=window), None]
+
+
+def _even_window(x: Any, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The window of an adaptive pool whose output divides its input; empty for others."""
+    ratios = [divmod(extent, size) for extent, size in zip(extents(x)[2:], sizes, strict=True)]
+    return () if any(rest for _, rest in ratios) else tuple(whole for whole, _ in ratios)
+
+
+@importer("aten.mean")
+def _mean(build: Build, x: Any, axes: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return relax.op.mean(x, axis=_axes(x, axes), keepdims=keepdim)
+
+
+@importer("aten.sum")
+def _sum(build: Build, x: Any, axes: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return relax.op.sum(x, axis=_axes(x, axes), keepdims=keepdim)
+
+
+@importer("aten.amax")
+def _amax(build: Build, x: Any, axes: Any = (), keepdim: bool = False) -> Any:
+    return relax.op.max(x, axis=_axes(x, axes), keepdims=keepdim)
+
+
+@importer("aten.argmax")
+def _argmax(build: Build, x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
+    return relax.op.argmax(x, axis=axis, keepdims=keepdim)
+
+
+def _axes(x: Any, axes: Any) -> list[int] | None:
+    """None and an empty list are all axes."""
+    items = [axes] if isinstance(axes, int) else list(axes or ())
+    return sorted(axis % len(extents(x)) for axis in items) or None

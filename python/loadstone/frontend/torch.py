@@ -1,0 +1,308 @@
+"""PyTorch to Relax: a program of torch.export, float or quantized by PT2E.
+
+In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes, eval mode.
+Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "torch"; NCHW, names of the program's nodes.
+Next: canonical.py brings it into the one QDQ form (NHWC, int8).
+
+The graph is walked once; aten/ says what each operator becomes. What depends on constants alone PyTorch
+computes itself on the way; only a dequantize of constants stays, because it says what the integers mean. TVM has an
+importer of its own, which is not used: without PyTorch's decompositions it takes batch normalization for training, and
+with them quantized weights lie behind operators that no longer show what they are.
+
+PyTorch is imported here, when there is something to read, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import operator
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone._tvm import abandoning, constant, dtype, relax, shape
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.aten import OPERATORS, Build
+from loadstone.frontend.message import one_line, short
+
+__all__ = ["from_bytes", "from_program", "label"]
+
+EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
+DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
+DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
+#: Checks of the exporter about shapes and types; they compute nothing.
+CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
+
+
+def from_bytes(data: bytes, name: str) -> Any:
+    """The program in a .pt2 file as an IRModule. PyTorch unpickles parts of such files: read those of people you trust.
+
+    Raises ModelError for a damaged file, for weights without a program, and where PyTorch is missing.
+    """
+    _check_archive(data, name)
+    torch = _pytorch(name)
+    with _quietly():
+        try:
+            importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators of PT2E
+            program = torch.export.load(io.BytesIO(data))
+        except Exception as error:
+            raise ModelError(f"{name}: PyTorch {torch.__version__} cannot load this program: {one_line(error)}") from error
+    return from_program(program, name)
+
+
+def from_program(program: Any, name: str) -> Any:
+    """A torch.export.ExportedProgram as an IRModule; a torch.nn.Module is refused with how to export it.
+
+    Raises UnsupportedError for what Loadstone does not do; `name` begins the message.
+    """
+    torch = _pytorch(name)
+    if isinstance(program, torch.nn.Module):
+        raise ModelError(f"{name}: a {type(program).__name__} is no program yet: torch.export.export(model.eval(), (example,)) makes one")
+    _check_inputs(program, name)
+    with _quietly():
+        try:
+            functional = program.run_decompositions({})  # operators that write in place become ones that do not
+        except Exception as error:
+            raise ModelError(f"{name}: PyTorch cannot make the program functional: {one_line(error)}") from error
+        return _Walk(functional, name).module()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Files
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_archive(data: bytes, name: str) -> None:
+    """What the names in the archive say that it is, before PyTorch is imported for it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            files = archive.namelist()
+            if min((entry.header_offset for entry in archive.infolist()), default=1):  # the end of an archive in the archive
+                raise zipfile.BadZipFile
+    except (zipfile.BadZipFile, ValueError):
+        damaged = name.endswith(".pt2")
+        what = "a damaged file (cut short?), or none that torch.export.save wrote" if damaged else "no program of torch.export"
+        raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
+    if any(file.endswith((".json", "version")) and ("/models/" in file or file.startswith("serialized_exported")) for file in files):
+        return
+    if any("/aotinductor/" in file for file in files):
+        raise ModelError(f"{name}: holds compiled code (AOTInductor), no program: write it with {EXPORT}")
+    if any(file.endswith("data.pkl") for file in files):
+        what = "TorchScript" if any("/code/" in file for file in files) else "weights without a program (a state_dict or a pickled module)"
+        raise ModelError(f"{name}: holds {what}: export the model with {EXPORT}")
+    raise ModelError(f"{name}: holds no program: write it with {EXPORT}")
+
+
+def _pytorch(name: str) -> ModuleType:
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ModelError(f"{name}: PyTorch is not installed: pip install 'loadstone[torch]'") from None
+    return torch  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """PyTorch warns about its own parts, logs tracebacks of what it raises, and would unpickle any class."""
+    before, variable = logging.root.manager.disable, "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    chosen = os.environ.get(variable)
+    os.environ.setdefault(variable, "1")
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+        if chosen is None:
+            del os.environ[variable]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Programs
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_inputs(program: Any, name: str) -> None:
+    """Tensors of known shapes and types."""
+    wanted = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        if node.op != "placeholder" or node.name not in wanted:
+            continue
+        tensor = node.meta.get("val")
+        if not hasattr(tensor, "shape"):
+            raise UnsupportedError(f'{name}: input "{node.name}" is no tensor: make it a constant of the model')
+        for axis, extent in enumerate(tensor.shape):
+            if not isinstance(extent, int):
+                raise UnsupportedError(
+                    f'{name}: input "{node.name}" has the dynamic dimension {axis} ({extent}): export it without dynamic_shapes'
+                )
+        if _dtype(tensor) not in DTYPES:
+            raise UnsupportedError(f'{name}: input "{node.name}" is {_dtype(tensor)}: export the model in float32 (model.float())')
+    if not wanted or not program.graph_signature.user_outputs:
+        raise ModelError(f"{name}: the program has no inputs or no outputs")
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    return np.ascontiguousarray(tensor.detach().cpu().numpy())
+
+
+class _Walk:
+    """From the nodes of a graph to the bindings of a function. A value is a Relax expression, a constant
+    (torch.Tensor), or a list of them."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        self.program, self.name = program, name
+        self.values: dict[Any, Any] = {}
+        self.builder = relax.BlockBuilder()
+
+    def module(self) -> Any:
+        """All of it."""
+        parameters = self.placeholders()
+        attributes = {"num_input": len(parameters), "loadstone.numerics": "torch"}
+        nodes = [node for node in self.program.graph.nodes if node.op != "placeholder"]
+        with abandoning(self.builder), self.builder.function("main", parameters, attrs=attributes):
+            with self.builder.dataflow():
+                for node in nodes[:-1]:
+                    self.values[node] = self.value(node)
+                outputs = self.outputs(nodes[-1])
+                output = self.builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+            self.builder.emit_func_output(output)
+        return self.builder.get()
+
+    def placeholders(self) -> list[Any]:
+        """The function's parameters; weights and buffers become constants."""
+        signature, parameters = self.program.graph_signature, []
+        stored = {**self.program.state_dict, **self.program.constants}
+        targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+        for node in self.program.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if node.name in targets:
+                self.values[node] = stored[targets[node.name]]
+            elif node.name in signature.user_inputs:
+                tensor = node.meta["val"]
+                variable = relax.Var(node.name, relax.TensorType(tuple(tensor.shape), _dtype(tensor)))
+                parameters.append(variable)
+                self.values[node] = variable
+        return parameters
+
+    def outputs(self, node: Any) -> list[Any]:
+        specs = self.program.graph_signature.output_specs
+        values = []
+        for spec, item in zip(specs, node.args[0], strict=True):
+            if spec.kind.name == "BUFFER_MUTATION":
+                raise UnsupportedError(
+                    f'{self.name}: the program writes its buffer "{spec.target}": call model.eval() before torch.export.export'
+                )
+            value = self.values.get(item)
+            if not isinstance(value, relax.Expr):
+                raise UnsupportedError(
+                    f'{self.name}: output "{item}" does not depend on the inputs: leave it out of what forward() returns'
+                )
+            values.append(value)
+        return values
+
+    # -- one node -----------------------------------------------------------------------------------------------
+
+    def value(self, node: Any) -> Any:
+        """Raises ModelError, one line that names the operator and the node."""
+        where = f"{self.name}: {self.describe(node)}"
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
+        target = str(node.target)
+        if target.startswith(CHECKS):
+            return None
+        try:
+            if self.is_constant(node) and "dequantize" not in target:
+                return self.computed(node)
+            convert = OPERATORS.get(target) or OPERATORS.get(target.rpartition(".")[0])
+            if any(word in target for word in DYNAMIC):
+                raise UnsupportedError("dynamic quantization, whose scales are computed at run time: quantize statically")
+            if convert is None:
+                raise UnsupportedError("no importer for this operator: replace it in the model, or export the part without it")
+            build = Build(self.builder, label(node), _extents(node))
+            return self.checked(node, convert(build, *self.expressions(node.args), **self.expressions(node.kwargs)))
+        except ModelError as error:
+            raise type(error)(f"{where}: {error}") from None
+        except Exception as error:
+            raise ModelError(f"{where} cannot be imported: {one_line(error)}") from error
+
+    def computed(self, node: Any) -> Any:
+        """What depends on constants alone, by PyTorch."""
+        if any("nondeterministic" in str(tag) for tag in getattr(node.target, "tags", ())):
+            raise UnsupportedError("it draws random numbers: make them a buffer of the model")
+        return node.target(*self.stored(node.args), **self.stored(node.kwargs))
+
+    def describe(self, node: Any) -> str:
+        path = _path(node)
+        return f'{node.target} (node "{short(node.name)}"' + (f', module "{short(path)}")' if path else ")")
+
+    def is_constant(self, node: Any) -> bool:
+        """Whether it depends on no input of the program."""
+        return all(_is_tensor(self.values.get(source)) for source in node.all_input_nodes)
+
+    def stored(self, argument: Any) -> Any:
+        """An argument as PyTorch takes it."""
+        return self.mapped(argument, lambda value: value)
+
+    def expressions(self, argument: Any) -> Any:
+        """An argument as Relax takes it."""
+        return self.mapped(argument, lambda value: constant(_array(value)) if _is_tensor(value) else value)
+
+    def mapped(self, argument: Any, change: Any) -> Any:
+        if isinstance(argument, dict):
+            return {key: self.mapped(item, change) for key, item in argument.items()}
+        if isinstance(argument, list | tuple):
+            return [self.mapped(item, change) for item in argument]
+        return change(self.values[argument]) if argument in self.values else argument
+
+    def checked(self, node: Any, result: Any) -> Any:
+        """Emitted under the node's name; its shape and type are those that PyTorch has."""
+        if isinstance(result, list):
+            return [item if item is None else self.builder.emit(item, name_hint=label(node)) for item in result]
+        variable = result if isinstance(result, relax.Var) else self.builder.emit(result, name_hint=label(node))
+        tensor = node.meta["val"]
+        tensor = tensor[0] if isinstance(tensor, tuple | list) else tensor
+        found, wanted = (shape(variable), dtype(variable)), (tuple(tensor.shape), _dtype(tensor))
+        if found != wanted:
+            raise UnsupportedError(f"it would be {found[1]} of shape {found[0]}, PyTorch says {wanted[1]} of shape {wanted[0]}")
+        return variable
+
+
+def label(node: Any) -> str:
+    """What a node computes is called: `features.0/conv2d`, and quantized `features.0/conv2d/int8`."""
+    if ".quantize_per_tensor." in str(node.target):
+        return f"{label(node.args[0])}/int8"
+    path = _path(node)
+    return f"{path}/{node.name}" if path else str(node.name)
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _extents(node: Any) -> tuple[int, ...]:
+    """The shape of what it computes; empty where that is several tensors."""
+    tensor = node.meta.get("val")
+    return tuple(int(extent) for extent in tensor.shape) if hasattr(tensor, "shape") else ()
+
+
+def _path(node: Any) -> str:
+    """The submodule that the operator belongs to."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [str(path) for path, _ in stack.values()]
+    return paths[-1].removeprefix("L['self'].") if paths else ""
