@@ -194,6 +194,14 @@ def test_weights_that_a_tool_left_in_float_are_quantized(dtype: Any, *, many: bo
     check_same(made, [data], run(model, [data]))
 
 
+def test_an_operator_that_the_importer_writes_in_tensor_ir_comes_along() -> None:
+    graph = Graph()
+    x = graph.input((1, 2, 4, 5), np.int8)
+    padded = graph.node("Pad", graph.dequantize(x, 0.1, 2), graph.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2])), mode="reflect")
+    module = from_bytes(graph.save([(graph.quantize(padded, 0.1, 2), np.int8)]), "m.onnx")
+    assert sorted(variable.name_hint for variable in module.functions) == ["main", "mirror_pad"]
+
+
 @pytest.mark.parametrize("scale", [0.3, 0.45], ids=["the same scale", "another scale"])
 def test_a_convolution_that_each_reader_quantizes_for_itself(scale: float) -> None:
     """One quantization serves both readers where they agree (quantize_static's DedicatedQDQPair); else the float stays on the host."""

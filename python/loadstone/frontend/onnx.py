@@ -135,7 +135,8 @@ def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), abandoning(importer.bb):
         warnings.simplefilter("ignore")
         module = importer.from_onnx(model.graph, opset)
-    return type(module)({"main": module["main"].with_attr("loadstone.numerics", "onnx")})
+    module["main"] = module["main"].with_attr("loadstone.numerics", "onnx")
+    return module
 
 
 class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
