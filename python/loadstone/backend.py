@@ -184,8 +184,12 @@ class Backend(ABC):
     def lower(self, segment: Segment) -> LoweredRegion | ExternalRegion:
         """What the device needs for these operators together. Raises LoweringError."""
 
-    def cost_cycles(self, operator: Operator) -> int | None:
-        """An estimate for one operator alone; None where the back end has none."""
+    def cost_cycles(self, segment: Segment) -> int | None:
+        """Cycles of one run of these operators together, at attributes["clock_mhz"] (100 without that attribute); transfers left out.
+
+        `--partition cost` asks for segments of one operator, and for whole ones. None: a program is simulated, and a function of an
+        external region is called and timed: right for a driver, not for a functional model.
+        """
         return None
 
 

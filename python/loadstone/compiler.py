@@ -23,22 +23,29 @@ from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.backend import Backend, Phase, Segment
 from loadstone.backend_scope import apply_passes, within
 from loadstone.batching import batched
+from loadstone.choice import Choice, Realised, choose
+from loadstone.costs import CostTable
 from loadstone.deploy import Deployment, DeviceIdentity, deploy
 from loadstone.dump import Dump
+from loadstone.errors import ConfigError
 from loadstone.frontend import import_model, load
 from loadstone.network_pass import apply_graph_passes
-from loadstone.partition import HOST, Partition, explain, partition
+from loadstone.partition import HOST, Match, Partition, explain, partition
 from loadstone.plugins import Registry
 from loadstone.quantize import Options, Quantized, quantize_module
 from loadstone.region import ExternalRegion, LoweredRegion
-from loadstone.target import resolve
+from loadstone.target import Target, resolve
 
-__all__ = ["Compiled", "compile", "lower_segments", "quantize"]
+__all__ = ["STRATEGIES", "Compiled", "compile", "lower_segments", "quantize"]
+
+
+#: How the network is divided among back ends and host.
+STRATEGIES = ("eager", "cost")
 
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """What compile() returns. seconds: by stage."""
+    """What compile() returns. seconds: by stage. choice: of strategy "cost"."""
 
     artifact: Artifact
     device: DeviceIdentity
@@ -46,14 +53,19 @@ class Compiled:
     partition: Partition
     deployment: Deployment
     seconds: Mapping[str, float] = field(default_factory=dict)
+    choice: Choice | None = None
 
     def save(self, path: str | Path) -> None:
         """Writes the artifact."""
         self.artifact.save(path)
 
-    def explain(self) -> list[dict[str, str]]:
-        """One row per operator: operator, kind, where, why, remedy."""
-        return explain(self.partition)
+    def explain(self) -> list[dict[str, Any]]:
+        """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives: place, pattern, us, transfer_us."""
+        rows: list[dict[str, Any]] = [{**row} for row in explain(self.partition)]
+        if self.choice is not None:
+            for row in rows:
+                row["alternatives"] = [entry.to_json() for entry in self.choice.alternatives.get(row["operator"], ())]
+        return rows
 
     def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C runtime; one array per output."""
@@ -82,6 +94,7 @@ class Compiled:
             "arena_sum_bytes": arena.sum_bytes,
             "arena_bound_bytes": arena.bound_bytes,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            **({"by_cost": self.choice.to_json()} if self.choice is not None else {}),
         }
 
 
@@ -109,15 +122,21 @@ def compile(  # noqa: A001
     *,
     samples: Any = None,
     options: Mapping[str, Any] | None = None,
+    strategy: str = "eager",
+    costs: str | Path | None = None,
 ) -> Compiled:
     """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or file.
 
     plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its other arguments. Without a scheme
         among them, powers of two for a target that has a back end which can only shift.
+    strategy: "eager", every operator goes to the first back end that takes it; or "cost", to where the network takes least (choice.py).
+    costs: a JSON file of costs, read if it is there, written with what was new: with the same file the artifact is the same.
 
-    Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device.
+    Raises ModelError for a model that cannot be read or holds what Loadstone does not do, ConfigError for the device or the costs.
     """
+    if strategy not in STRATEGIES:
+        raise ConfigError(f"compile: strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
     clock = _Clock()
     chosen = resolve(target, plugins)
     writer = Dump(dump)
@@ -133,21 +152,46 @@ def compile(  # noqa: A001
             asked = dict(options or {})
             module = load(quantize(model, samples, **{**asked, "scheme": asked.get("scheme") or scheme}).module)
             writer.write("qdq", module)
+
+    def split(matches: Sequence[Match] | None = None) -> Partition:
+        return apply_graph_passes(partition(module, chosen.backends, name, matches), chosen.backends)
+
     with clock("partition"):
         module = apply_passes(chosen.backends, Phase.RELAX, module)
-        divided = apply_graph_passes(partition(module, chosen.backends, name), chosen.backends)
-        network, renewed = batched(divided.graph, chosen.device.batch)
-        writer.write("graph", network.describe())
+        divided = split()
+    realised = _realise(divided, chosen, clock)
+    choice = None
+    if strategy == "cost":
+        with clock("choice"):
+            table = CostTable(chosen.device, costs)
+            choice = choose(module, chosen.backends, realised, split, lambda other: _realise(other, chosen, _Clock()), table)
+            table.save()
+            realised = choice.realised
+    _dump(realised, writer)
+    deployment = realised.deployment
+    return Compiled(deployment.artifact, chosen.device, realised.network, realised.partition, deployment, clock.seconds, choice)
+
+
+def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
+    """Lowers a partition."""
+    network, renewed = batched(divided.graph, target.device.batch)
     with clock("lower"):
-        segments = lower_segments(divided, network, renewed, chosen.backends)
-        for segment in segments if writer.folder is not None else ():  # printing TensorIR takes as long as lowering it
-            for layer, stages in getattr(segment, "stages", {}).items():
-                for title, text in stages:
-                    writer.write(f"{layer}.{title}", text)
+        regions = lower_segments(divided, network, renewed, target.backends)
     with clock("deploy"):
-        deployment = deploy(network, segments, chosen.device, chosen.align_bytes)
-        writer.write("steps", "\n".join(map(_described, deployment.artifact.steps)))
-    return Compiled(deployment.artifact, chosen.device, network, divided, deployment, clock.seconds)
+        deployment = deploy(network, regions, target.device, target.align_bytes)
+    segments = tuple(_renewed(segment, network, renewed) for segment in divided.segments)
+    return Realised(divided, network, segments, regions, deployment)
+
+
+def _dump(realised: Realised, writer: Dump) -> None:
+    if writer.folder is None:  # printing TensorIR takes as long as lowering it
+        return
+    writer.write("graph", realised.network.describe())
+    for region in realised.regions:
+        for layer, stages in getattr(region, "stages", {}).items():
+            for title, text in stages:
+                writer.write(f"{layer}.{title}", text)
+    writer.write("steps", "\n".join(map(_described, realised.deployment.artifact.steps)))
 
 
 def _described(step: DeviceProgram | HostStep) -> str:

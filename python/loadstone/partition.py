@@ -25,7 +25,7 @@ from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
-__all__ = ["HOST", "Partition", "Placement", "divide", "explain", "partition"]
+__all__ = ["HOST", "Match", "Partition", "Placement", "divide", "explain", "host_operator", "matches", "partition", "variables"]
 
 HOST = "host"
 
@@ -37,6 +37,21 @@ class Placement:
     operator: Operator
     backend: str
     refusals: tuple[tuple[str, Refusal], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """One way to run a part of the network. backend: or HOST. covers: the Relax calls that it stands for, by name."""
+
+    backend: str
+    pattern: str
+    operator: Operator
+    covers: frozenset[str]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What distinguishes it from all others of a module."""
+        return self.backend, self.pattern, self.operator.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +68,37 @@ class Partition:
         return next(placement.backend for placement in self.placements if placement.operator is operator)
 
 
-def partition(module: Any, backends: Sequence[Backend], name: str = "model") -> Partition:
-    """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError for dynamic shapes."""
-    chooser = _Chooser(module, backends)
+def partition(module: Any, backends: Sequence[Backend], name: str = "model", chosen: Iterable[Match] | None = None) -> Partition:
+    """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError for dynamic shapes.
+
+    chosen: only these of `matches`; what they leave becomes Relax of the host.
+    """
+    wanted = None if chosen is None else {match.key for match in chosen}
+    chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
     chooser.complain()
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
     graph = _Builder(fused, chooser, name).build()
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
-    chooser.leave_alone(_moves_alone(graph, chooser, ranks))
+    if chosen is None:
+        chooser.leave_alone(_moves_alone(graph, chooser, ranks))
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
     return Partition(fused, graph, tuple(chooser.placement(operator) for operator in graph.operators), segments)
+
+
+def matches(module: Any, backends: Sequence[Backend]) -> tuple[list[Match], Mapping[str, np.ndarray[Any, Any]]]:
+    """Every match that a back end or the host accepts, preferred ones first, and the arrays that their operators read as tensors."""
+    found: list[Match] = []
+
+    def note(match: Match) -> bool:
+        found.append(match)
+        return False
+
+    chooser = _Chooser(module, backends, note)
+    FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    chooser.complain()
+    return found, chooser.reader.constants
 
 
 def divide(graph: Graph, backend_of: Mapping[str, str], order: Sequence[str]) -> tuple[Graph, tuple[Segment, ...]]:
@@ -82,13 +116,14 @@ def _is_read_within(context: Any) -> bool:
 
 
 class _Chooser:
-    """Extracts operators and asks predicates, once each; remembers the answers."""
+    """Extracts operators and asks predicates, once each; remembers the answers. takes: whether a match that is accepted is used."""
 
-    def __init__(self, module: Any, backends: Sequence[Backend]) -> None:
+    def __init__(self, module: Any, backends: Sequence[Backend], takes: Callable[[Match], bool]) -> None:
         function = module["main"]
         numerics = str(function.attrs["loadstone.numerics"]) if "loadstone.numerics" in function.attrs else "onnx"
         self.reader = Reader(function, numerics)
         self.backends = backends
+        self.takes = takes
         self.read: dict[tuple[str, int], Operator | str] = {}  # (root's name, form) -> operator or why it is not one
         self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
         self.refused: dict[tuple[str, str], list[tuple[str, Refusal]]] = {}  # (root's name, kind) -> back end, refusal
@@ -137,6 +172,12 @@ class _Chooser:
             refusal = predicate(operator)
             if refusal is not None:
                 self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
+                return False
+            covers = frozenset(name_of(bound) or variable.name for variable, bound in context.matched_bindings.items())
+            if not self.takes(Match(backend, pattern.name, operator, covers)):
+                refusals = self.refused.setdefault((operator.name, operator.kind), [])
+                if backend not in (HOST, *dict(refusals)):
+                    refusals.append((backend, Refusal("it would take it, but the network then costs more", "other costs")))
                 return False
             self.taken[operator.name] = (backend, operator)
             return True
@@ -208,7 +249,7 @@ class _Builder:
             if operator is None:
                 pending.append((variable, value))
                 continue
-            pending = self.flush(pending, _variables(value))
+            pending = self.flush(pending, variables(value))
             self.tensors[variable] = operator.output
             self.operators.append(operator)
         self.flush(pending, {variable for variable, _ in pending})
@@ -262,9 +303,9 @@ class _Builder:
     def host(self, group: list[tuple[Any, Any]]) -> None:
         """One Host operator; names that a composite bound to it are those of its extractor."""
         inside = {variable for variable, _ in group}
-        outside = {reader for variable, value in bindings(self.function) if variable not in inside for reader in _variables(value)}
+        outside = {reader for variable, value in bindings(self.function) if variable not in inside for reader in variables(value)}
         outside.update(result(self.function))
-        sources = list(dict.fromkeys(item for _, value in group for item in _variables(value) if item not in inside))
+        sources = list(dict.fromkeys(item for _, value in group for item in variables(value) if item not in inside))
         targets = [variable for variable, _ in group if variable in outside and not isinstance(variable.ty, relax.TupleType)]
         if not targets:
             return
@@ -303,16 +344,24 @@ def _alike(a: Operator, b: Operator) -> bool:
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
 
 
-def _variables(expr: Any) -> set[Any]:
+def host_operator(module: Any, variable: Any, value: Any) -> Host:
+    """One binding of main as an operator of the host, for itself."""
+    sources = sorted(variables(value), key=lambda source: str(source.name))
+    tensors = [Tensor(str(item.name), shape(item) or (), dtype(item)) for item in (*sources, variable)]
+    function = _function(module, sources, [(variable, value)], [variable])
+    return Host(name=tensors[-1].name, inputs=tuple(tensors[:-1]), outputs=(tensors[-1],), function=function, operators=(op_name(value),))
+
+
+def variables(expr: Any) -> set[Any]:
     """The variables that an expression reads."""
     if isinstance(expr, relax.Var):
         return {expr}
     if isinstance(expr, relax.Tuple):
-        return {variable for item in expr.fields for variable in _variables(item)}
+        return {variable for item in expr.fields for variable in variables(item)}
     if isinstance(expr, relax.TupleGetItem):
-        return _variables(expr.tuple_value)
+        return variables(expr.tuple_value)
     if isinstance(expr, relax.Call):
-        return {variable for item in expr.args for variable in _variables(item)}
+        return {variable for item in expr.args for variable in variables(item)}
     return set()
 
 
@@ -320,7 +369,7 @@ def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
     """Groups of bindings that read each other, each in order."""
     groups: list[list[tuple[Any, Any]]] = []
     for entry in pending:
-        read = _variables(entry[1])
+        read = variables(entry[1])
         joined = [group for group in groups if any(variable in read for variable, _ in group)]
         merged = [binding for group in joined for binding in group]
         groups = [group for group in groups if group not in joined] + [[*merged, entry]]

@@ -1,8 +1,8 @@
 """When each instruction of a compiled model runs: its device programs alone, on the simulator, with a trace.
 
 In:   an Artifact and its device.
-Out:  a Profile per device program: cycles and counters, events, and the same by layer.
-Next: timeline.py draws them; reports print them.
+Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the cycles alone.
+Next: timeline.py draws them; reports print them; costs.py compares them.
 
 Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.artifact import Artifact, DeviceProgram
 from loadstone.sim import Event, Result, Simulator
@@ -19,7 +20,7 @@ from loadstone.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 
-__all__ = ["LayerTime", "Profile", "profile"]
+__all__ = ["LayerTime", "Profile", "profile", "program_cycles"]
 
 _PAGE = 4096  # regions begin at multiples of it: of every tile
 
@@ -60,6 +61,25 @@ class Profile:
 def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
     """Runs every device program once. Raises SimulationError when one does not reach FINISH."""
     simulator = Simulator(config, trace=True)
+    profiles = []
+    for program, insns in zip(artifact.programs, _place(simulator, artifact), strict=True):
+        result = simulator.run(insns)
+        layer_of = [""] * len(program)
+        for layer in program.layers:
+            layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
+        profiles.append(Profile(program, result, tuple(simulator.events()), tuple(layer_of)))
+    return profiles
+
+
+def program_cycles(artifact: Artifact, config: HwConfig) -> list[int]:
+    """Cycles of every device program. Raises SimulationError when one does not reach FINISH."""
+    simulator = Simulator(config)
+    return [simulator.run(insns).cycles for insns in _place(simulator, artifact)]
+
+
+def _place(simulator: Simulator, artifact: Artifact) -> list[NDArray[np.uint8]]:
+    """Puts the artifact's regions into the simulator's memory; returns the programs for these places."""
+    config = simulator.config
     bases = []
     end = _PAGE
     for number, region in enumerate(artifact.regions):
@@ -70,12 +90,5 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
         if config.has(Capability.REGIONS):
             simulator.set_region(number, end, memory.nbytes, read_only=not region.device_writes)
         end += -(-memory.nbytes // _PAGE) * _PAGE
-    profiles = []
-    for program in artifact.programs:
-        insns = np.frombuffer(program.instructions, np.uint8)
-        result = simulator.run(insns if config.has(Capability.REGIONS) else absolute(insns, config, bases))
-        layer_of = [""] * len(program)
-        for layer in program.layers:
-            layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
-        profiles.append(Profile(program, result, tuple(simulator.events()), tuple(layer_of)))
-    return profiles
+    programs = [np.frombuffer(program.instructions, np.uint8) for program in artifact.programs]
+    return programs if config.has(Capability.REGIONS) else [absolute(insns, config, bases) for insns in programs]

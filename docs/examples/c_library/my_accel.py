@@ -35,7 +35,11 @@ class MyAccel(Backend):
     """Convolutions with TFLite's rounding."""
 
     name: ClassVar[str] = "my-accel"
-    target_attributes: ClassVar[Sequence[Attribute]] = (Attribute("max_kernel", 7, "largest height and width of a kernel"),)
+    target_attributes: ClassVar[Sequence[Attribute]] = (
+        Attribute("max_kernel", 7, "largest height and width of a kernel"),
+        Attribute("macs_per_cycle", 64, "multiply-accumulates side by side: what a convolution costs"),
+        Attribute("clock_mhz", 200, "clock in MHz: what a cycle costs"),
+    )
 
     def patterns(self) -> Sequence[Pattern]:
         """One."""
@@ -79,6 +83,11 @@ class MyAccel(Backend):
         source = f'#include "my_accel.h"\n\nvoid run(const void *const *in, void *const *out) {{\n    {body}\n}}\n'
         attributes = json.dumps({"source": source, "outputs": [tensor.shape for tensor in segment.outputs]})
         return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "my-accel.run", attributes, constants)
+
+    def cost_cycles(self, segment: Segment) -> int:
+        """As the maker's data sheet has it: peak rate, and 500 cycles to start a function."""
+        macs = sum(o.output.size * int(np.prod(o.weights.shape[1:])) for o in segment.operators if isinstance(o, Conv2D))
+        return macs // int(self.attributes["macs_per_cycle"]) + 500 * len(segment.operators)
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:

@@ -15,6 +15,7 @@ from typing import Any
 from loadstone.commands import quantize
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.errors import ConfigError
 
 __all__ = ["configure", "extend", "run"]
 
@@ -26,6 +27,8 @@ examples:
                                                                  every stage as a numbered text file
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
+  loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
+                                                                 each operator where the whole takes least
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 
@@ -49,6 +52,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", "-o", metavar="FILE", help="where the artifact goes; default: the model's name with .lds")
     parser.add_argument("--explain", action="store_true", help="say for each operator where it runs, and why")
+    parser.add_argument(
+        "--partition",
+        choices=("eager", "cost"),
+        default="eager",
+        help="eager (default): an operator goes to the first accelerator that takes it; cost: to where the network takes least",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="FILE",
+        help="costs for --partition cost: read if it is there, then written; the same file, the same artifact",
+    )
     parser.add_argument("--dump", metavar="DIR", help="write every stage as a numbered text file into DIR")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument("--data", metavar="SAMPLES.npz", help="quantize a float model with these samples first (in0, in1 ...)")
@@ -59,8 +73,10 @@ def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
     from loadstone.compiler import compile as compile_model
 
-    quantization = quantize.arguments(args)
-    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **quantization)
+    if args.costs and args.partition != "cost":
+        raise ConfigError("--costs is for --partition cost: the eager partition does not look at costs")
+    options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
+    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **options)
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}
@@ -73,8 +89,8 @@ def run(args: argparse.Namespace) -> None:
     print(summary(report))
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """The rows of Compiled.explain as text: what stays on the host gets a second line with the reason and the remedy."""
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs, on lines of their own."""
     lines = [f"{'operator':<48} {'kind':<16} where"]
     for row in rows:
         lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
@@ -82,7 +98,15 @@ def table(rows: list[dict[str, str]]) -> str:
             lines.append(f"    why: {row['why']}")
         if row["remedy"]:
             lines.append(f"    what would change it: {row['remedy']}")
+        if row.get("alternatives"):
+            lines.append(f"    costs: {', '.join(map(_cost, row['alternatives']))}")
     return "\n".join(lines)
+
+
+def _cost(alternative: dict[str, Any]) -> str:
+    """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs and take the outputs back."""
+    transfers = f" ({alternative['transfer_us']:.1f} us transfers)" if alternative["transfer_us"] else ""
+    return f"{alternative['place']}.{alternative['pattern']} {alternative['us']:.1f} us{transfers}"
 
 
 def _short(text: str, width: int) -> str:
@@ -102,6 +126,15 @@ def summary(report: dict[str, Any]) -> str:
             f"  instructions   {report['instructions']} in {report['programs']} program(s)",
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
             f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} unshared, {report['arena_bound_bytes']} at least",
+            *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
         )
     )
+
+
+def _by_cost(choice: dict[str, Any] | None) -> list[str]:
+    if choice is None:
+        return []
+    if choice["chosen"] == "cost":
+        return [f"  by cost        {choice['cost_us']:.1f} us a run; eager {choice['eager_us']:.1f} us"]
+    return [f"  by cost        {choice['eager_us']:.1f} us a run, as eager: nothing cheaper was found"]

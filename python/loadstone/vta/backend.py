@@ -13,7 +13,7 @@ from typing import ClassVar
 from loadstone.backend import Backend, Pattern, Segment
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
-from loadstone.vta.offload import OffloadedRegion
+from loadstone.vta.offload import OffloadedRegion, is_free
 from loadstone.vta.patterns import patterns
 
 __all__ = ["VtaBackend"]
@@ -41,3 +41,8 @@ class VtaBackend(Backend):
     def lower(self, segment: Segment) -> OffloadedRegion:
         """Forms, constants, and the program once they are placed."""
         return OffloadedRegion(segment.name, segment.operators, segment.from_host, (*segment.inputs, *segment.outputs), self.config)
+
+    def cost_cycles(self, segment: Segment) -> int | None:
+        """None: the program is simulated. What addresses alone do takes nothing, once its inputs are on the device."""
+        free = not segment.from_host and all(is_free(operator, self.config) for operator in segment.operators)
+        return 0 if free else None
