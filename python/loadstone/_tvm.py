@@ -8,16 +8,19 @@ Next: frontend/, composite/, partition.py and the stages import this, never TVM 
 from __future__ import annotations
 
 import json
+import pkgutil
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loadstone.errors import TargetError
+from loadstone.errors import DeviceError, TargetError
 
 
 @contextmanager
@@ -53,14 +56,21 @@ __all__ = [
     "abandoning",
     "accelerator_target",
     "bindings",
+    "codegen",
+    "codegen_of",
+    "codegens",
     "constant",
     "dpl",
     "dtype",
+    "external_names",
+    "external_patterns",
+    "has_external",
     "integers",
     "is_call",
     "is_constant",
     "is_tir_call",
     "load_function",
+    "missing_external",
     "name_of",
     "named",
     "onnx_importer",
@@ -259,10 +269,66 @@ def load_function(text: str) -> Any:
     return tvm.ir.load_json(text)
 
 
+@lru_cache(maxsize=1)
+def external_names() -> tuple[str, ...]:
+    """External code generators that TVM has patterns for, or a function `relax.ext.NAME`."""
+    from tvm.relax.backend import contrib
+
+    functions = [str(name) for name in tvm_ffi.registry.list_global_func_names()]
+    built = [name.removeprefix("relax.ext.") for name in functions if re.fullmatch(r"relax\.ext\.\w+", name)]
+    return tuple(sorted({*(module.name for module in pkgutil.iter_modules(contrib.__path__)), *built}))
+
+
+def has_external(name: str) -> bool:
+    """Whether TVM can compile functions with `Codegen` of that name."""
+    return tvm.get_global_func(f"relax.ext.{name}", allow_missing=True) is not None
+
+
+def external_patterns(name: str) -> Any:
+    """The pass that puts what TVM's patterns of a code generator match into functions with `Codegen`, one each."""
+    with suppress(ModuleNotFoundError):
+        import_module(f"tvm.relax.backend.contrib.{name}")
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    return FuseOpsByPattern(get_patterns_with_prefix(f"{name}."), bind_constants=True, annotate_codegen=True)
+
+
+def codegen_of(module: Any, expr: Any) -> str | None:
+    """The code generator of a function that an expression calls; None for anything else."""
+    if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.GlobalVar):
+        return None
+    return codegen(module[expr.op])
+
+
+def codegen(function: Any) -> str | None:
+    """The `Codegen` attribute of a function."""
+    return str(function.attrs["Codegen"]) if function.attrs and "Codegen" in function.attrs else None
+
+
+def codegens(module: Any) -> tuple[str, ...]:
+    """The code generators of all functions of a module, in alphabetical order."""
+    return tuple(sorted({name for function in module.functions.values() if (name := codegen(function))}))
+
+
+def missing_external(module: Any) -> str | None:
+    """The first code generator of a module's functions that is not built in, as a message."""
+    for variable, function in module.functions.items():
+        if (name := codegen(function)) and not has_external(name):
+            return f"function {variable.name_hint} is for code generator {name}, which this TVM was built without (no relax.ext.{name})"
+    return None
+
+
+def _with_externals(module: Any) -> Any:
+    """The module, its functions with `Codegen` compiled by their generators. Raises DeviceError where one is not built in."""
+    if missing := missing_external(module):
+        raise DeviceError(missing)
+    return relax.transform.RunCodegen(entry_functions=["main"])(module) if codegens(module) else module
+
+
 def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """`main` of a module on the host (TVM llvm); compiled once per module."""
     if module not in _compiled:
-        executable = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))
+        executable = tvm.compile(_with_externals(module), target=tvm.target.Target({"kind": "llvm"}))
         _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
     outputs = _compiled[module]["main"](*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs))
     many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]

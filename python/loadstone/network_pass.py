@@ -16,7 +16,7 @@ from dataclasses import replace
 from loadstone.backend import Backend, Phase, Refusal
 from loadstone.backend_scope import apply_passes, within
 from loadstone.errors import LoweringError
-from loadstone.graph import Operator
+from loadstone.graph import Host, Operator
 from loadstone.partition import HOST, Partition, Placement, divide
 
 __all__ = ["apply_graph_passes", "refusal_of"]
@@ -39,8 +39,15 @@ def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Parti
         before, after = ([(t.name, t.shape, t.dtype) for t in getattr(side, what)] for side in (divided.graph, graph))
         if before != after:
             raise LoweringError(f"graph passes: the network's {what} were {before}, and are {after}: they must stay")
-    known = {placement.operator: placement for placement in divided.placements}
-    placements = {operator: known.get(operator) or _placed(operator, backends) for operator in graph.operators}
+    known: dict[object, Placement] = {placement.operator: placement for placement in divided.placements}
+    known.update({("host", p.operator.name): p for p in divided.placements if isinstance(p.operator, Host)})
+
+    def placement_of(operator: Operator) -> Placement:
+        if isinstance(operator, Host) and ("host", operator.name) in known:  # it has no other place
+            return replace(known["host", operator.name], operator=operator)
+        return known.get(operator) or _placed(operator, backends)
+
+    placements = {operator: placement_of(operator) for operator in graph.operators}
     backend_of = {operator.name: placement.backend for operator, placement in placements.items()}
     graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
     return replace(divided, graph=graph, placements=tuple(placements[operator] for operator in graph.operators), segments=segments)

@@ -18,7 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import DeadCodeElimination, FuseOpsByPattern, bindings, dtype, name_of, op_name, relax, result, shape, tvm
+from loadstone._tvm import (
+    DeadCodeElimination,
+    FuseOpsByPattern,
+    bindings,
+    codegen,
+    codegen_of,
+    codegens,
+    dtype,
+    missing_external,
+    name_of,
+    op_name,
+    relax,
+    result,
+    shape,
+    tvm,
+)
 from loadstone.backend import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend_scope import apply_passes, within
 from loadstone.composite import FORMS, Form, Mismatch, Reader
@@ -73,6 +88,8 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model", cho
 
     chosen: only these of `matches`; what they leave becomes Relax of the host.
     """
+    if missing := missing_external(module):
+        raise UnsupportedError(f"{name}: {missing}")
     wanted = None if chosen is None else {match.key for match in chosen}
     chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
@@ -268,7 +285,7 @@ class _Builder:
 
     def composite(self, value: Any) -> Operator | None:
         """The operator of a call to a composite function, on tensors of this graph."""
-        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar):
+        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar) or codegen_of(self.fused, value):
             return None
         body = dict(bindings(self.fused[value.op]))
         root = result(self.fused[value.op])[0]
@@ -310,7 +327,8 @@ class _Builder:
         if not targets:
             return
         outputs = tuple(self.tensor(variable, dict(group)[variable]) for variable in targets)
-        names = tuple(dict.fromkeys(op_name(value) for _, value in group if isinstance(value, relax.Call)))
+        calls = [value for _, value in group if isinstance(value, relax.Call)]
+        names = tuple(dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls))
         self.operators.append(
             Host(
                 name=outputs[0].name,
@@ -388,7 +406,7 @@ def _function(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targ
             results = [fresh[variable] for variable in targets]
             output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
         builder.emit_func_output(output)
-    functions = {variable: function for variable, function in fused.functions.items() if isinstance(function, tvm.tirx.PrimFunc)}
+    functions = {v: function for v, function in fused.functions.items() if isinstance(function, tvm.tirx.PrimFunc) or codegen(function)}
     return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
 
 
@@ -479,6 +497,8 @@ def explain(result: Partition) -> list[dict[str, str]]:
     rows = []
     for placement in result.placements:
         row = {"operator": placement.operator.name, "kind": placement.operator.kind, "where": placement.backend}
+        if isinstance(placement.operator, Host) and (names := codegens(placement.operator.function)):
+            row["where"] += f" ({', '.join(names)})"
         row["why"] = "; ".join(f"{name}: {refusal.why}" for name, refusal in placement.refusals)
         row["remedy"] = "; ".join(dict.fromkeys(refusal.remedy for _, refusal in placement.refusals))
         rows.append(row)

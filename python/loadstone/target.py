@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loadstone._tvm import external_names, has_external
 from loadstone.backend import Attribute, Backend
 from loadstone.errors import ConfigError, TargetError
 from loadstone.plugins import Registry, load_plugins
 from loadstone.target_spec import ALIASES, Entry, TargetSpec, parse_target
+from loadstone.tvm_external import TvmExternal
 from loadstone.vta.backend import VtaBackend
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Memory
 
-__all__ = ["WITHOUT_DEVICE", "Target", "accelerators", "attributes_of", "resolve", "with_attributes"]
+__all__ = ["WITHOUT_DEVICE", "Target", "accelerators", "attributes_of", "externals", "resolve", "with_attributes"]
 
 #: The device's name in an artifact that has no device program, and whose fingerprint stands there.
 WITHOUT_DEVICE = "none"
@@ -45,11 +47,18 @@ def accelerators(plugins: Registry | None = None) -> list[str]:
     return [*device_names(), *_known(plugins).backends]
 
 
+def externals() -> dict[str, str]:
+    """TVM's external code generators, which an entry may name as well, and whether this TVM can."""
+    return {name: "built in" if has_external(name) else "not built into this TVM" for name in external_names()}
+
+
 def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute, ...]:
     """The attributes of an accelerator, with its own defaults. Raises TargetError for an unknown one."""
     found = _known(plugins).backends
     if name in found:
         return tuple(found[name].target_attributes)
+    if _is_external(name, _known(plugins)):
+        return ()
     config = _config(name, plugins)
     return (
         Attribute("clock_mhz", config.clock_mhz, "clock in MHz: seconds and GOPS in reports"),
@@ -63,7 +72,7 @@ def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec 
         return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
     spec = target if isinstance(target, TargetSpec) else parse_target(target)
     known = _known(plugins)
-    backends = tuple(_backend(entry, known) for entry in spec.accelerators)
+    backends = tuple(_backend(entry, known, number == 0) for number, entry in enumerate(spec.accelerators))
     for backend in backends:
         backend.host = {"kind": spec.host.name, **spec.host.attributes}
     devices = [backend.config for backend in backends if isinstance(backend, VtaBackend)]
@@ -92,19 +101,26 @@ def _known(plugins: Registry | None) -> Registry:
     return known
 
 
-def _backend(entry: Entry, plugins: Registry) -> Backend:
-    """The back end of an entry, its attributes checked."""
+def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
+    """The back end of an entry, its attributes checked. first: no other stands before it."""
     known = {attribute.name: attribute for attribute in attributes_of(entry.name, plugins)}
     unknown = next((name for name in entry.attributes if name not in known), None)
     if unknown is not None:
         raise TargetError(f"target: {entry.name} has no attribute {unknown!r}; it has {', '.join(known) or 'none'}")
     values: dict[str, Any] = {name: known[name].value(text, entry.name) for name, text in entry.attributes.items()}
+    if _is_external(entry.name, plugins):
+        return TvmExternal(entry.name, first)
     if entry.name not in plugins.backends:
         return VtaBackend(replace(_config(entry.name, plugins), **values))
     try:
         return plugins.backends[entry.name](**values)
     except ValueError as error:
         raise TargetError(f"target: {entry.name}: {error}") from error
+
+
+def _is_external(name: str, plugins: Registry) -> bool:
+    """Whether it is one of TVM's own; a plug-in or a device of the same name goes before it."""
+    return name in external_names() and name not in plugins.backends and name not in device_names()
 
 
 def _config(name: str, plugins: Registry | None) -> HwConfig:

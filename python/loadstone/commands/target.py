@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the table, or one target."""
-    from loadstone.target import accelerators, attributes_of, resolve
+    from loadstone.target import accelerators, attributes_of, externals, resolve
     from loadstone.target_spec import ALIASES, HOSTS
 
     if args.name is None:
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
             return
         print("accelerators   " + "\n               ".join(accelerators(args.plugins)))
         print("aliases        " + "\n               ".join(f"{name:<12} {text}" for name, text in ALIASES.items()))
+        print("of TVM         " + "\n               ".join(f"{name:<12} {state}" for name, state in externals().items()))
         print(
             "hosts          " + "\n               ".join(f"{name:<12} {' '.join(f'-{a}=' for a in known)}" for name, known in HOSTS.items())
         )
