@@ -87,6 +87,10 @@ BROKEN = {
     "abstract": ("from loadstone.backend import Backend\nclass A(Backend):\n    name = 'a'\n", "class A lacks lower, patterns"),
     "nameless": (TEMPLATE.read_text(encoding="utf-8").replace('"my-npu"', '"my npu"'), "name 'my npu' is not letters"),
     "reserved": (TEMPLATE.read_text(encoding="utf-8").replace('"my-npu"', '"host"'), "name 'host'"),
+    "default": (
+        TEMPLATE.read_text(encoding="utf-8").replace("range(1, 2**16)", "range(1, 9)"),
+        "attribute max_channels=512 is not in [1, 8]",
+    ),
     "again": (TEMPLATE.read_text(encoding="utf-8").replace("my-npu", "npu-b"), "npu-b is known already, from"),
 }
 
@@ -120,7 +124,10 @@ def test_a_folder_that_is_none_and_a_name_of_a_device_are_named(folder: Path, ca
 def test_help_shows_the_attributes_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["compile", "--uma-backends", str(folder), "--help"])
-    assert "--target-npu-a-max_channels INT" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--target-npu-a-max_channels INT" in out
+    assert "channels that its buffers hold, [1, 65535] (default: 512)" in " ".join(out.split())
+    assert "--target-vtaq-1x16x16-bus_bits INT" in out
 
 
 def test_from_the_command_line_to_numbers(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +144,9 @@ def test_from_the_command_line_to_numbers(folder: Path, tmp_path: Path, capsys: 
         (["--target", "vtaq-tiny", "--target-npu-a-max_channels", "4"], "has no accelerator npu-a"),
         (["--target", "npu-a -max_channels=3", "--target-npu-a-max_channels", "4"], "says -max_channels already"),
         (["--target", "npu-a", "--target-npu-a-max_channels", "four"], "is not an integer"),
+        (["--target", "npu-a", "--target-npu-a-max_channels", "0"], "npu-a -max_channels=0 is not in [1, 65535]"),
+        (["--target", "vtaq-tiny", "--target-vtaq-tiny-bus_bits", "65"], "bus_bits=65 is not one of"),
+        (["--target", "vtaq-tiny", "--target-vtaq-1x16x16-bus_bits", "64"], "has no accelerator vtaq-1x16x16"),
     ):
         assert main(["compile", str(model), *mine, *words]) == 2
         assert message in capsys.readouterr().err

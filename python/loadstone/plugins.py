@@ -107,6 +107,8 @@ def _check(backend: type[Backend]) -> None:
             raise TargetError(f"class {backend.__name__}: {attribute!r} is no Attribute with a name of letters, digits and _")
         if not isinstance(attribute.default, int | str):
             raise TargetError(f"class {backend.__name__}: attribute {attribute.name}={attribute.default!r} is neither int, str nor bool")
+        if attribute.allowed is not None and attribute.default not in attribute.allowed:
+            raise TargetError(f"class {backend.__name__}: attribute {attribute.name}={attribute.default!r} is not in {attribute.limits}")
 
 
 def _make_known(backend: type[Backend]) -> None:

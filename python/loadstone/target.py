@@ -22,7 +22,7 @@ from loadstone.plugins import Registry, load_plugins
 from loadstone.target_spec import ALIASES, Entry, TargetSpec, parse_target
 from loadstone.tvm_external import TvmExternal
 from loadstone.vta.backend import VtaBackend
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Memory
 
 __all__ = ["WITHOUT_DEVICE", "Target", "accelerators", "attributes_of", "externals", "resolve", "with_attributes"]
@@ -60,10 +60,7 @@ def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute
     if _is_external(name, _known(plugins)):
         return ()
     config = _config(name, plugins)
-    return (
-        Attribute("clock_mhz", config.clock_mhz, "clock in MHz: seconds and GOPS in reports"),
-        Attribute("bus_bits", config.bus_bits, "width of the DRAM bus: tiling and cycles"),
-    )
+    return tuple(Attribute(name, getattr(config, name), doc) for name, doc in TARGET_FIELDS.items())
 
 
 def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig, plugins: Registry | None = None) -> Target:

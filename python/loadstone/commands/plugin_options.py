@@ -1,4 +1,4 @@
-"""Options that plug-ins bring: a parser in two phases, shared by the commands that take a target.
+"""Options of accelerators, built in and from plug-ins: a parser in two phases, shared by the commands that take a target.
 
 In:   the words of the command line: first only --uma-backends is read, and its folders are loaded.
 Out:  `args.plugins`; an option --target-NAME-ATTRIBUTE for every attribute; a line on stderr for each broken plug-in.
@@ -12,7 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from loadstone.backend import Attribute
 from loadstone.plugins import Registry, load_plugins
+from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
 
 __all__ = ["add_plugin_options", "target_of"]
 
@@ -39,14 +41,16 @@ def add_plugin_options(parser: argparse.ArgumentParser, words: Sequence[str], *,
 
 
 def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
-    for name, backend in plugins.backends.items():
+    devices = {name: load_config(name) for name in device_names()}
+    known = {name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()] for name, c in devices.items()}
+    for name, attributes in {**known, **{name: backend.target_attributes for name, backend in plugins.backends.items()}}.items():
         group = parser.add_argument_group(f"attributes of accelerator {name}")
-        for entry in backend.target_attributes:
+        for entry in attributes:
             group.add_argument(
                 f"--target-{name}-{entry.name}",
                 dest=f"{_PREFIX}{name} {entry.name}",
                 metavar=type(entry.default).__name__.upper(),
-                help=f"{entry.doc} (default: {entry.default})".replace("%", "%%"),
+                help=f"{entry.doc}{f', {entry.limits}' if entry.limits else ''} (default: {entry.default})".replace("%", "%%"),
             )
 
 

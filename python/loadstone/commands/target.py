@@ -56,5 +56,6 @@ def run(args: argparse.Namespace) -> None:
         print(f"  accelerator {entry.name}")
         for attribute in attributes_of(entry.name, args.plugins):
             value = entry.attributes.get(attribute.name, attribute.default)
-            print(f"    -{attribute.name}={value:<8} {attribute.doc} (default {attribute.default})")
+            allowed = f", {attribute.limits}" if attribute.limits else ""
+            print(f"    -{attribute.name}={value:<8} {attribute.doc}{allowed} (default {attribute.default})")
     print(f"  host {target.spec.host}")

@@ -26,7 +26,7 @@ from typing import Any
 from loadstone.errors import ConfigError
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
-__all__ = ["HwConfig", "TimingConstant", "config_of", "device_names", "load_config"]
+__all__ = ["TARGET_FIELDS", "HwConfig", "TimingConstant", "config_of", "device_names", "load_config"]
 
 #: Keys of VTA's vta_config.json that every device file must have, with the widths this project supports.
 _LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
@@ -60,6 +60,10 @@ class TimingConstant:
 
     value: int
     source: str
+
+
+#: Fields that a target may say of a device, and what they are.
+TARGET_FIELDS = {"clock_mhz": "clock in MHz: seconds and GOPS in reports", "bus_bits": "width of the DRAM bus: tiling and cycles"}
 
 
 @dataclass(frozen=True)
