@@ -1,0 +1,100 @@
+// A simulated device as a board sees it: registers, a thread that runs jobs, an interrupt line, faults. Private to hw_sim/.
+//
+// In:   lds_simdev.h's calls.
+// Out:  the struct behind them.
+// Next: device.cc runs jobs, pages.cc shows the registers in the form of each page.
+//
+// One mutex guards all registers; the worker holds it except while the simulator runs. The three register pages share
+// one set of registers (Regs) and differ in `read` and `write` only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lds_simdev.h"
+
+struct lds_simdev {
+  using Lock = std::unique_lock<std::mutex>;
+
+  // What a job is made of, and how the last one ended.
+  struct Regs {
+    uint64_t insn_base = 0;
+    uint32_t insn_count = 0;
+    uint64_t region_base[8] = {}, region_limit[8] = {};
+    uint32_t state = LDS_STATE_IDLE, error = 0, error_pc = 0, error_addr = 0, pc = 0;
+    uint32_t irq_status = 0, irq_mask = 0;
+    bool hls_running[3] = {};  // load, compute and store restart by themselves
+    bool hls_fetch = false;
+  };
+
+  struct Fault {
+    int kind = LDS_FAULT_NONE;
+    uint32_t after_jobs = 0;
+    uint64_t argument = 0;
+  };
+
+  enum Stop { kNone = 0, kAbort = 1, kSoftReset = 2, kHwReset = 3, kQuit = 4 };
+
+  struct Segment {
+    uint64_t base, size;
+    uint8_t *memory;
+  };
+
+  lds_simdev(lds_sim *sim, const lds_hw_config &config, int page);
+  ~lds_simdev();
+  uint32_t read(uint32_t offset);
+  void write(uint32_t offset, uint32_t value);
+  int line();
+  int wait_line(uint64_t timeout_ns);
+  void on_irq(void (*notify)(void *, int), void *ctx);
+  void hw_reset();
+  void order(const Fault &fault);
+  uint64_t result(lds_sim_result *out);
+  lds_sim *sim();
+  int map(uint64_t bus, void *memory, uint64_t size, uint32_t flags);
+
+ private:
+  // --- pages.cc
+  uint32_t read_native(uint32_t offset);
+  uint64_t counter(uint32_t offset) const;
+  void write_native(Lock &lock, uint32_t offset, uint32_t value);
+  uint32_t read_chisel(uint32_t offset) const;
+  void write_chisel(uint32_t offset, uint32_t value);
+  uint32_t read_hls(uint32_t offset) const;
+  void write_hls(uint32_t offset, uint32_t value);
+
+  // --- device.cc
+  void update_line();
+  void start();
+  void stop(Lock &lock, Stop how);
+  bool stubborn(Stop how) const;
+  void work();
+  void execute(Lock &lock);
+  void hang(Lock &lock);
+  void flip(uint64_t bit);
+  void end(uint32_t error, uint32_t pc);
+
+  std::unique_ptr<lds_sim, void (*)(lds_sim *)> sim_;
+  const lds_hw_config config_;
+  const int page_;
+  uint32_t hash_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_, line_changed_;
+  Regs regs_;
+  Fault fault_, active_;
+  Stop stop_ = kNone;
+  bool job_ = false;      // to be begun
+  bool busy_ = false;     // from START until the worker is through
+  bool running_ = false;  // in lds_sim_run
+  int level_ = 0;
+  uint64_t jobs_ = 0;
+  lds_sim_result result_{}, scratch_{};
+  std::vector<Segment> segments_;
+  void (*notify_)(void *, int) = nullptr;
+  void *notify_ctx_ = nullptr;
+  std::thread worker_;
+};
