@@ -7,17 +7,20 @@ Next: emulator.py boots it, or qemu-user runs it.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.board.tools import BUILD, ROOT, need, run
+from tests.board.tools import BUILD, ROOT, locked, need, run, work
 
 __all__ = ["RUNTIME", "TOOLCHAINS", "Toolchain", "drivers", "executable", "plugin"]
 
 #: The C runtime.
 RUNTIME = sorted((ROOT / "runtime").glob("*.c"))
 
+_INCLUDES = ("runtime/include", "driver/include", "tests/board/guest")
 _WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -68,13 +71,28 @@ def drivers(*hal: str) -> list[Path]:
 
 
 def executable(toolchain: str, name: str, sources: Sequence[Path], flags: Sequence[str | Path] = ()) -> Path:
-    """Compiles and links C99 sources. Skips the test when the cross-compiler is not there."""
+    """Compiles what has changed and links C99 sources. Skips the test when the cross-compiler is not there."""
     chain = TOOLCHAINS[toolchain]
     need(chain.prefix + "gcc", chain.packages)
-    out = BUILD / toolchain / name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    includes = [word for folder in ("runtime/include", "driver/include", "tests/board/guest") for word in ("-I", str(ROOT / folder))]
-    run([chain.prefix + "gcc", "-std=c99", *_WARNINGS, *chain.flags, *includes, *sources, *flags, "-o", out])
+    includes = [word for folder in _INCLUDES for word in ("-I", str(ROOT / folder))]
+    compile_ = [chain.prefix + "gcc", "-std=c99", *_WARNINGS, *chain.flags, *includes, *map(str, flags)]
+    out = work() / f"{toolchain}-{name}"
+    run([*compile_, *(_object(source, toolchain, compile_) for source in sources), "-o", out])
+    return out
+
+
+def _object(source: Path, toolchain: str, compile_: Sequence[str]) -> Path:
+    """Its object file, from an earlier run where source, headers and flags are the same."""
+    if source.suffix != ".c":
+        return source
+    headers = [h for folder in ("runtime", "driver", "tests/board/guest") for h in sorted((ROOT / folder).rglob("*.h"))]
+    key = hashlib.sha256("\0".join(compile_).encode() + b"".join(path.read_bytes() for path in (source, *headers)))
+    out = BUILD / toolchain / f"{source.stem}-{key.hexdigest()[:16]}.o"
+    if not out.is_file():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        made = work() / f"{toolchain}-{source.stem}.o"
+        run([*compile_, "-c", source, "-o", made])
+        os.replace(made, out)
     return out
 
 
@@ -82,8 +100,8 @@ def plugin() -> Path:
     """The plug-in that puts the simulator process into QEMU."""
     out = BUILD / "lds_board.so"
     source = ROOT / "tests/board/qemu_plugin/plugin.c"
-    if not out.is_file() or out.stat().st_mtime < source.stat().st_mtime:
-        need("gcc", "gcc")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        run(["gcc", "-std=gnu11", "-O2", *_WARNINGS, "-fPIC", "-shared", "-fvisibility=hidden", source, "-o", out])
+    with locked("plugin"):
+        if not out.is_file() or out.stat().st_mtime < source.stat().st_mtime:
+            need("gcc", "gcc")
+            run(["gcc", "-std=gnu11", "-O2", *_WARNINGS, "-fPIC", "-shared", "-fvisibility=hidden", source, "-o", out])
     return out

@@ -9,6 +9,7 @@ import pytest
 
 from tests.board import models
 from tests.board.models import Network
+from tests.conftest import SHARED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,10 +31,10 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
     return models.convolutions(tmp_path_factory.mktemp("network"))
 
 
-@pytest.fixture(scope="session", params=["convolutions", "resnet8"])
+@pytest.fixture(scope="session")
 def network(request: pytest.FixtureRequest) -> Network:
-    """A small network of ours, and a real one where the shared models are."""
-    if request.param == "resnet8":
-        return models.resnet8(request.getfixturevalue("shared"))
+    """A real network where the shared models are, else a small one of ours: each costs a boot for each machine."""
+    if SHARED.is_dir():
+        return models.resnet8(SHARED)
     found: Network = request.getfixturevalue("convolutions")
     return found

@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.board.tools import BUILD, missing, need, run
+from tests.board.tools import BUILD, locked, missing, need, run
 
 __all__ = ["Kernel", "kernel"]
 
@@ -45,6 +45,11 @@ _FLAVOURS = {
 
 def kernel(arch: str) -> Kernel:
     """The kernel of one architecture. Skips the test when a tool or the network is not there."""
+    with locked(f"linux-{arch}"):
+        return _kernel(arch)
+
+
+def _kernel(arch: str) -> Kernel:
     flavour = _FLAVOURS[arch]
     root = BUILD / f"linux-{arch}"
     result = Kernel(root / "vmlinuz", root / "uio.ko", root / "uio_pdrv_genirq.ko")
@@ -53,7 +58,9 @@ def kernel(arch: str) -> Kernel:
     need(flavour.prefix + "gcc", flavour.compiler)
     need("make", "make")
     need("xz", "xz-utils")
-    debs = _download(arch, flavour)
+    with locked("apt"):
+        debs = _download(arch, flavour)
+        _source(debs["source"])
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     _unpack(debs["image"], root / "image", "./boot/vmlinuz*", "*/kernel/drivers/uio/uio.ko")

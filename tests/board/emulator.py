@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.board.build import plugin
-from tests.board.tools import BUILD, ROOT, missing, need, run
+from tests.board.tools import ROOT, missing, need, run, work
 
 __all__ = ["MACHINES", "Board", "Machine", "boot"]
 
@@ -118,13 +118,13 @@ def boot(
         command += ["-plugin", f"{shared},socket={socket},base={machine.registers:#x},intc={machine.controller},irq={machine.line}"]
         command += [str(word) for word in arguments]
         environment = {**os.environ, "QEMU_AUDIO_DRV": "none", "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"}
-        log = BUILD / f"{name}.log"
+        log = work() / f"{name}.log"
         with (
             log.open("wb") as errors,
             subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as simulator,
         ):
             assert simulator.stdout is not None
-            assert simulator.stdout.readline(), f"the simulator does not start: see {log}"
+            assert simulator.stdout.readline(), f"the simulator does not start: {log.read_text(errors='replace')}"
             with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment) as qemu:
                 try:
                     yield Board(qemu, simulator, log, time.monotonic() + timeout_s)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.board.debian import Kernel
 from tests.board.emulator import MACHINES
-from tests.board.tools import BUILD, ROOT, need, run
+from tests.board.tools import ROOT, need, run, work
 
 __all__ = ["arguments", "device_tree", "initramfs"]
 
@@ -37,7 +37,7 @@ def initramfs(files: dict[str, bytes]) -> bytes:
 def device_tree(machine: str) -> Path:
     """The machine's device tree with the accelerator in it."""
     need("dtc", "device-tree-compiler")
-    folder = BUILD / machine
+    folder = work() / machine
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "board.dtb"
     if machine == "zcu102":  # QEMU has no device tree of its own for it
@@ -61,7 +61,7 @@ def arguments(machine: str, kernel: Kernel, program: Path, model: bytes, inputs:
         "model.lds": model,
         "inputs": inputs,
     }
-    archive = BUILD / machine / "initramfs"
+    archive = work() / machine / "initramfs"
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.write_bytes(initramfs(files))
     line = " ".join([f"console={MACHINES[machine].console}", "quiet", "panic=-1", *options])

@@ -14,7 +14,7 @@ from loadstone.cli import main
 from tests.board import build, cases, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
-from tests.board.tools import BUILD, ROOT, need, run
+from tests.board.tools import ROOT, need, run, work
 
 RUNG = "rung 5"
 pytestmark = pytest.mark.full
@@ -25,7 +25,7 @@ GUEST = ROOT / "tests/board/guest"
 
 def firmware(network: Network, runs: int) -> list[str | Path]:
     """The arguments that boot a firmware with this network in its flash."""
-    folder = BUILD / "cortex-m3"
+    folder = work() / "cortex-m3"
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for name, content in (("model", network.artifact.to_bytes()), ("inputs", network.inputs.tobytes())):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.board import build, cases, debian, linux_image, models
-from tests.board.debian import Kernel
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT
@@ -20,29 +19,24 @@ TOOLCHAINS = {"arm64": "aarch64", "armhf": "armv7"}
 ARCHITECTURES = {"virt-arm64": "arm64", "virt-armhf": "armhf", "zcu102": "arm64"}
 
 
-@pytest.fixture(scope="module")
-def kernels() -> dict[str, Kernel]:
-    """Debian's kernels, fetched once and kept in build/board."""
-    return {arch: debian.kernel(arch) for arch in TOOLCHAINS}
-
-
-def image(machine: str, kernels: dict[str, Kernel], network: Network, runs: int, registers: str = "native") -> list[str | Path]:
+def image(machine: str, network: Network, runs: int, registers: str = "native") -> list[str | Path]:
+    """The arguments that boot Debian's kernel, fetched and completed once and kept in build/board, with this network in its file system."""
     arch = ARCHITECTURES[machine]
     sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c"), GUEST / "run_cases.c", GUEST / "linux/init.c"]
     program = build.executable(TOOLCHAINS[arch], "init", sources)
     options = (f"runs={runs}", f"registers={registers}")
-    return linux_image.arguments(machine, kernels[arch], program, network.artifact.to_bytes(), network.inputs.tobytes(), *options)
+    return linux_image.arguments(machine, debian.kernel(arch), program, network.artifact.to_bytes(), network.inputs.tobytes(), *options)
 
 
 @pytest.mark.parametrize("machine", list(ARCHITECTURES))
-def test_network_gives_the_native_bytes_and_faults_are_survived(machine: str, network: Network, kernels: dict[str, Kernel]) -> None:
+def test_network_gives_the_native_bytes_and_faults_are_survived(machine: str, network: Network) -> None:
     faults = cases.faults(network, MACHINES[machine].pool)
-    with boot(machine, image(machine, kernels, network, cases.RUNS), device=network.device, faults=faults) as board:
+    with boot(machine, image(machine, network, cases.RUNS), device=network.device, faults=faults) as board:
         cases.check(board.finish(), network)
 
 
-def test_killed_simulator_does_not_hang_the_guest(convolutions: Network, kernels: dict[str, Kernel]) -> None:
-    with boot("virt-arm64", image("virt-arm64", kernels, convolutions, 3), faults=["hang@1"]) as board:
+def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
+    with boot("virt-arm64", image("virt-arm64", convolutions, 3), faults=["hang@1"]) as board:
         for line in board.read():
             if line == "run 1 begin":
                 board.simulator.kill()
@@ -53,8 +47,8 @@ def test_killed_simulator_does_not_hang_the_guest(convolutions: Network, kernels
     ("machine", "device", "registers"),
     [("zcu102", "vta-ultra96", "vta-hls"), ("virt-armhf", "vta-de10nano", "vta-chisel")],
 )
-def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers: str, kernels: dict[str, Kernel]) -> None:
+def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers: str) -> None:
     """At the addresses and on the CPUs that these have on their boards; they are polled, and know no error."""
     network = models.dense(device)
-    with boot(machine, image(machine, kernels, network, 3, registers), device=device) as board:
+    with boot(machine, image(machine, network, 3, registers), device=device) as board:
         cases.check_healthy(board.finish(), network)

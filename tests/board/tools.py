@@ -1,25 +1,49 @@
 """Tools that a rung of the ladder needs, and what it says when one is missing.
 
 In:   a program's name and the Debian package that brings it.
-Out:  a skipped test whose reason names the package (a failed one where LOADSTONE_NEED_ALL is set, as in CI); run().
+Out:  a skipped test whose reason names the package (a failed one where LOADSTONE_NEED_ALL is set, as in CI); run(); folders.
 Next: everything here.
 """
 
 from __future__ import annotations
 
+import atexit
+import fcntl
+import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
 
 import pytest
 
-__all__ = ["BUILD", "ROOT", "missing", "need", "run"]
+__all__ = ["BUILD", "ROOT", "locked", "missing", "need", "run", "work"]
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What is kept from one run to the next. Tests run in several processes: whoever writes here holds `locked`, or renames into place.
 BUILD = ROOT / "build" / "board"
+
+
+@functools.cache
+def work() -> Path:
+    """A folder of this process alone, gone at its end."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="work-", dir=BUILD))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def missing(reason: str) -> NoReturn:
