@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend import load
@@ -15,11 +18,14 @@ from loadstone.frontend import onnx as onnx_reader
 from loadstone.frontend.canonical import canonical
 from loadstone.graph_reference import run as run_graph
 from loadstone.partition import partition
-from loadstone.quantize import quantize_prepared
+from loadstone.quantize import Options, prepare, quantize_prepared
 from loadstone.quantize.export_onnx import export_onnx
 from loadstone.quantize.fold import fold
+from loadstone.quantize.simulate import Simulator
+from tests import images as photographs
 from tests.float_models import images, simulator
 from tests.onnx_builder import Graph, run
+from tests.onnx_layers import Layers
 
 FLOAT_MODELS = (
     *("mlpt_resnet8_f32.tflite", "mlpt_vww_f32.tflite", "mlpt_ad_f32.tflite", "mnv1_0.25_128_f32.tflite", "arm_kwt1_f32.tflite"),
@@ -108,3 +114,42 @@ def test_an_operator_without_an_onnx_form_is_named() -> None:
     with pytest.raises(UnsupportedError, match="cumsum has no ONNX form") as caught:
         exported(canonical(onnx_reader.from_bytes(model, "made by a test")))
     assert "\n" not in str(caught.value)
+
+
+@cache
+def real(shared: Path, file: str) -> tuple[Simulator, Any]:
+    """A float network, compiled once for both schemes, and 12 crops of photographs."""
+    model = next(entry for entry in photographs.MODELS if entry.file == file)
+    return prepare(load(shared / "models" / file)), photographs.prepare(model, shared, 12)
+
+
+LAYERS = ("small", "mlpt_ad_f32.tflite", "mlpt_resnet8_f32.tflite")
+
+
+@pytest.mark.parametrize("scheme", ["affine", "pow2"])
+@pytest.mark.parametrize("file", LAYERS)
+def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
+    request: pytest.FixtureRequest, tmp_path: Path, file: str, scheme: str, figure: Callable[[str], None]
+) -> None:
+    """float32 numerics (NUMERICS.md): every layer alone, from the same integers. Sums on the edge of two integers are counted."""
+    compiled, samples = (simulator(), images(12)) if file == "small" else real(request.getfixturevalue("shared"), file)
+    quantize_prepared(compiled, samples[:8], Options(scheme=scheme)).save(tmp_path / "model.onnx")
+    layers = Layers(tmp_path / "model.onnx")
+    layers.compare("vtaq-1x16x16" if scheme == "affine" else "vta-pynq", samples[8:])
+    figure(f"{file} {scheme}: {len(layers.names)} layers, {layers.different} of {layers.elements} elements differ, by {layers.largest}")
+    assert len(layers.names) >= 8
+    assert layers.different <= 1e-5 * layers.elements
+    assert layers.largest <= 1
+
+
+def test_a_layer_that_is_wrong_is_counted(tmp_path: Path) -> None:
+    """The comparison above can fail: one weight, changed in the file that ONNX Runtime reads."""
+    path = tmp_path / "model.onnx"
+    quantize_prepared(simulator(), images(8)).save(path)
+    layers = Layers(path)
+    weights = next(entry for entry in layers.constants.values() if entry.data_type == onnx.TensorProto.INT8 and len(entry.dims) == 4)
+    array = numpy_helper.to_array(weights).copy()
+    array[0] //= 2
+    weights.CopyFrom(numpy_helper.from_array(array, weights.name))
+    layers.compare("vtaq-1x16x16", images(2, seed=3))
+    assert layers.different > 10
