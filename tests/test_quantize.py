@@ -14,10 +14,13 @@ from onnx import numpy_helper
 
 import loadstone
 from loadstone.cli import main
+from loadstone.commands.vectors import of_artifact
 from loadstone.demo import Digits, load_digits, network_path
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.quantize import Options, quantize_module, quantize_prepared
 from loadstone.quantize.export_onnx import export_onnx
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.reference import Machine, Region
 from tests.float_models import images, simulator, small_onnx
 
 
@@ -58,6 +61,23 @@ def test_digits_lose_little_and_equal_onnx_runtime(digits: Digits, tmp_path: Pat
     assert np.mean(scores != onnx_scores(tmp_path / "digits.onnx", digits)) <= 1e-3  # its sums are float32
     (again,) = loadstone.compile(found.module, device).run(images[:40])
     np.testing.assert_array_equal(again, scores[:40])
+
+
+def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
+    """Strict: nothing that VTA's hardware does otherwise. Every instruction of every layer, by the reference, byte for byte."""
+    found = loadstone.quantize(network_path(), digits.train_images[:32, None], scheme="pow2")
+    compiled = loadstone.compile(found.module, "vta-pynq")
+    computed = [row for row in compiled.explain() if row["kind"] not in ("quantize", "dequantize", "transpose", "reshape")]
+    assert len(computed) >= 5
+    assert {row["where"] for row in computed} == {"vta"}
+    config = load_config("vta-pynq")
+    vectors = of_artifact(compiled.artifact, config)  # on the simulator, which is strict for VTA
+    assert vectors
+    for vector in vectors:
+        memory = Region(vector.dram_in.copy(), base=vector.dram_base)
+        Machine(config, [memory]).run(vector.insns)
+        np.testing.assert_array_equal(memory.data, vector.dram_out())
+        assert vector.out.size > 0
 
 
 def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
