@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,11 +35,30 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("figure", text))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which rung of the ladder (docs/board.md) a test is on travels with its report."""
+    for item in items:
+        if (rung := item.get_closest_marker("rung")) is not None:
+            item.user_properties.append(("rung", rung.args[0]))
+
+
+def _rungs(reports: list[pytest.TestReport]) -> list[str]:
+    """What each rung took, with its tests' preparation."""
+    seconds: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in reports:
+        for rung in (str(value) for key, value in report.user_properties if key == "rung"):
+            seconds[rung] += report.duration
+            tests[rung] += report.when == "call"
+    return [f"rung {rung}: {tests[rung]} tests, {seconds[rung]:.1f} s" for rung in sorted(seconds)]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the figures, in the order of the tests."""
-    reports = [report for kind in terminalreporter.stats.values() for report in kind if getattr(report, "when", None) == "teardown"]
+    """Prints the figures, in the order of the tests, and the time of each rung."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if isinstance(report, pytest.TestReport)]
     reports.sort(key=lambda report: str(report.nodeid))
-    figures = [value for report in reports for key, value in report.user_properties if key == "figure"]
+    figures = [value for report in reports if report.when == "teardown" for key, value in report.user_properties if key == "figure"]
+    figures += _rungs(reports)
     if figures:
         terminalreporter.section("figures")
         terminalreporter.write_line("\n".join(map(str, figures)))

@@ -24,6 +24,8 @@ from tests.board.tools import need
 from tests.sample_model import copy_model, dense_model
 from tests.test_artifact import every_operator_model
 
+pytestmark = pytest.mark.rung("0")
+
 STRICT = [
     "-std=c99",
     "-pedantic",
@@ -232,5 +234,6 @@ def fuzz(root: Path, folder: Path, seconds: int) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.rung("2")
 def test_fuzzing_for_a_minute(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
     figure(fuzz(root, tmp_path, 60))

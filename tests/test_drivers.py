@@ -19,6 +19,8 @@ from loadstone.vta.isa.registers import BLOCKS
 from loadstone.vta.isa.spec import MAX_REGIONS
 from tests.sample_model import copy_model, dense_model
 
+pytestmark = pytest.mark.rung("3")
+
 POOL_BUS = 0x1000_0000
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.board.tools import need
 
+pytestmark = pytest.mark.rung("1")
+
 #: File -> functions with contracts in it (bounds.h and format.h come with every file).
 PROVED = {
     "runtime/model.c": [

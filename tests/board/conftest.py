@@ -1,9 +1,6 @@
-"""Every rung prints how long it took."""
+"""Networks that the boards run; and a second try."""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,13 +14,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/board/" in item.path.as_posix():
             item.add_marker(pytest.mark.flaky(reruns=2))
-
-
-@pytest.fixture(autouse=True)
-def _printed_time(request: pytest.FixtureRequest, figure: Callable[[str], None]) -> Iterator[None]:
-    begin = time.monotonic()
-    yield
-    figure(f"{request.module.RUNG}, {request.node.name}: {time.monotonic() - begin:.1f} s")
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run, work
 
-RUNG = "rung 5"
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
 MACHINE = "mps2-an385"
 GUEST = ROOT / "tests/board/guest"

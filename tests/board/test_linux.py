@@ -12,8 +12,6 @@ from tests.board.models import Network
 from tests.board.tools import ROOT
 
 pytestmark = pytest.mark.full
-
-RUNG = "rungs 6 and 7"
 GUEST = ROOT / "tests/board/guest"
 TOOLCHAINS = {"arm64": "aarch64", "armhf": "armv7"}
 ARCHITECTURES = {"virt-arm64": "arm64", "virt-armhf": "armhf", "zcu102": "arm64"}
@@ -28,13 +26,14 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
     return linux_image.arguments(machine, debian.kernel(arch), program, network.artifact.to_bytes(), network.inputs.tobytes(), *options)
 
 
-@pytest.mark.parametrize("machine", list(ARCHITECTURES))
+@pytest.mark.parametrize("machine", [pytest.param(m, marks=pytest.mark.rung("6" if m == "virt-arm64" else "7")) for m in ARCHITECTURES])
 def test_network_gives_the_native_bytes_and_faults_are_survived(machine: str, network: Network) -> None:
     faults = cases.faults(network, MACHINES[machine].pool)
     with boot(machine, image(machine, network, cases.RUNS), device=network.device, faults=faults) as board:
         cases.check(board.finish(), network)
 
 
+@pytest.mark.rung("6")
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
     with boot("virt-arm64", image("virt-arm64", convolutions, 3), faults=["hang@1"]) as board:
         for line in board.read():
@@ -43,6 +42,7 @@ def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None
         cases.check_gone(board.lines, convolutions, 1)
 
 
+@pytest.mark.rung("7")
 @pytest.mark.parametrize(
     ("machine", "device", "registers"),
     [("zcu102", "vta-ultra96", "vta-hls"), ("virt-armhf", "vta-de10nano", "vta-chisel")],

@@ -12,8 +12,7 @@ from tests.board import build, cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need
 
-RUNG = "rung 4"
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.rung("4")]
 
 QEMU = {"native": [], "aarch64": ["qemu-aarch64"], "armv7": ["qemu-arm"], "riscv64": ["qemu-riscv64"]}
 POOL = 0x10000000  # `loadstone simd` without --base
