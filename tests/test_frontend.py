@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
+from loadstone.compiler import compile
 from loadstone.errors import ModelError
 from loadstone.frontend import import_model, load
+from tests import onnx_builder, tflite_builder
 from tests.conftest import ROOT
 
 #: Runs in a process of its own: a signal is then a result, not the end of the tests. Prints one line per outcome.
@@ -106,3 +109,58 @@ def test_the_numerics_of_a_model_are_those_of_its_format(shared: Path) -> None:
         "mlonmcu_micro_kws_m_qdq.onnx": "onnx",
     }.items():
         assert str(load(shared / "models" / file)["main"].attrs["loadstone.numerics"]) == numerics, file
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Float networks of every format go into the quantizer (PyTorch's: test_torch.py)
+# ---------------------------------------------------------------------------------------------------------------
+
+WEIGHTS = np.random.default_rng(5).normal(0, 0.3, (8, 3, 3, 3)).astype(np.float32), np.linspace(-0.4, 0.4, 8, dtype=np.float32)
+HEAD = np.random.default_rng(6).normal(0, 0.4, (5, 8)).astype(np.float32), np.linspace(0.3, -0.3, 5, dtype=np.float32)
+SIMPLE = {"method": "minmax", "equalize": False, "compensate": False, "correct": False}
+
+
+def float_tflite() -> bytes:
+    """Images (1, 9, 11, 3): convolution with relu, mean, dense."""
+    graph = tflite_builder.Graph()
+    x = graph.input((1, 9, 11, 3), np.float32)
+    deep, flat, scores = (graph.tensor(shape, np.float32) for shape in ((1, 9, 11, 8), (1, 8), (1, 5)))
+    kernel, bias, head, offset = (graph.constant(array) for array in (WEIGHTS[0].transpose(0, 2, 3, 1), WEIGHTS[1], *HEAD))
+    graph.operator(
+        "CONV_2D",
+        [x, kernel, bias],
+        [deep],
+        padding=tflite_builder.Padding.SAME,
+        stride_h=1,
+        stride_w=1,
+        fused_activation_function=tflite_builder.Activation.RELU,
+    )
+    graph.operator("MEAN", [deep, graph.constant(np.array([1, 2], np.int32))], [flat])
+    graph.operator("FULLY_CONNECTED", [flat, head, offset], [scores])
+    return graph.save([scores])
+
+
+def half_onnx() -> bytes:
+    """The same in float16, images (1, 3, 9, 11)."""
+    graph = onnx_builder.Graph()
+    x = graph.input((1, 3, 9, 11), np.float16)
+    kernel, bias, head, offset = (graph.constant(array, np.float16) for array in (*WEIGHTS, *HEAD))
+    deep = graph.node("Relu", graph.node("Conv", x, kernel, bias, kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+    flat = graph.node("Flatten", graph.node("GlobalAveragePool", deep))
+    return graph.save([(graph.node("Gemm", flat, head, offset, transB=1), np.float16)], [(1, 5)])
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_float_networks_are_quantized_and_keep_the_type_of_their_edges(suffix: str, tmp_path: Path) -> None:
+    tflite = suffix == ".tflite"
+    path, run = tmp_path / f"net{suffix}", tflite_builder.run if tflite else onnx_builder.run
+    path.write_bytes(float_tflite() if tflite else half_onnx())
+    kind, shape = (np.float32, (1, 9, 11, 3)) if tflite else (np.float16, (1, 3, 9, 11))
+    images = np.random.default_rng(7).normal(size=(16, *shape)).astype(kind)
+    compiled = compile(path, "vtaq-tiny", samples=images[:8], options=SIMPLE)
+    (got,) = compiled.run(images[8:])
+    want = np.stack([run(path.read_bytes(), [image])[0] for image in images[8:]]).astype(np.float32)
+    assert got.dtype == kind
+    assert {"conv2d", "mean", "dense"} <= {row["kind"] for row in compiled.explain() if row["where"] == "vta"}
+    noise = 10 * np.log10(np.sum(want**2) / np.sum((got.reshape(want.shape).astype(np.float32) - want) ** 2))
+    assert noise > 25

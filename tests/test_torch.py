@@ -19,6 +19,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`
 import torch
 from torch import nn
 
+import loadstone
 from loadstone import graph as g
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
@@ -63,6 +64,16 @@ def test_a_float_network_is_quantized_and_runs_on_the_device(tmp_path: Path, cap
     assert "batch_norm" not in [row["kind"] for row in rows]
     wanted = {"conv2d": 5, "add": 1, "dense": 1, "max_pool2d": 1, "average_pool2d": 1, "mean": 1, "concatenate": 1}
     assert {kind: kinds.count(kind) for kind in wanted} == wanted
+
+
+def test_a_program_in_memory_is_quantized_and_compiled_by_one_call() -> None:
+    program = torch.export.export(nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU()).eval(), (torch.zeros(INPUT),))
+    options = {"method": "minmax", "equalize": False, "compensate": False, "correct": False}
+    compiled = loadstone.compile(program, "vtaq-tiny", samples=images(4, seed=1).numpy(), options=options)
+    assert [row["kind"] for row in compiled.explain() if row["where"] == "vta"] == ["conv2d"]
+    (got,) = compiled.run(images(1, seed=2).numpy())
+    want = program.module()(images(1, seed=2)[0]).detach().numpy()
+    np.testing.assert_allclose(got.reshape(want.shape), want, atol=0.05)
 
 
 # ---------------------------------------------------------------------------------------------------------------
