@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loadstone.errors import DeviceError, TargetError
+from loadstone.errors import DeviceError, ModelError, TargetError, UnsupportedError
 
 
 @contextmanager
@@ -103,6 +103,9 @@ Var = relax.Var
 Function = relax.Function
 FloatImm = tvm.tirx.FloatImm
 TensorLoad = tvm.ir.TensorLoad  # tirx.BufferLoad is a function that makes one
+#: What a pass of ours raises inside TVM comes out as it is, not as a RuntimeError.
+for _error in (ModelError, UnsupportedError):
+    tvm_ffi.register_error(_error)
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
 
