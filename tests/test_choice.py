@@ -30,8 +30,9 @@ from loadstone.frontend import load
 from loadstone.graph_reference import run_operator
 from loadstone.partition import HOST, matches
 from loadstone.plan_search import ROWS
-from loadstone.plugins import Registry
+from loadstone.plugins import Registry, load_plugins
 from loadstone.session import register_external
+from tests.conftest import ROOT
 from tests.draw import Random
 from tests.onnx_builder import Graph
 
@@ -178,6 +179,27 @@ def test_eager_stays_where_it_costs_no_more(tmp_path: Path) -> None:
     assert result.choice is not None
     assert (result.choice.chosen, result.choice.cost_ns) == ("eager", result.choice.eager_ns)
     assert result.artifact.to_bytes() == compiled(model, DEVICE, "eager").artifact.to_bytes()
+
+
+def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_path: Path) -> None:
+    """The example's 64 multipliers are slower than VTA-Q for most of its convolutions; at 4096 they are faster for all."""
+    plugins = load_plugins([ROOT / "docs/examples/c_library"])
+    golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
+    taken = []
+    for multipliers in (64, 4096):
+        target = f"my-accel -macs_per_cycle={multipliers},{DEVICE}"
+        results = [
+            compile(shared / "models/mlpt_resnet8_int8.tflite", target, plugins=plugins, strategy=strategy)
+            for strategy in ("eager", "cost")
+        ]
+        for result in results:
+            np.testing.assert_array_equal(result.run(golden["in0"][:2])[0], golden["out0"][:2])
+        choice = results[1].choice
+        assert choice is not None
+        assert choice.cost_ns <= choice.eager_ns
+        taken.append([sum(backend == "my-accel" for _, backend in where(result)) for result in results])
+    assert taken[0][1] < taken[0][0]
+    assert taken[1][1] == taken[1][0] == taken[0][0]
 
 
 # --- fused and unfused --------------------------------------------------------------------------------------------------

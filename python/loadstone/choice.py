@@ -7,11 +7,11 @@ Next: compiler.py goes on with it; commands/compile.py prints it (`--partition c
 1. Every match of every back end and of the host is lowered alone, as an artifact of one operator. Its steps are what it costs: a
    device program by the simulator, a step of the host by the clock, the steps that pack and unpack as the price of a transfer.
    A back end that knows better says so (Backend.cost_cycles).
-2. Operators of a segment overlap, so together they take less: costs on a device are scaled by what the eager partition's segments
-   take, relative to their operators alone.
+2. Operators of a segment overlap, so together they take less: costs on a device are scaled by what the segments of the last plan,
+   at first the eager partition, take relative to their operators alone.
 3. plan_search.py finds the cheapest cover.
-4. That is lowered as a whole, and compared with the eager partition step by step. It is the choice when it takes less, by more
-   than the error of the host's times.
+4. That is lowered as a whole and priced by all of its steps. It is the choice when it takes less than the best so far, by more than
+   the error of the host's times. Then again from 2, until a plan comes back, a few times at most.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ __all__ = ["Alternative", "Choice", "Realised", "choose", "plan_ns"]
 
 #: MHz of a back end that has a model of its cycles and no attribute clock_mhz.
 DEFAULT_CLOCK_MHZ = 100
+#: Plans that are lowered as a whole, besides the eager one.
+_ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +95,24 @@ def choose(module: Any, backends: Sequence[Backend], eager: Realised, split: Spl
     found, constants = matches(module, backends)
     alone = _Alone(backends, constants, realise, table)
     made = candidates(module, found, alone.cost)
-    eager_ns = plan_ns(eager, backends, table)
-    plan = search(replace(made.problem, candidates=_scaled(made, _together(eager, alone, backends, table))))
-    alternatives = _alternatives(made, alone)
-    if plan is not None:
-        chosen = [match for match in (made.matches[index] for index in plan.candidates) if match is not None]
-        divided = split(chosen)
-        if _places(divided) != _places(eager.partition):
-            other = realise(divided)
-            cost_ns = plan_ns(other, backends, table)
-            if eager_ns - cost_ns > _doubt_ns(eager, other, backends, table):
-                return Choice("cost", other, eager_ns, cost_ns, plan.exact, alternatives)
-    return Choice("eager", eager, eager_ns, eager_ns, plan is not None and plan.exact, alternatives)
+    best = latest = eager
+    best_ns = eager_ns = plan_ns(eager, backends, table)
+    seen = [_places(eager.partition)]
+    exact = False
+    for _ in range(_ROUNDS):
+        plan = search(replace(made.problem, candidates=_scaled(made, _together(latest, alone, backends, table))))
+        if plan is None:
+            break
+        exact = plan.exact
+        divided = split([match for match in (made.matches[index] for index in plan.candidates) if match is not None])
+        if _places(divided) in seen:
+            break
+        seen.append(_places(divided))
+        latest = realise(divided)
+        latest_ns = plan_ns(latest, backends, table)
+        if best_ns - latest_ns > _doubt_ns(best, latest, backends, table):
+            best, best_ns = latest, latest_ns
+    return Choice("eager" if best is eager else "cost", best, eager_ns, best_ns, exact, _alternatives(made, alone))
 
 
 def plan_ns(realised: Realised, backends: Sequence[Backend], table: CostTable) -> int:
@@ -207,14 +215,14 @@ class _Alone:
         return Partition(None, graph, (), segments)
 
 
-def _together(eager: Realised, alone: _Alone, backends: Sequence[Backend], table: CostTable) -> dict[str, Fraction]:
-    """By back end with a memory of its own: its segments in the eager partition / their operators alone."""
-    steps = zip(eager.deployment.artifact.steps, _steps_ns(eager, backends, table), strict=True)
+def _together(realised: Realised, alone: _Alone, backends: Sequence[Backend], table: CostTable) -> dict[str, Fraction]:
+    """By back end with a memory of its own: its segments / their operators alone."""
+    steps = zip(realised.deployment.artifact.steps, _steps_ns(realised, backends, table), strict=True)
     segment_ns: dict[str, int] = {}
     for step, ns in steps:
         segment_ns[_segment_of(step)] = segment_ns.get(_segment_of(step), 0) + ns
     sums: dict[str, tuple[int, int]] = {}
-    for segment in eager.partition.segments:
+    for segment in realised.partition.segments:
         costs = [(operator, alone.cost(operator, segment.backend)) for operator in segment.operators]
         known = [(operator, cost) for operator, cost in costs if cost is not None and cost.memory != ROWS]
         if len(known) == len(costs):

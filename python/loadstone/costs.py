@@ -112,10 +112,11 @@ class CostTable:
             if first > _LONG_SECONDS and step.function != EXTERNAL_RELAX:
                 return int(first * 1e9)
             again = _seconds(once)
+            if again > _LONG_SECONDS:
+                return int(again * 1e9)
             count = max(1, min(256, int(_ROUND_SECONDS / again)))
             many = once if count == 1 else device.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
-            rounds = _ROUNDS if again < _LONG_SECONDS else 1
-            return int(min(_seconds(many) for _ in range(rounds)) * 1e9 / count)
+            return int(min(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
 
 
 def _seconds(session: Session) -> float:
