@@ -182,7 +182,7 @@ def test_eager_stays_where_it_costs_no_more(tmp_path: Path) -> None:
 
 
 def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_path: Path) -> None:
-    """The example's 64 multipliers are slower than VTA-Q for most of its convolutions; at 4096 they are faster for all."""
+    """The example's 64 multipliers are slower than VTA-Q for all nine convolutions; 4096 are faster for those that do most."""
     plugins = load_plugins([ROOT / "docs/examples/c_library"])
     golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
     taken = []
@@ -198,8 +198,7 @@ def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_pa
         assert choice is not None
         assert choice.cost_ns <= choice.eager_ns
         taken.append([sum(backend == "my-accel" for _, backend in where(result)) for result in results])
-    assert taken[0][1] < taken[0][0]
-    assert taken[1][1] == taken[1][0] == taken[0][0]
+    assert taken == [[9, 0], [9, 7]]
 
 
 # --- fused and unfused --------------------------------------------------------------------------------------------------
