@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +56,33 @@ def test_the_report_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert report["passed"]
     assert report["cycles_per_run"] > 0
     assert report["differences"] == [{"name": "out0", "elements": 48, "different": 0, "largest": 0.0}]
+
+
+@pytest.mark.parametrize(
+    ("device", "complaint"),
+    [
+        ("simd:/nowhere/simd", "no simulator answers at '/nowhere/simd'"),
+        ("uio:/dev/uio99", "/dev/uio99: cannot open"),
+        ("devmem:0x1000+0x1000", "/dev/mem: cannot open|registers: cannot map"),
+    ],
+)
+def test_a_board_that_is_not_there_is_one_line_of_a_fresh_process(folder: Path, device: str, complaint: str) -> None:
+    """Nothing before it has opened the library."""
+    command = [sys.executable, "-m", "loadstone", "run", folder / "copy.lds", "--inputs", folder / "x.npz", "--device", device]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"loadstone: ({complaint}).*\n", done.stderr), done.stderr
+
+
+def test_options_that_make_no_sense_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, complaint in (
+        (("--atol", "-1"), "--atol -1 is below 0"),
+        (("--atol", "nan"), "--atol nan is below 0"),
+        (("--device", "null:foo"), "device null takes no argument, not 'foo'"),
+        (("--threads", "0"), "threads=0 is not at least 1"),
+    ):
+        assert run(folder, "--expect", f"{folder}/x.npz", *words) == 2
+        assert complaint in capsys.readouterr().err
 
 
 def test_the_null_device_is_not_as_expected(folder: Path) -> None:

@@ -17,15 +17,15 @@ from loadstone.errors import DeviceError
 
 __all__ = ["ffi", "lib"]
 
+_HEADER, _LIBRARY = (resources.files("loadstone").joinpath(name) for name in ("_api.h", "libloadstone.so"))
 ffi: Any = cffi.FFI()
+if _HEADER.is_file():  # here and not in lib(): types are needed before the first call, and by threads that make it at the same time
+    ffi.cdef(_HEADER.read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=1)
 def lib() -> Any:
     """The library, opened once. Raises DeviceError when it was not built."""
-    package = resources.files("loadstone")
-    header, library = package.joinpath("_api.h"), package.joinpath("libloadstone.so")
-    if not header.is_file() or not library.is_file():
+    if not _HEADER.is_file() or not _LIBRARY.is_file():
         raise DeviceError("libloadstone.so is not beside the package: build it with `make lib`, or install the wheel")
-    ffi.cdef(header.read_text(encoding="utf-8"))
-    return ffi.dlopen(str(library))
+    return ffi.dlopen(str(_LIBRARY))

@@ -76,10 +76,9 @@ def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
     Raises ArtifactError for a file that is not sound.
     """
     data = artifact if isinstance(artifact, bytes) else artifact.to_bytes()
-    open_model = lib().lds_model_open
     model, fault = ffi.new("lds_model *"), ffi.new("lds_fault *")
     buffer = ffi.from_buffer(data)
-    raise_for(open_model(model, buffer, len(data)), "file")
+    raise_for(lib().lds_model_open(model, buffer, len(data)), "file")
     scratch = ffi.new("uint64_t[]", lib().lds_validate_scratch_bytes(model) // 8 + 1)
     status = lib().lds_model_validate(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
@@ -110,6 +109,8 @@ def _open_sim(device: Device) -> tuple[Any, Any]:
 
 
 def _open_null(device: Device) -> tuple[Any, Any]:
+    if device.argument:
+        raise DeviceError(f"device null takes no argument, not {device.argument!r}")
     null = lib().lds_hal_null_create(device.require_config().config_hash, _POOL_BYTES)
     if null == ffi.NULL:
         raise DeviceError("device null: out of memory")

@@ -56,10 +56,9 @@ class Session:
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
         self._check_externals()
-        open_model = lib().lds_model_open  # the library first: it brings the types
         self._bytes = ffi.from_buffer(data)
         self._model = ffi.new("lds_model *")
-        raise_for(open_model(self._model, self._bytes, len(data)), artifact.name)
+        raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
         config.hang_ns = int(hang_seconds * 1e9)

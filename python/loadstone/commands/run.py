@@ -18,7 +18,7 @@ from loadstone import device
 from loadstone.arrays import compare, read_arrays, write_arrays
 from loadstone.artifact import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
-from loadstone.errors import DeviceError
+from loadstone.errors import DeviceError, ModelError
 from loadstone.parallel import run_in_threads
 
 __all__ = ["configure", "extend", "run"]
@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     wanted = read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out") if args.expect else []
     if args.threads > 1 and not device.is_private(args.device):
         raise DeviceError(f"--threads {args.threads} needs a device for each thread; {args.device} is only one: use sim")
+    if not args.atol >= 0:
+        raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
     begin = time.perf_counter()
     progress = _bar(len(inputs[0]) if inputs else 1)
     outputs, counters, config = run_in_threads(artifact, inputs, lambda: device.open(args.device), args.threads, progress)
