@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.arrays import compare
+from loadstone.arrays import compare, read_arrays
 from loadstone.cli import main
 from loadstone.errors import ModelError
 from tests.sample_model import copy_model
@@ -72,6 +73,33 @@ def test_a_board_that_is_not_there_is_one_line_of_a_fresh_process(folder: Path, 
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(f"loadstone: ({complaint}).*\n", done.stderr), done.stderr
+
+
+def test_arrays_without_samples_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for array in (np.int8(3), X[:0]):
+        np.savez(folder / "x.npz", in0=array, out0=array)
+        assert run(folder, "--expect", f"{folder}/x.npz") == 2
+        assert f"in0 has shape {array.shape}, without a sample" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_file_of_arrays_is_one_line(folder: Path, save: Callable[..., None]) -> None:
+    """Bytes changed, or the end missing: other arrays, or the one line."""
+    random = np.random.default_rng(3)
+    save(folder / "x.npz", in0=np.tile(X, (10, 1, 1)))
+    data, refused = (folder / "x.npz").read_bytes(), 0
+    tensors = copy_model().tensors[:1]
+    for k in range(600):
+        damaged = bytearray(data[: int(random.integers(len(data)))] if k % 5 == 0 else data)
+        for _ in range(2):
+            if damaged:
+                damaged[int(random.integers(len(damaged)))] = int(random.integers(256))
+        (folder / "x.npz").write_bytes(damaged)
+        try:
+            read_arrays(folder / "x.npz", tensors, "in")
+        except ModelError as error:
+            refused += "\n" not in str(error)
+    assert refused > 300
 
 
 def test_options_that_make_no_sense_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

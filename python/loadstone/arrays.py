@@ -7,7 +7,6 @@ Next: commands/run.py.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,17 +38,23 @@ class Difference:
 
 
 def read_arrays(path: str | Path, tensors: Sequence[Tensor], prefix: str) -> list[Array]:
-    """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names. Raises ModelError naming what is missing."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except (ValueError, zipfile.BadZipFile, TypeError):
-        raise ModelError(f"{path} is no .npz file of arrays") from None
+    """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names. Raises ModelError naming what is missing.
+
+    Raises OSError for a file that cannot be opened.
+    """
+    with open(path, "rb") as opened:
+        try:
+            with np.load(opened, allow_pickle=False) as file:
+                arrays = dict(file)
+        except Exception:  # what a damaged archive brings about is not listed anywhere: zlib.error, RuntimeError, EOFError ...
+            raise ModelError(f"{path} is no .npz file of arrays") from None
     found = []
     for k, tensor in enumerate(tensors):
         name = f"{prefix}{k}" if f"{prefix}{k}" in arrays else tensor.name
         if name not in arrays:
             raise ModelError(f"{path} has no array {prefix}{k} (or {tensor.name!r}); it has {', '.join(arrays) or 'none'}")
+        if not arrays[name].size or not arrays[name].ndim:
+            raise ModelError(f"{path}: {name} has shape {arrays[name].shape}, without a sample: its first axis counts samples")
         found.append(arrays[name])
     return found
 
