@@ -147,6 +147,33 @@ def test_compile_quantizes_a_float_model_with_data(samples: Path, capsys: pytest
     assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
 
 
+def half(model: bytes) -> bytes:
+    """The same with float16 weights, inputs and outputs."""
+    found = onnx.load_from_string(model)
+    for entry in found.graph.initializer:
+        if entry.data_type == onnx.TensorProto.FLOAT:
+            entry.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(entry).astype(np.float16), entry.name))
+    for value in (*found.graph.input, *found.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return bytes(found.SerializeToString())
+
+
+def test_half_precision_keeps_its_type(samples: Path) -> None:
+    """float16 in and out, in the exported file and on the device, the same integers between."""
+    folder = samples.parent
+    (folder / "half.onnx").write_bytes(half(small_onnx()))
+    found = loadstone.quantize(folder / "half.onnx", images(12).astype(np.float16))
+    assert found.report["output_sqnr_db"][0] > 30
+    found.save(folder / "out.onnx")
+    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
+    assert {entry.type for entry in (*session.get_inputs(), *session.get_outputs())} == {"tensor(float16)"}
+    tested = images(4, seed=5).astype(np.float16)
+    (scores,) = loadstone.compile(folder / "out.onnx", "vtaq-1x16x16").run(tested)
+    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    assert scores.dtype == wanted.dtype == np.float16
+    np.testing.assert_allclose(scores.astype(np.float32), wanted.astype(np.float32), atol=0.02 * float(np.abs(wanted).max()))
+
+
 def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """What a command that fails says: one line, exit status 2."""
     assert main(words) == 2, words

@@ -27,12 +27,14 @@ def test_json_holds_every_tensor(contents: dict[str, Any]) -> None:
     assert 0 <= again["top1"] <= 1
     assert again["float_top1"] is not None
     assert again["output_sqnr_db"][0] > 20
+    assert any(step.startswith("equalized channels") for step in again["steps"])
     found = simulator().network
     assert [entry["name"] for entry in again["layers"]] == [layer.name for layer in found.layers if layer.output in found.quantized]
     for entry in again["layers"]:
         low, high = entry["range"]
         assert high - low == pytest.approx(255 * entry["scale"])
         assert 0 <= entry["saturation"] < 0.5
+        assert entry["sqnr_db"] is None or entry["sqnr_db"] > 20  # against the equalized network: the other's tensors have other ranges
         assert sum(entry["histogram"]["counts"]) > 0
     assert sum("alone_sqnr_db" in entry for entry in again["layers"]) == 7
     assert again["host"] == [entry["name"] for entry in again["layers"] if entry["on_host"]]

@@ -123,7 +123,7 @@ def quantize_prepared(
     from loadstone.quantize.calibrate import calibrate
     from loadstone.quantize.compare import compare
     from loadstone.quantize.mixed import host_cycles, measure_sensitivities, with_host_layers
-    from loadstone.quantize.plan import settings
+    from loadstone.quantize.plan import real_settings, settings
     from loadstone.quantize.report import report
     from loadstone.quantize.rewrite import rewrite
     from loadstone.quantize.samples import samples_from
@@ -152,7 +152,8 @@ def quantize_prepared(
     if options.host_cycles and sensitivities is not None:
         plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
-    comparison = compare(simulator, settings(network, plan), samples if targets is not None else few, targets, show=show)
+    tested = samples if targets is not None else few
+    comparison = compare(simulator, settings(network, plan), tested, targets, real=real_settings(network), show=show)
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": simulator.network.function})

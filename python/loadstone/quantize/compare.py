@@ -19,7 +19,7 @@ from loadstone.graph import Quantization
 from loadstone.quantize.calibrate import progress
 from loadstone.quantize.samples import Samples
 from loadstone.quantize.scales import INT8_MAX, INT8_MIN
-from loadstone.quantize.simulate import Settings, Simulator
+from loadstone.quantize.simulate import FLOAT, Settings, Simulator
 from loadstone.quantize.statistics import Histogram
 
 __all__ = ["Comparison", "accuracy", "compare", "decibels", "saturation"]
@@ -46,15 +46,20 @@ def compare(
     labels: NDArray[np.int64] | None = None,
     *,
     only: Iterable[Any] | None = None,
+    real: Settings = FLOAT,
     show: bool = False,
 ) -> Comparison:
-    """Runs every sample in float and as `settings` say. only: the tensors to compare beside the outputs; None: every quantized one."""
+    """Runs every sample in float and as `settings` say.
+
+    only: the tensors to compare beside the outputs; None: every quantized one. real: how the float network runs; equalized, when
+    `settings` are of an equalized one, since its tensors are multiples of the others.
+    """
     network = simulator.network
     outputs = [_Energy() for _ in network.outputs]
     tensors = {variable: _Energy() for variable in (network.groups if only is None else only)}
     right = [0, 0]
     for index, inputs in enumerate(progress(samples, "compare", show)):
-        exact, exact_tensors = simulator.run(inputs)
+        exact, exact_tensors = simulator.run(inputs, real)
         found, found_tensors = simulator.run(inputs, settings)
         for energy, x, y in zip(outputs, exact, found, strict=True):
             energy.add(x, y)

@@ -112,13 +112,13 @@ def _bars(histogram: Histogram) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------------------
 
 _STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; color: #222; background: #fff }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 88em; padding: 0 1em; color: #222; background: #fff }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: right; padding: .25em .6em; border-bottom: 1px solid #ddd; white-space: nowrap }
+th, td { text-align: right; padding: .25em .5em; border-bottom: 1px solid #ddd; white-space: nowrap }
 th { position: sticky; top: 0; background: #fff } th:first-child, td:first-child, td.kind, th.kind { text-align: left }
-td:first-child { max-width: 22em; overflow: hidden; text-overflow: ellipsis }
+td:first-child { max-width: 15em; overflow: hidden; text-overflow: ellipsis }
 .bad { color: #b00020; font-weight: 600 } .host { color: #777 } svg { vertical-align: middle }
-dt { float: left; clear: left; width: 14em; color: #555 } dd { margin-left: 14em }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1.5em } dt { color: #555 } dd { margin: 0 }
 @media (prefers-color-scheme: dark) { body, th { background: #181818; color: #ddd } th, td { border-color: #444 } dt { color: #aaa } }
 """
 #: A layer is marked when it falls below this, in decibels, or saturates more often than this.
@@ -141,10 +141,11 @@ def as_html(contents: Mapping[str, Any], title: str) -> str:
     listed = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(str(value))}</dd>" for key, value in facts.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>\n'
-        f"<h1>{html.escape(title)}</h1>\n<dl>{listed}</dl>\n<table>\n<tr><th>tensor<th class=kind>operator<th>signal to noise"
-        "<th>alone<th>range<th>seen<th>saturated<th>scale<th>zero<th>values (without 0); lines: the range of int8</tr>\n"
+        f"<h1>{html.escape(title)}</h1>\n<dl>{listed}</dl>\n<table>\n<tr><th>tensor<th class=kind>operator<th class=kind>values"
+        "<th>signal to noise<th>alone<th>range<th>seen<th>saturated<th>scale<th>zero</tr>\n"
         f"{rows}\n</table>\n<p>Signal to noise: of this tensor against the float network, all quantized before it. Alone: of the outputs, "
-        "when only this layer is quantized. Tensors that share a scale share range and histogram.</p></html>\n"
+        "when only this layer is quantized. Values: how often each occurs, on a scale of square roots, "
+        "zeros left out; the lines are the range of int8. Tensors that share a scale share range and histogram.</p></html>\n"
     )
 
 
@@ -157,9 +158,10 @@ def _row(entry: Mapping[str, Any]) -> str:
     cells = [
         f'<td title="{name}"{" class=host" if entry["on_host"] else ""}>{name}',
         f"<td class=kind>{html.escape(entry['kind'])}{' (host)' if entry['on_host'] else ''}",
+        f"<td>{_svg(entry)}",
         f"<td{weak}>{_decibels(sqnr)}<td>{alone}",
         *(f"<td>{low:.4g} ... {high:.4g}" for low, high in (entry["range"], entry["seen"])),
-        f"<td{full}>{share:.2%}<td>{entry['scale']:.4g}<td>{entry['zero_point']}<td>{_svg(entry)}",
+        f"<td{full}>{share:.2%}<td>{entry['scale']:.4g}<td>{entry['zero_point']}",
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -173,7 +175,7 @@ def _svg(entry: Mapping[str, Any]) -> str:
     bars, (low, high) = entry["histogram"], entry["range"]
     if not bars["counts"]:
         return ""
-    width, height = 4 * BARS, 28
+    width, height = 3 * BARS, 28
     peak = math.sqrt(max(bars["counts"])) or 1
     begin, end = min(bars["low"], low), max(bars["high"], high)
 
@@ -187,4 +189,4 @@ def _svg(entry: Mapping[str, Any]) -> str:
         if count
     )
     lines = "".join(f'<path d="M{x(value)} 0V{height}" stroke="#b00020"/>' for value in (low, high))
-    return f'<svg width="{width}" height="{height}" role="img"><path d="{path}" stroke="#4a78b8" stroke-width="3"/>{lines}</svg>'
+    return f'<svg width="{width}" height="{height}" role="img"><path d="{path}" stroke="#4a78b8" stroke-width="2.2"/>{lines}</svg>'
