@@ -8,9 +8,11 @@ Next: frontend/, composite/, partition.py and the stages import this, never TVM 
 from __future__ import annotations
 
 import json
+import os
 import pkgutil
 import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -76,6 +78,7 @@ __all__ = [
     "onnx_importer",
     "op_name",
     "parameter_shapes",
+    "quietly",
     "register_target_tag",
     "relax",
     "result",
@@ -119,6 +122,23 @@ def abandoning(builder: Any) -> Iterator[None]:
         with suppress(Exception):
             builder._end_block()
         raise
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Drops the warnings that TVM's C++ writes to stderr about code of its own making; what else comes there passes, at the end."""
+    sys.stderr.flush()
+    own = os.dup(2)
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(own, 2)
+            os.close(own)
+            caught.seek(0)
+            os.write(2, b"".join(line for line in caught if b": Warning: " not in line))
 
 
 def system_cpu() -> str:
@@ -331,7 +351,8 @@ def _with_externals(module: Any) -> Any:
 def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """`main` of a module on the host (TVM llvm); compiled once per module."""
     if module not in _compiled:
-        executable = tvm.compile(_with_externals(module), target=tvm.target.Target({"kind": "llvm"}))
+        with quietly():
+            executable = tvm.compile(_with_externals(module), target=tvm.target.Target({"kind": "llvm"}))
         _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
     outputs = _compiled[module]["main"](*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs))
     many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]

@@ -113,6 +113,11 @@ def _short(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[3 - width :]
 
 
+def _some(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more (--explain names them)" if len(names) > most else ""
+    return ", ".join(_short(name, 40) for name in names[:most]) + more
+
+
 def summary(report: dict[str, Any]) -> str:
     """A few lines for people."""
     host = report["operators_on_host"]
@@ -122,7 +127,7 @@ def summary(report: dict[str, Any]) -> str:
         (
             f"{report['artifact']}: {report['model']} for {report['device']}, {report['samples']} sample(s) a run",
             f"  operators      {report['operators'] - len(host)} of {report['operators']} on the device"
-            + (f"; on the host: {', '.join(_short(n, 40) for n in host)}" if host else ""),
+            + (f"; on the host: {_some(host)}" if host else ""),
             f"  instructions   {report['instructions']} in {report['programs']} program(s)",
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
             f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} unshared, {report['arena_bound_bytes']} at least",

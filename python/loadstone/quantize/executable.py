@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadstone._tvm import relax, s_tir, system_cpu, tirx, tvm
+from loadstone._tvm import quietly, relax, s_tir, system_cpu, tirx, tvm
 
 __all__ = ["executable"]
 
@@ -24,11 +24,11 @@ _BLOCKS = ("conv2d_nhwc",)
 def executable(module: Any) -> Callable[[Sequence[Any]], list[Any]]:
     """`main` takes tensors and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu()})
-    with target:
+    with quietly(), target:
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
-    scheduled = {variable: _scheduled(function) for variable, function in module.functions.items()}
-    run = relax.VirtualMachine(tvm.compile(tvm.IRModule(scheduled), target=target), tvm.cpu())["main"]
+        scheduled = {variable: _scheduled(function) for variable, function in module.functions.items()}
+        run = relax.VirtualMachine(tvm.compile(tvm.IRModule(scheduled), target=target), tvm.cpu())["main"]
     return lambda arguments: list(run(*arguments))
 
 

@@ -26,6 +26,7 @@ from loadstone._tvm import (
     is_constant,
     named,
     op_name,
+    quietly,
     relax,
     shape,
     tvm,
@@ -44,7 +45,8 @@ AFFINE = ("add", "subtract", "multiply", "divide", "nn.batch_norm")
 
 def fold(module: Any) -> Any:
     """The module in the form above. Raises ModelError for weights that are not finite."""
-    module = relax.transform.FoldConstant()(module)
+    with quietly():
+        module = relax.transform.FoldConstant()(module)
     folded = _Fold(module["main"]).run()
     return DeadCodeElimination(["main"])(tvm.IRModule({"main": folded}))
 
