@@ -9,8 +9,8 @@ import pytest
 
 from loadstone import graph_reference
 from loadstone.cli import main
-from loadstone.conform import Verdict, conform
-from loadstone.conform_cases import CASES
+from loadstone.conform import CASES, Verdict, conform
+from loadstone.conform_networks import NETWORKS
 from loadstone.plugins import load_plugins
 from loadstone.target import resolve
 from loadstone.template import backend as template
@@ -37,11 +37,13 @@ def spoiled(tmp_path: Path, before: str, after: str) -> list[Verdict]:
     return judged("my-npu", tmp_path)
 
 
-@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vtaq-4x16x16"])
-def test_vta_is_right_and_takes_all_but_softmax(device: str) -> None:
-    verdicts = judged(device)
+@pytest.mark.parametrize(("device", "cases"), [("vtaq-1x16x16", 3), ("vtaq-4x16x16", 1)])
+def test_vta_is_right_and_takes_all_but_a_few(device: str, cases: int) -> None:
+    verdicts = judged(device, cases=cases)
     assert wrong(verdicts) == []
-    assert {verdict.kind for verdict in verdicts if verdict.outcome == "taken"} == set(CASES) - {"softmax"}
+    refused = set(CASES) - {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
+    assert refused >= {"softmax", "transpose", "lookup", "argmax", "quantize", "dequantize"}
+    assert len(refused) == 6 or cases < 3
 
 
 @pytest.mark.full
@@ -54,9 +56,11 @@ def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
     examples = ROOT / "docs/examples"
     for name, folder in (("my-accel", examples / "c_library"), ("systolic -dim=4", examples / "systolic"), ("my-npu", tmp_path)):
         (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
-        verdicts = judged(name, folder, 8)
+        verdicts = judged(name, folder, 3)
         assert wrong(verdicts) == []
-        assert {verdict.kind for verdict in verdicts if verdict.outcome == "taken"} == {"conv2d", "residual"}
+        taken = {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
+        assert {"conv2d", "residual"} <= taken <= {"conv2d", "conv2d_edges", "affine", *NETWORKS} - {"autoencoder"}
+        assert len(taken) > 5, taken
     verdicts = judged("layer-engine", examples / "descriptors", 12)
     assert wrong(verdicts) == []
     assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 12
@@ -84,19 +88,25 @@ def test_cases_are_not_vacuous() -> None:
     """Most levels of an output are used, and cases differ."""
     for kind, make in CASES.items():
         texts, levels = set(), set()
-        for seed in range(6):
+        for seed in range(8):
             graph = make(np.random.default_rng(seed))
             texts.add(graph.describe())
-            inputs = [np.random.default_rng(1).integers(-128, 128, t.shape).astype(np.int8) for t in graph.inputs]
+            inputs = [
+                (np.random.default_rng(1).integers(-128, 128, t.shape) / (64 if t.dtype == "float32" else 1)).astype(t.dtype)
+                for t in graph.inputs
+            ]
             levels.update(np.unique(graph_reference.run(graph, inputs)[0]).tolist())
-        assert len(texts) == 6, kind
-        assert len(levels) > {"softmax": 3, "dense": 20, "mean": 10}.get(kind, 50), kind
+        assert len(texts) > 5 or kind in ("argmax", "autoencoder"), kind
+        few = {"softmax": 3, "dense": 20, "mean": 10, "argmax": 1, "classifier": 3, "conv2d_edges": 30, "affine": 20}
+        assert len(levels) > few.get(kind, 50), kind
 
 
 def test_the_command_prints_a_table_and_fails_for_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conform", "vtaq-tiny", "--cases", "1"]) == 0
+    (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert main(["conform", "my-npu -max_channels=16", "--uma-backends", str(tmp_path), "--cases", "1"]) == 0
     out = capsys.readouterr().out
-    assert "softmax              0       1     0  the ALU has no exponential" in out
+    assert "softmax              0       1     0  no pattern for softmax" in out
+    assert "excitation           1       0     0  in part: no pattern for mean" in out
     assert "0 wrong" in out
     text = TEMPLATE.read_text(encoding="utf-8").replace('"zero_point": zero_out', '"zero_point": zero_out - 1')
     (tmp_path / "npu.py").write_text(text, encoding="utf-8")

@@ -21,19 +21,23 @@ from loadstone import graph as g
 from loadstone import graph_reference
 from loadstone.batching import batched
 from loadstone.compiler import lower_segments
-from loadstone.conform_cases import CASES
+from loadstone.conform_cases import OPERATORS
+from loadstone.conform_networks import NETWORKS
 from loadstone.deploy import deploy
 from loadstone.device import Device
 from loadstone.network_pass import refusal_of
 from loadstone.partition import HOST, Partition, divide
 from loadstone.target import Target
 
-__all__ = ["Verdict", "conform"]
+__all__ = ["CASES", "Verdict", "conform"]
+
+#: Kind -> what makes a case of it: single operators, then small networks.
+CASES = {**OPERATORS, **NETWORKS}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """case: the operators in words. outcome: taken, refused, wrong. why: of a refusal or of what is wrong."""
+    """case: the operators in words. outcome: taken, refused, wrong. why: of a refusal (of a part, too), or of what is wrong."""
 
     kind: str
     case: str
@@ -50,18 +54,18 @@ def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
 
 def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:
     backend = target.backends[0]
-    said = {operator.name: refusal_of(backend, operator) for operator in graph.operators}
-    refusals = [f"{refusal.why}" for refusal in said.values() if refusal is not None]
     case = "; ".join(graph.describe().splitlines())
-    if len(refusals) == len(said):
-        return Verdict(kind, case, "refused", refusals[0])
     try:
+        said = {operator.name: refusal_of(backend, operator) for operator in graph.operators}
+        refusals = [f"{refusal.why}" for refusal in said.values() if refusal is not None]
+        if len(refusals) == len(said):
+            return Verdict(kind, case, "refused", refusals[0])
         different, elements = _compare(graph, {name: HOST if no else backend.name for name, no in said.items()}, target)
     except Exception as error:  # a back end is foreign code, and this is its test
         return Verdict(kind, case, "wrong", f"{type(error).__name__}: {' '.join(str(error).split())}")
     if different:
         return Verdict(kind, case, "wrong", f"{different} of {elements} elements differ")
-    return Verdict(kind, case, "taken", f"but {refusals[0]}" if refusals else "")
+    return Verdict(kind, case, "taken", f"in part: {refusals[0]}" if refusals else "")
 
 
 def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> tuple[int, int]:
@@ -86,4 +90,5 @@ def _levels(tensor: g.Tensor) -> NDArray[Any]:
     rng = np.random.default_rng(len(tensor.name) + tensor.size)
     random = rng.integers(-128, 128, (2, *tensor.shape))
     edges = [np.full((1, *tensor.shape), level) for level in (-128, 127)]
-    return np.concatenate([random, *edges]).astype(tensor.dtype)
+    levels = np.concatenate([random, *edges])
+    return (levels / 64 if tensor.dtype == "float32" else levels).astype(tensor.dtype)

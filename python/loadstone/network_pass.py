@@ -26,6 +26,7 @@ _FORMS = {
     "resize_nearest": ("resize",),
     "resize_bilinear": ("resize",),
     "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
+    "lookup": ("sigmoid", "leaky_relu"),
     "dense": ("dense", "batch_norm", "channel_add", "channel_mul"),
 }
 

@@ -56,7 +56,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
     for kind in dict.fromkeys(verdict.kind for verdict in verdicts):
         group = [verdict for verdict in verdicts if verdict.kind == kind]
         count = Counter(verdict.outcome for verdict in group)
-        why = Counter(verdict.why for verdict in group if verdict.outcome == "refused")
+        why = Counter(verdict.why for verdict in group if verdict.outcome == "refused" or (verdict.outcome == "taken" and verdict.why))
         more = f" (and {len(why) - 1} other reasons)" if len(why) > 1 else ""
         reason = f"{why.most_common(1)[0][0]}{more}" if why else ""
         lines.append(f"{kind:<16} {count['taken']:>5} {count['refused']:>7} {count['wrong']:>5}  {reason}".rstrip())
