@@ -135,8 +135,11 @@ def test_from_the_command_line_to_numbers(folder: Path, tmp_path: Path, capsys: 
     mine = ["--uma-backends", str(folder)]
     target = ["--target", "npu-a,vtaq-tiny"]
     assert main(["compile", str(model), *target, *mine, "-o", str(artifact), "--target-npu-a-max_channels", "4", "--explain"]) == 0
-    assert "npu-a: more than 4 channels" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "npu-a: more than 4 channels" in out
+    assert "small.lds: small for vtaq-tiny" in out
     assert main(["compile", str(model), *target, *mine, "-o", str(artifact)]) == 0
+    assert "operators      2 of 4 on npu-a; on the host: " in capsys.readouterr().out
     np.savez(tmp_path / "x.npz", in0=np.ones((1, 1, 3, 9, 9), np.int8))
     assert main(["run", str(artifact), "--inputs", str(tmp_path / "x.npz"), *mine]) == 0
     capsys.readouterr()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loadstone.cli import main
+from loadstone.compiler import compile
 from loadstone.errors import ConfigError, TargetError
-from loadstone.target import resolve
+from loadstone.plugins import load_plugins
+from loadstone.target import resolve, with_attributes
 from loadstone.target_spec import ALIASES, parse_target
+from loadstone.template import backend as template
+from loadstone.template.test_backend import small_model
 from loadstone.vta.hw_config import load_config
 
 FORMS = (
@@ -39,6 +44,45 @@ def test_name_file_config_and_composite_mean_the_same(tmp_path: Path) -> None:
     composite.write_text(json.dumps(parse_target("vtaq-tiny,llvm").to_json()), encoding="utf-8")
     for form in ("vtaq-tiny", "vtaq-tiny,llvm", str(device), str(composite), config, ["vtaq-tiny"], parse_target("vtaq-tiny").to_json()):
         assert resolve(form).device == config
+
+
+def test_every_form_gives_the_same_artifact(tmp_path: Path) -> None:
+    """One composite as text, with more spaces, as JSON, as a file, as repeated targets, as what it prints; and one as an alias."""
+    model = small_model(tmp_path / "small.onnx")
+    known = load_plugins([Path(template.__file__).parent], installed=False)
+    text = "my-npu -max_channels=4,vtaq-tiny -clock_mhz=200,llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53"
+    spec = parse_target(text)
+    soc = tmp_path / "my-soc.json"
+    soc.write_text(json.dumps(spec.to_json()), encoding="utf-8")
+    numbers = json.loads(json.dumps(spec.to_json()).replace('"200"', "200").replace('"4"', "4"))
+    repeated = ["my-npu -max_channels=4", "vtaq-tiny -clock_mhz=200,llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53"]
+    values = {("my-npu", "max_channels"): "4", ("vtaq-tiny", "clock_mhz"): "200"}
+    options = with_attributes(parse_target(f"my-npu,vtaq-tiny,{spec.host}"), values)
+    alias = "vta-pynq,llvm -mtriple=armv7a-linux-gnueabihf -mcpu=cortex-a9"
+    alike = (text, f" {text.replace(',', ' , ')} ", spec.to_json(), numbers, str(soc), [str(soc)], repeated, spec, str(spec), options)
+    for forms in (alike, ("pynq-z2", alias)):
+        made = [compile(model, form, plugins=known) for form in forms]
+        assert len({str(resolve(form, known).spec) for form in forms}) == 1
+        assert len({compiled.artifact.to_bytes() for compiled in made}) == 1
+        assert len({compiled.device.clock_mhz for compiled in made}) == 1
+    other = compile(model, text.replace("4,", "8,", 1), plugins=known)
+    assert other.artifact.to_bytes() != compile(model, text, plugins=known).artifact.to_bytes()
+
+
+def test_a_file_of_the_users_is_a_tag_of_tvm(tmp_path: Path) -> None:
+    import tvm
+
+    soc = tmp_path / "my-board.json"
+    soc.write_text(json.dumps(parse_target("vtaq-tiny,llvm -mcpu=cortex-a53").to_json()), encoding="utf-8")
+    compile(small_model(tmp_path / "small.onnx"), soc)
+    assert str(tvm.target.Target("my-board").attrs["device"]) == "vtaq-tiny"
+
+
+def test_an_accelerator_alone_gets_the_default_host() -> None:
+    for form in ("vtaq-tiny", ["vtaq-tiny"], {"kind": "composite", "accelerators": [{"kind": "ext_dev", "device": "vtaq-tiny"}]}):
+        target = resolve(form)
+        assert str(target.spec) == "vtaq-tiny,llvm"
+        assert target.backends[0].host == {"kind": "llvm"}
 
 
 def test_attributes_change_the_device() -> None:
@@ -98,6 +142,11 @@ MALFORMED: tuple[tuple[Any, str], ...] = (
     ({"kind": "composite", "accelerators": [GOOD], "host": {"kind": "gpu"}}, "host 'gpu' is not one of llvm, c"),
     ({"kind": "composite", "accelerators": [GOOD], "host": "llvm"}, "host is not an object"),
 )
+
+
+def test_there_are_at_least_thirty_mistakes(figure: Callable[[str], None]) -> None:
+    figure(f"targets: {len(MALFORMED)} malformed ones are told in one line each")
+    assert len({repr(target) for target, _ in MALFORMED}) == len(MALFORMED) >= 30
 
 
 @pytest.mark.parametrize(("target", "message"), MALFORMED)

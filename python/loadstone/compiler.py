@@ -12,6 +12,7 @@ Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from typing import Any, cast
 from loadstone import graph as g
 from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.backend import Backend, Phase, Segment
-from loadstone.backend_scope import apply_passes, within
+from loadstone.backend_scope import apply_passes, register_tag, within
 from loadstone.batching import batched
 from loadstone.choice import Choice, Realised, choose
 from loadstone.costs import CostTable
@@ -45,7 +46,7 @@ STRATEGIES = ("eager", "cost")
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """What compile() returns. seconds: by stage. choice: of strategy "cost"."""
+    """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the target calls each back end."""
 
     artifact: Artifact
     device: DeviceIdentity
@@ -54,6 +55,7 @@ class Compiled:
     deployment: Deployment
     seconds: Mapping[str, float] = field(default_factory=dict)
     choice: Choice | None = None
+    accelerators: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the artifact."""
@@ -79,6 +81,7 @@ class Compiled:
     def report(self) -> dict[str, Any]:
         """Figures as JSON: operators by place, instructions, memory, time."""
         on_host = [p.operator.name for p in self.partition.placements if p.backend == HOST]
+        places = Counter(self.accelerators.get(p.backend, p.backend) for p in self.partition.placements)
         arena = self.deployment.arena
         return {
             "model": self.artifact.name,
@@ -86,6 +89,7 @@ class Compiled:
             "samples": self.artifact.samples,
             "operators": len(self.partition.placements),
             "operators_on_host": on_host,
+            "operators_by_place": dict(places),
             "instructions": sum(len(p) for p in self.artifact.programs),
             "programs": len(self.artifact.programs),
             "steps": len(self.artifact.steps),
@@ -139,6 +143,8 @@ def compile(  # noqa: A001
         raise ConfigError(f"compile: strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
     clock = _Clock()
     chosen = resolve(target, plugins)
+    if chosen.spec.tag:
+        register_tag(chosen.spec.tag, chosen.spec)
     writer = Dump(dump)
     with clock("import TVM"):
         import loadstone._tvm  # noqa: F401
@@ -169,7 +175,8 @@ def compile(  # noqa: A001
             realised = choice.realised
     _dump(realised, writer)
     deployment = realised.deployment
-    return Compiled(deployment.artifact, chosen.device, realised.network, realised.partition, deployment, clock.seconds, choice)
+    names = {backend.name: str(backend.attributes.get("device", backend.name)) for backend in chosen.backends}
+    return Compiled(deployment.artifact, chosen.device, realised.network, realised.partition, deployment, clock.seconds, choice, names)
 
 
 def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:

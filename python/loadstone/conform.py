@@ -10,8 +10,9 @@ or external function. Only the recognition of Relax patterns is left out: patter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -46,10 +47,30 @@ class Verdict:
 
 
 def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
-    """`cases` of every kind. Deterministic for a seed."""
+    """`cases` of every kind, a quarter of them with powers of two for scales; all for a back end that only shifts. Deterministic."""
     for kind, make in CASES.items():
         for number in range(cases):
-            yield _judge(kind, make(np.random.default_rng([seed, number, *kind.encode()])), target)
+            graph = make(np.random.default_rng([seed, number, *kind.encode()]))
+            shifts = target.backends[0].scheme == "pow2" or number % 4 == 3
+            yield _judge(kind, powers_of_two(graph) if shifts else graph, target)
+
+
+def powers_of_two(graph: g.Graph) -> g.Graph:
+    """The same network with the nearest power of two for every scale: all that a device can do that only shifts."""
+
+    def rounded(tensor: g.Tensor) -> g.Tensor:
+        if tensor.quantization is None:
+            return tensor
+        return replace(tensor, quantization=g.Quantization(2.0 ** round(math.log2(tensor.scale)), tensor.zero_point))
+
+    def with_rounded(operator: g.Operator) -> g.Operator:
+        tensors: dict[str, Any] = {side: tuple(map(rounded, getattr(operator, side))) for side in ("inputs", "outputs")}
+        if isinstance(operator, g.Conv2D | g.Dense):
+            tensors["weight_scales"] = np.exp2(np.rint(np.log2(operator.weight_scales))).astype(np.float32)
+        return replace(operator, **tensors)
+
+    inputs, outputs = (tuple(map(rounded, side)) for side in (graph.inputs, graph.outputs))
+    return replace(graph, inputs=inputs, outputs=outputs, operators=tuple(map(with_rounded, graph.operators)))
 
 
 def _judge(kind: str, graph: g.Graph, target: Target) -> Verdict:

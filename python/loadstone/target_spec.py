@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """accelerators: earlier ones are preferred."""
+    """accelerators: earlier ones are preferred. tag: the name of the file that it was read from, which TVM learns, too."""
 
     accelerators: tuple[Entry, ...]
     host: Entry = field(default_factory=lambda: Entry("llvm"))
+    tag: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return ",".join(map(str, (*self.accelerators, self.host)))
@@ -82,8 +83,8 @@ def parse_target(target: str | Path | Mapping[str, Any] | Sequence[str]) -> Targ
     hosts = [spec.host for spec in specs if spec.host != Entry("llvm")]
     if len(set(map(str, hosts))) > 1:
         raise TargetError(f"target: two hosts, {hosts[0]} and {hosts[1]}: all accelerators of a composite share one")
-    joined = TargetSpec(tuple(entry for spec in specs for entry in spec.accelerators), hosts[0] if hosts else Entry("llvm"))
-    return _checked(joined)
+    entries = tuple(entry for spec in specs for entry in spec.accelerators)
+    return _checked(TargetSpec(entries, hosts[0] if hosts else Entry("llvm"), specs[0].tag if len(specs) == 1 else ""))
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def _from_text(text: str) -> TargetSpec:
     if path.suffix == ".json" and path.is_file():
         data = _read(path)
         if data.get("kind") == "composite":
-            return _from_json(data)
+            return replace(_from_json(data), tag=path.stem)
         return TargetSpec((Entry(text.strip()),))
     entries = [_entry(part, text) for part in text.split(",")]
     host = entries.pop() if entries[-1].name in HOSTS else Entry("llvm")

@@ -123,11 +123,12 @@ def summary(report: dict[str, Any]) -> str:
     host = report["operators_on_host"]
     memory = report["regions_bytes"]
     seconds = sum(v for k, v in report["seconds"].items() if k != "import TVM")
+    accelerators = {name: count for name, count in report["operators_by_place"].items() if name != "host"}
+    places = [f"{count} of {report['operators']} on {name}" for name, count in accelerators.items()] or ["none on an accelerator"]
     return "\n".join(
         (
-            f"{report['artifact']}: {report['model']} for {report['device']}, {report['samples']} sample(s) a run",
-            f"  operators      {report['operators'] - len(host)} of {report['operators']} on the device"
-            + (f"; on the host: {_some(host)}" if host else ""),
+            f"{report['artifact']}: {report['model']} for {', '.join(accelerators) or 'the host'}, {report['samples']} sample(s) a run",
+            f"  operators      {', '.join(places)}" + (f"; on the host: {_some(host)}" if host else ""),
             f"  instructions   {report['instructions']} in {report['programs']} program(s)",
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
             f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} unshared, {report['arena_bound_bytes']} at least",
