@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from loadstone.compiler import Compiled, compile
+from loadstone.costs import CostTable
 from loadstone.vta.hw_config import load_config
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
 from tests.races import check_races
@@ -32,19 +34,21 @@ FORMATS = ("tflite", "onnx")
 #: Device number k gets the networks k, k + 8, ...: the default device half of them.
 TURNS = ("vtaq-1x16x16", "vtaq-1x16x16", "vtaq-1x16x16", "vtaq-1x16x16", "vtaq-tiny", "vtaq-tiny", "vtaq-1x32x32", "vtaq-4x16x16")
 QUICK, FULL = 320, 640
+#: Networks divided at random.
+PARTITIONS = int(os.environ.get("LOADSTONE_RANDOM_PARTITIONS", "20"))
 
 
 def device_of(seed: int) -> str:
     return TURNS[seed // 2 % len(TURNS)]  # odd seeds are single operators: both kinds for every device
 
 
-def check(kind: str, seed: int, device: str, folder: Path) -> Compiled:
+def check(kind: str, seed: int, device: str, folder: Path, strategy: str = "eager") -> Compiled:
     """Compiles and runs network `seed`; raises AssertionError where an element differs, or what the compiler raises."""
     config = load_config(device)
     network = random_tflite.network(seed) if kind == "tflite" else random_onnx.network(seed)
     path = folder / f"random{seed}.{kind}"
     path.write_bytes(network.model)
-    compiled = compile(path, config)
+    compiled = compile(path, config, strategy=strategy)
     path.unlink()
     check_races(compiled.artifact, config)
     inputs = network.draw_inputs(seed, config.batch)
@@ -63,13 +67,13 @@ def reference(network: random_tflite.Network | random_onnx.Network, inputs: list
     return tflite_builder.run(network.model, inputs)
 
 
-def run_many(kind: str, first: int, count: int, folder: Path, figure: Callable[[str], None]) -> Counter[str]:
+def run_many(kind: str, first: int, count: int, folder: Path, figure: Callable[[str], None], strategy: str = "eager") -> Counter[str]:
     """`count` networks from number `first`. Operators by kind and place; all failures are gathered before they are raised."""
     places: Counter[str] = Counter()
     failures = []
     for seed in range(first, first + count):
         try:
-            compiled = check(kind, seed, device_of(seed), folder)
+            compiled = check(kind, seed, device_of(seed), folder, strategy)
         except Exception as error:
             line = (str(error).splitlines() or [""])[0]
             failures.append(f"{kind} {seed} {device_of(seed)}: {type(error).__name__}: {line[:200]}")
@@ -86,6 +90,15 @@ def test_random_networks_are_exact(kind: str, tmp_path: Path, figure: Callable[[
     drawn = {entry.split()[0] for entry in places}
     wanted = {"conv2d", "dense", "add", "sub", "mul", "average_pool2d", "max_pool2d", "mean", "concatenate", "slice", "pad", "reshape"}
     assert drawn >= wanted | {"requantize", "resize_nearest", "resize_bilinear"}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_random_partitions_are_exact(kind: str, tmp_path: Path, figure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition by cost, at prices of the host that mean nothing: some operators of a kind go to the device and some do not."""
+    monkeypatch.setattr(CostTable, "_measured_ns", lambda self, step, artifact: 10 ** (zlib.crc32(step.name.encode()) % 6))
+    places = run_many(kind, 0, PARTITIONS // len(FORMATS), tmp_path, figure, "cost")
+    assert sum(count for entry, count in places.items() if entry in ("conv2d on host", "add on host", "dense on host")) > 0
+    assert sum(count for entry, count in places.items() if entry.endswith("on device")) > 0
 
 
 @pytest.mark.full
