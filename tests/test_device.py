@@ -115,6 +115,28 @@ def test_an_exception_of_an_external_step_comes_through() -> None:
         session.run([X])
 
 
+def test_a_closed_session_and_wrong_times_are_said_to_be_so() -> None:
+    with device.open() as dev:
+        for seconds in (0.0, -1.0, float("nan")):
+            with pytest.raises(DeviceError, match=f"hang_seconds={seconds} is not above 0"):
+                dev.load(copy_model(), hang_seconds=seconds)
+        session = dev.load(copy_model(), hang_seconds=float("inf"))
+        session.start()
+        with pytest.raises(DeviceError, match=r"^model 'copy': called in the wrong order"):  # of no step
+            session.start()
+        for seconds in (-1.0, float("nan")):
+            with pytest.raises(DeviceError, match=f"{seconds} seconds are no time to wait"):
+                session.wait(seconds)
+        assert session.wait(1e30)
+        session.close()
+        for call in (lambda: session.run([X]), session.execute, session.start, session.wait):
+            with pytest.raises(DeviceError, match="session of model 'copy' is closed"):
+                call()
+    for argument in ("-1+5", "0x10000000000000000+1", "0+0"):
+        with device.open(f"devmem:{argument}") as dev, pytest.raises(DeviceError, match="is not devmem:ADDRESS"):
+            dev.load(copy_model())
+
+
 def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="device 'fpga' is not one of sim, "):
         device.open("fpga")

@@ -140,7 +140,9 @@ def _open_devmem(device: Device) -> tuple[Any, Any]:
     try:
         memory, size = (int(number, 0) for number in device.argument.split("+"))
     except ValueError:
-        raise DeviceError(f"device devmem:{device.argument} is not devmem:ADDRESS+BYTES, the memory that is reserved for DMA") from None
+        memory, size = 0, 0
+    if not (0 <= memory < 1 << 64 and 0 < size < 1 << 48):
+        raise DeviceError(f"device devmem:{device.argument} is not devmem:ADDRESS+BYTES, the memory that is reserved for DMA")
     board = ffi.new("lds_linux *")
     pages = _REGISTER_BYTES[config.registers]
     return _linux(board, lib().lds_linux_open_devmem(board, b"/dev/mem", config.register_base, pages, memory, size, config.bus_offset))

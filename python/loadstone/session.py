@@ -55,13 +55,15 @@ class Session:
         self.artifact = artifact
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
+        if not hang_seconds > 0:
+            raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         self._check_externals()
         self._bytes = ffi.from_buffer(data)
         self._model = ffi.new("lds_model *")
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
-        config.hang_ns = int(hang_seconds * 1e9)
+        config.hang_ns = _nanoseconds(hang_seconds)
         self._callback: Any = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
         size = lib().lds_session_size_bytes(self._model, config)
@@ -83,6 +85,7 @@ class Session:
         inputs: in the model's order, or by tensor name. progress: called with the number of samples done.
         Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
         """
+        self._open()
         arrays = self._checked(inputs)
         count = len(arrays[0]) if arrays else 1
         outputs = [np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy) for t in self._tensors(self.artifact.outputs)]
@@ -114,7 +117,9 @@ class Session:
 
     def wait(self, seconds: float = float("inf")) -> bool:
         """Whether the run is done; False when the time has passed before."""
-        status = lib().lds_session_wait(self._open(), (1 << 64) - 1 if seconds == float("inf") else int(seconds * 1e9))
+        if not seconds >= 0:
+            raise DeviceError(f"{seconds} seconds are no time to wait")
+        status = lib().lds_session_wait(self._open(), _nanoseconds(seconds))
         if status != lib().LDS_BUSY:
             self._finish(status)
         return bool(status != lib().LDS_BUSY)
@@ -218,7 +223,7 @@ class Session:
 
     def _raise(self, status: int, fault: Any) -> None:
         place = ""
-        if fault.step < len(self.artifact.steps):
+        if fault.status == status and fault.step < len(self.artifact.steps):  # else the call was refused, and no step has failed
             step = self.artifact.steps[fault.step]
             place = f", step {step.name!r}"
             if isinstance(step, DeviceProgram):
@@ -241,6 +246,11 @@ def _foreign(error: BaseException, step: HostStep, function: External) -> BaseEx
     found = DeviceError(f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: {cause_of(error, file)}")
     found.__cause__ = error
     return found
+
+
+def _nanoseconds(seconds: float) -> int:
+    """As the runtime counts; what it cannot count is for ever."""
+    return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
 
 
 def _sample_shape(tensor: Tensor, samples: int) -> tuple[int, ...]:
