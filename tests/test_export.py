@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from loadstone.cli import main
 from loadstone.vta.hw_config import device_names, load_config
 from tests.board.emulator import MACHINES, boot
 from tests.board.tools import need
-from tests.sample_model import dense_model
+from tests.sample_model import copy_model, dense_model
 from tests.test_device import external_model
 
 
@@ -81,6 +82,23 @@ def test_the_dma_memory_is_enough(name: str) -> None:
     with dev.load(artifact) as session:
         session.execute()
     lib().lds_hal_null_destroy(null)
+
+
+def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An artifact may come from anybody: its names stay in their comment, and on their line of the terminal."""
+    evil = "x*/\n#error injected\n/*/ \x1b[31m"
+    model = copy_model()
+    tensors = tuple(dataclasses.replace(t, name=evil) for t in model.tensors)
+    steps = tuple(dataclasses.replace(s, name=evil) for s in model.steps)
+    dataclasses.replace(model, name=evil, tensors=tensors, steps=steps).save(tmp_path / "m.lds")
+    for words in (["export", "--board", "linux", "-o", f"{tmp_path}/app"], ["inspect", "--layers"], ["disasm"]):
+        assert main([words[0], f"{tmp_path}/m.lds", *words[1:]]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert "\n#error" not in out
+    header = (tmp_path / "app/model.h").read_text()
+    assert header.count("*/") == header.count("/*") == 2
+    assert "\n#error" not in header
 
 
 def test_a_model_that_needs_python_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

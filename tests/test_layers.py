@@ -41,6 +41,7 @@ WITHOUT_TVM = (
     "loadstone.numerics",
     "loadstone.operators*",
     "loadstone.plugins",
+    "loadstone.printable",
     "loadstone.region",
     "loadstone.replay",
     "loadstone.session",

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from loadstone import __version__
 from loadstone.errors import LoadstoneError
+from loadstone.printable import one_line
 
 __all__ = ["COMMANDS", "main"]
 
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _mistake(what: object) -> int:
-    print("loadstone:", " ".join(str(what).split()), file=sys.stderr)
+    print("loadstone:", one_line(what), file=sys.stderr)
     return _EXIT_MISTAKE
 
 

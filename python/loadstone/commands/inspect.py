@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.artifact import Artifact, DeviceProgram, HostStep, Tensor
+from loadstone.printable import one_line
 
 __all__ = ["configure", "run"]
 
@@ -80,14 +81,15 @@ def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
 
 def _tensor(t: Tensor) -> str:
     quantized = f"  scale {t.scale:g}, zero point {t.zero_point}" if t.scale else ""
-    return f"  {t.name}: {t.dtype.name.lower()} {list(t.shape)}{quantized}"
+    return f"  {one_line(t.name)}: {t.dtype.name.lower()} {list(t.shape)}{quantized}"
 
 
 def text(a: Artifact, size: int, layers: bool = False) -> str:
     """For people."""
     instructions = sum(len(p) for p in a.programs)
     lines = [
-        f"{a.name}: {size} bytes for device {a.device or 'unknown'} (config {a.config_hash:#010x}), {a.samples} sample(s) a run",
+        f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} (config {a.config_hash:#010x}), "
+        f"{a.samples} sample(s) a run",
         "inputs",
         *(_tensor(a.tensors[i]) for i in a.inputs),
         "outputs",
@@ -96,14 +98,14 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
     ]
     for index, r in enumerate(a.regions):
         access = "device " + "".join(c for c, on in (("r", r.device_reads), ("w", r.device_writes)) if on) if r.on_device else "host only"
-        lines.append(f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} {r.name}")
+        lines.append(f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} {one_line(r.name)}")
     lines.append(f"steps, {instructions} instructions")
     for index, step in enumerate(a.steps):
         if isinstance(step, HostStep):
-            ins, outs = (", ".join(a.tensors[i].name for i in which) for which in (step.inputs, step.outputs))
-            lines.append(f"  {index} host    {step.function or step.operator.name.lower()}: {ins} -> {outs}")
+            ins, outs = (", ".join(one_line(a.tensors[i].name) for i in which) for which in (step.inputs, step.outputs))
+            lines.append(f"  {index} host    {one_line(step.function or step.operator.name.lower())}: {ins} -> {outs}")
             continue
-        lines.append(f"  {index} device  {step.name}: {len(step)} instructions, {len(step.layers)} layers")
+        lines.append(f"  {index} device  {one_line(step.name)}: {len(step)} instructions, {len(step.layers)} layers")
         if layers:
-            lines += [f"      {layer.first:>7} + {layer.count:<6} {layer.name}" for layer in step.layers]
+            lines += [f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}" for layer in step.layers]
     return "\n".join(lines)

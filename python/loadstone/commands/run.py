@@ -20,6 +20,7 @@ from loadstone.artifact import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
 from loadstone.parallel import run_in_threads
+from loadstone.printable import one_line
 
 __all__ = ["configure", "extend", "run"]
 
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _text(report: dict[str, Any], differences: list[Any], atol: float) -> str:
     speed = report["samples"] / max(report["seconds"], 1e-9)
-    lines = [f"{report['model']} on {report['device']} ({report['config']}): {report['samples']} samples, {speed:.1f} a second"]
+    lines = [f"{one_line(report['model'])} on {report['device']} ({report['config']}): {report['samples']} samples, {speed:.1f} a second"]
     if report["cycles_per_run"]:
         per = "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"
         lines.append(f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the device's clock {per}")

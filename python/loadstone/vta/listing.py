@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from loadstone.artifact import MAGIC, Artifact
 from loadstone.errors import ArtifactError, EncodingError, LoadstoneError, SimulationError
+from loadstone.printable import one_line
 from loadstone.vta.hw_config import HwConfig, config_of, load_config
 from loadstone.vta.isa.asm import disassemble
 from loadstone.vta.isa.codec import decode_stream
@@ -91,17 +92,12 @@ def listing(program: Program) -> Iterator[str]:
         stream = decode_stream(program.instructions, program.config)
     except EncodingError as error:
         raise EncodingError(f"{program.name}: {error}") from None
-    yield f"# {_one_line(program.name)}: {len(stream)} instructions for {program.config.name}"
+    yield f"# {one_line(program.name)}: {len(stream)} instructions for {program.config.name}"
     lines = disassemble(stream, _micro_op_notes(program))
     for number, line in enumerate(lines):
         if number in program.layers:
-            yield f"# layer {_one_line(program.layers[number])}"
+            yield f"# layer {one_line(program.layers[number])}"
         yield line
-
-
-def _one_line(name: str) -> str:
-    """A name from a file, which may hold anything: a line break would end the comment."""
-    return " ".join(name.split())
 
 
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
