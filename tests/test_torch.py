@@ -21,6 +21,7 @@ from torch import nn
 
 import loadstone
 from loadstone import graph as g
+from loadstone._tvm import run_module, shape
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
 from loadstone.device import open as open_device
@@ -273,8 +274,8 @@ class Sixteen(nn.Module):
 
 PROGRAMS: dict[str, tuple[Callable[[], Any], str]] = {
     "dynamic shape": (
-        lambda: torch.export.export(nn.ReLU(), (torch.zeros(2, 3),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},)),
-        'net: input "input" has the dynamic dimension 0 (',
+        lambda: torch.export.export(nn.ReLU(), (torch.zeros(2, 3),), dynamic_shapes=({1: torch.export.Dim("width")},)),
+        'net: input "input" has the dynamic dimension 1 (',
     ),
     "bfloat16": (lambda: torch.export.export(nn.ReLU(), (torch.zeros(2, dtype=torch.bfloat16),)), 'input "input" is bfloat16'),
     "a number": (lambda: torch.export.export(Scaled(), (torch.zeros(2), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC)), "no tensor"),
@@ -291,6 +292,24 @@ class Scaled(nn.Module):
     def forward(self, x: Any, factor: int) -> Any:
         """x times factor."""
         return x * factor
+
+
+class Weighed(nn.Module):
+    """Two inputs and a number; the batch appears in a view."""
+
+    def forward(self, pair: tuple[Any, Any], factor: float, *, more: Any) -> Any:
+        """(N, 4, 6), (N, 4, 6), (N, 24) -> (N, 24)."""
+        return (pair[0] + pair[1] * factor).view(pair[0].shape[0], 24) + more
+
+
+def test_a_symbolic_batch_becomes_one() -> None:
+    batch, pair = torch.export.Dim("batch", min=2), (torch.zeros(3, 4, 6), torch.ones(3, 4, 6))
+    shapes = {"pair": ({0: batch}, {0: batch}), "factor": None, "more": {0: batch}}
+    program = torch.export.export(Weighed(), (pair, 2.0), {"more": torch.zeros(3, 24)}, dynamic_shapes=shapes)
+    module = from_program(program, "net")
+    assert [shape(parameter) for parameter in module["main"].params] == [(1, 4, 6), (1, 4, 6), (1, 24)]
+    a, b, c = (torch.randn(extents).numpy() for extents in ((1, 4, 6), (1, 4, 6), (1, 24)))
+    np.testing.assert_allclose(run_module(module, [a, b, c])[0], (a + 2 * b).reshape(1, 24) + c, rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", PROGRAMS)

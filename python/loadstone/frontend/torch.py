@@ -1,6 +1,7 @@
 """PyTorch to Relax: a program of torch.export, float or quantized by PT2E.
 
-In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes, eval mode.
+In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes (a symbolic batch
+      becomes 1), eval mode.
 Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "torch"; NCHW, names of the program's nodes.
 Next: canonical.py brings it into the one QDQ form (NHWC, int8).
 
@@ -67,12 +68,13 @@ def from_program(program: Any, name: str) -> Any:
     torch = _pytorch(name)
     if isinstance(program, torch.nn.Module):
         raise ModelError(f"{name}: a {type(program).__name__} is no program yet: torch.export.export(model.eval(), (example,)) makes one")
-    _check_inputs(program, name)
+    batches = _check_inputs(program, name)
     with _quietly():
         try:
-            functional = program.run_decompositions({})  # operators that write in place become ones that do not
+            static = _with_batch_1(program) if batches else program
+            functional = static.run_decompositions({})  # operators that write in place become ones that do not
         except Exception as error:
-            raise ModelError(f"{name}: PyTorch cannot make the program functional: {one_line(error)}") from error
+            raise ModelError(f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}") from error
         return _Walk(functional, name).module()
 
 
@@ -132,9 +134,9 @@ def _quietly() -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def _check_inputs(program: Any, name: str) -> None:
-    """Tensors of known shapes and types."""
-    wanted = set(program.graph_signature.user_inputs)
+def _check_inputs(program: Any, name: str) -> bool:
+    """Tensors of known shapes and types. Returns whether the batch of one is symbolic."""
+    wanted, symbolic = set(program.graph_signature.user_inputs), False
     for node in program.graph.nodes:
         if node.op != "placeholder" or node.name not in wanted:
             continue
@@ -142,14 +144,30 @@ def _check_inputs(program: Any, name: str) -> None:
         if not hasattr(tensor, "shape"):
             raise UnsupportedError(f'{name}: input "{node.name}" is no tensor: make it a constant of the model')
         for axis, extent in enumerate(tensor.shape):
-            if not isinstance(extent, int):
+            symbolic = symbolic or not isinstance(extent, int)
+            if axis and not isinstance(extent, int):
                 raise UnsupportedError(
-                    f'{name}: input "{node.name}" has the dynamic dimension {axis} ({extent}): export it without dynamic_shapes'
+                    f'{name}: input "{node.name}" has the dynamic dimension {axis} ({extent}): export it with a fixed size'
                 )
         if _dtype(tensor) not in DTYPES:
             raise UnsupportedError(f'{name}: input "{node.name}" is {_dtype(tensor)}: export the model in float32 (model.float())')
     if not wanted or not program.graph_signature.user_outputs:
         raise ModelError(f"{name}: the program has no inputs or no outputs")
+    return symbolic
+
+
+def _with_batch_1(program: Any) -> Any:
+    """Exported again, with 1 for the symbolic first extent of its inputs."""
+    torch = importlib.import_module("torch")
+    tensors = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    leaves = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name == "USER_INPUT":
+            tensor: Any = tensors.get(getattr(spec.arg, "name", None))
+            shape = [extent if isinstance(extent, int) else 1 for extent in getattr(tensor, "shape", ())]
+            leaves.append(torch.zeros(shape, dtype=tensor.dtype) if hasattr(tensor, "dtype") else spec.arg.value)
+    args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    return torch.export.export(program.module(check_guards=False), args, kwargs)
 
 
 def _dtype(tensor: Any) -> str:

@@ -129,23 +129,20 @@ def _pixel_shuffle(build: Build, x: Any, factor: int) -> Any:
 
 
 @importer("aten.upsample_nearest2d.vec")
-def _upsample_nearest2d(build: Build, x: Any, *_: Any) -> Any:
+def _upsample_nearest2d(build: Build, x: Any, size: Any, scales: Any = None) -> Any:
     """floor(index * size / new size)."""
-    _check_ratio(build, x)
+    ratios = [new / old for old, new in zip(extents(x)[2:], build.shape[2:], strict=True)]
+    if any(ratio != int(ratio) and 1 / ratio != int(1 / ratio) for ratio in ratios):
+        raise UnsupportedError(f"it resizes by {ratios[0]:g} x {ratios[1]:g}: by whole factors only all rules take the same elements")
     return _resized(build, x, "nearest_neighbor", "asymmetric", "floor")
 
 
 @importer("aten.upsample_bilinear2d.vec")
-def _upsample_bilinear2d(build: Build, x: Any, size: Any, align_corners: bool, *_: Any) -> Any:
-    _check_ratio(build, x)
+def _upsample_bilinear2d(build: Build, x: Any, size: Any, align_corners: bool, scales: Any = None) -> Any:
+    """Positions follow from the sizes, but in PyTorch from scale_factor where that was given."""
+    if scales is not None and tuple(old * scale for old, scale in zip(extents(x)[2:], scales, strict=True)) != build.shape[2:]:
+        raise UnsupportedError(f"scale_factor {scales[0]:g} x {scales[1]:g} gives no whole size: use recompute_scale_factor=True")
     return _resized(build, x, "linear", "align_corners" if align_corners else "half_pixel", "")
-
-
-def _check_ratio(build: Build, x: Any) -> None:
-    """PyTorch scales positions by scale_factor itself; by the ratio of sizes only where both are the same."""
-    ratios = [new / old for old, new in zip(extents(x)[2:], build.shape[2:], strict=True)]
-    if any(ratio != int(ratio) and 1 / ratio != int(1 / ratio) for ratio in ratios):
-        raise UnsupportedError(f"it resizes by {ratios[0]:g} x {ratios[1]:g}: only whole factors are the same everywhere")
 
 
 def _resized(build: Build, x: Any, method: str, coordinates: str, rounding: str) -> Any:
