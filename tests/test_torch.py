@@ -40,6 +40,11 @@ def saved(program: Any) -> bytes:
     return file.getvalue()
 
 
+def decibels(want: Array, got: Array) -> float:
+    """Signal to noise."""
+    return float(10 * np.log10(np.sum(want**2) / np.sum((got.reshape(want.shape) - want) ** 2)))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # A network, float
 # ---------------------------------------------------------------------------------------------------------------
@@ -57,9 +62,8 @@ def test_a_float_network_is_quantized_and_runs_on_the_device(tmp_path: Path, cap
     (got,) = compiled.run(x.numpy())
     with torch.no_grad():
         want = np.stack([network()(image).numpy() for image in x])
-    noise = 10 * np.log10(np.sum(want**2) / np.sum((got.reshape(want.shape) - want) ** 2))
-    print(f"output signal to noise {noise:.1f} dB")
-    assert noise > 20
+    print(f"output signal to noise {decibels(want, got):.1f} dB")
+    assert decibels(want, got) > 20
     rows = compiled.explain()
     kinds = [row["kind"] for row in rows if row["where"] == "vta"]
     assert "batch_norm" not in [row["kind"] for row in rows]
@@ -68,13 +72,14 @@ def test_a_float_network_is_quantized_and_runs_on_the_device(tmp_path: Path, cap
 
 
 def test_a_program_in_memory_is_quantized_and_compiled_by_one_call() -> None:
+    torch.manual_seed(2)
     program = torch.export.export(nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU()).eval(), (torch.zeros(INPUT),))
     options = {"method": "minmax", "equalize": False, "compensate": False, "correct": False}
     compiled = loadstone.compile(program, "vtaq-tiny", samples=images(4, seed=1).numpy(), options=options)
     assert [row["kind"] for row in compiled.explain() if row["where"] == "vta"] == ["conv2d"]
     (got,) = compiled.run(images(1, seed=2).numpy())
     want = program.module()(images(1, seed=2)[0]).detach().numpy()
-    np.testing.assert_allclose(got.reshape(want.shape), want, atol=0.05)
+    assert decibels(want, got) > 30
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -308,8 +313,9 @@ def test_a_symbolic_batch_becomes_one() -> None:
     program = torch.export.export(Weighed(), (pair, 2.0), {"more": torch.zeros(3, 24)}, dynamic_shapes=shapes)
     module = from_program(program, "net")
     assert [shape(parameter) for parameter in module["main"].params] == [(1, 4, 6), (1, 4, 6), (1, 24)]
+    torch.manual_seed(3)
     a, b, c = (torch.randn(extents).numpy() for extents in ((1, 4, 6), (1, 4, 6), (1, 24)))
-    np.testing.assert_allclose(run_module(module, [a, b, c])[0], (a + 2 * b).reshape(1, 24) + c, rtol=1e-6)
+    np.testing.assert_allclose(run_module(module, [a, b, c])[0], (a + 2 * b).reshape(1, 24) + c, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", PROGRAMS)
