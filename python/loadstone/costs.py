@@ -22,12 +22,13 @@ from dataclasses import replace
 from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from loadstone.artifact import Artifact, DeviceProgram, HostStep
 from loadstone.device import Device
 from loadstone.errors import ConfigError
-from loadstone.host import EXTERNAL_OPERATOR, EXTERNAL_RELAX
+from loadstone.host import EXTERNAL_OPERATOR
 from loadstone.host_step import Operator
 from loadstone.memory_plan import Tensor
 from loadstone.profile import program_cycles
@@ -36,9 +37,9 @@ from loadstone.session import Session
 __all__ = ["CostTable"]
 
 _FORMAT = 1
-_ROUNDS = 5
+_ROUNDS = 7
 _ROUND_SECONDS = 1e-3
-#: A step that takes longer is not run again for a better figure.
+#: A step that takes longer is run twice only.
 _LONG_SECONDS = 0.1
 _MICRO_OPS = 1  # region of the artifact
 
@@ -105,18 +106,18 @@ class CostTable:
         return self.host_ns[key]
 
     def _measured_ns(self, step: HostStep, artifact: Artifact) -> int:
-        """The least of a few rounds of the step alone, run by the C runtime on a device that does nothing."""
+        """The median of a few rounds of the step alone, run by the C runtime on a device that does nothing.
+
+        Not the least: a step whose time depends on what else the machine does shall not look better than it mostly is.
+        """
         with Device("null", "", self.device) as device:
             once = device.load(replace(artifact, steps=(step,), inputs=(), outputs=()))
-            first = _seconds(once)
-            if first > _LONG_SECONDS and step.function != EXTERNAL_RELAX:
-                return int(first * 1e9)
-            again = _seconds(once)
-            if again > _LONG_SECONDS:
-                return int(again * 1e9)
-            count = max(1, min(256, int(_ROUND_SECONDS / again)))
+            least = min(_seconds(once) for _ in range(2))  # the first time compiles a Relax function, and may have met with anything
+            if least > _LONG_SECONDS:
+                return int(least * 1e9)
+            count = max(1, min(256, int(_ROUND_SECONDS / least)))
             many = once if count == 1 else device.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
-            return int(min(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
+            return int(median(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
 
 
 def _seconds(session: Session) -> float:
