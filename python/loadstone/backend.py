@@ -9,16 +9,7 @@ predicate that accepts an operator or says why not. What is done to the network 
 device executes: `lower`, to a program of an instruction stream (LoweredRegion), or to one call of a function that the back
 end brings (ExternalRegion and `externals`: its functional model, or its driver). What that costs: `cost_cycles`.
 
-    class Npu(Backend):
-        name = "npu"
-        target_attributes = (Attribute("lanes", 16, "multipliers side by side"),)
-        def patterns(self):
-            return [offered("conv2d", lambda op: None if op.groups == 1 else Refusal("grouped", "a device with groups"))]
-        def lower(self, segment):
-            return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "npu.run", "...", {})
-        @classmethod
-        def externals(cls):
-            return {"npu.run": run}  # run(arrays, attributes) -> arrays
+`Backend` below shows the least that is needed; every example in this file is executed by tests/test_backend.py.
 """
 
 from __future__ import annotations
@@ -41,6 +32,7 @@ from loadstone.region import ExternalRegion, LoweredRegion
 __all__ = ["Attribute", "Backend", "External", "Pattern", "Phase", "Refusal", "Segment", "current", "entered", "offered"]
 
 #: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its outputs.
+#: def run(arrays, attributes): return [device.compute(arrays[0], json.loads(attributes))]
 External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
 
 
@@ -48,8 +40,12 @@ External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
 class Attribute:
     """One attribute of an accelerator. default: also says the type: int, str or bool. allowed: a range, or some values; None: all.
 
-    Attribute("lanes", 16, "multipliers side by side", allowed=range(1, 65))
-    Attribute("mode", "fast", "how it rounds", allowed=("fast", "exact"))
+    >>> lanes = Attribute("lanes", 16, "multipliers side by side", allowed=range(1, 65))
+    >>> lanes.value("0x20", "npu"), lanes.limits
+    (32, '[1, 64]')
+    >>> Attribute("mode", "fast", "how it rounds", allowed=("fast", "exact")).value("slow", "npu")
+    Traceback (most recent call last):
+    loadstone.errors.TargetError: target: npu -mode=slow is not one of fast, exact
     """
 
     name: str
@@ -87,7 +83,11 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a back end leaves an operator: `why` names the thing and the limit, `remedy` what would change it."""
+    """Why a back end leaves an operator: `why` names the thing and the limit, `remedy` what would change it. `--explain` shows both.
+
+    >>> Refusal("a kernel of 9 rows, the buffer holds 7", "a larger max_kernel").why
+    'a kernel of 9 rows, the buffer holds 7'
+    """
 
     why: str
     remedy: str
@@ -101,6 +101,11 @@ class Pattern:
     form: name of a form of loadstone.composite (its Relax pattern and its extractor); or a Form of the back end's own,
         whose extractor may return a dataclass that only this back end knows.
     predicate: None to take the operator; it sees the integers, never Relax.
+
+    >>> def small(operator):
+    ...     return None if operator.output.size <= 4096 else Refusal("more than 4096 elements", "a smaller layer")
+    >>> Pattern("small_dense", "dense", small).name
+    'small_dense'
     """
 
     name: str
@@ -109,15 +114,22 @@ class Pattern:
 
 
 def offered(form: str, predicate: Callable[[Any], Refusal | None] = lambda _: None) -> Pattern:
-    """A pattern of the common table under its own name."""
+    """A pattern of the common table under its own name; without a predicate it takes every operator of that form.
+
+    >>> [pattern.name for pattern in (offered("conv2d"), offered("add"))]
+    ['conv2d', 'add']
+    """
     return Pattern(form, form, predicate)
 
 
 class Phase(Enum):
     """When a pass of a back end runs, and on what. Passes of one phase run in the target's order of back ends.
 
-    def passes(self, phase):
-        return {Phase.RELAX: [fold_my_transposes], Phase.LOOPS: [tirx.transform.StmtSimplify()]}.get(phase, ())
+    >>> class Npu(Backend):
+    ...     def passes(self, phase):
+    ...         return [lambda graph: graph] if phase is Phase.GRAPH else ()
+    >>> [phase.value for phase in Phase]
+    ['relax', 'composite', 'graph', 'tensor_ir', 'loops', 'calls']
     """
 
     RELAX = "relax"  # the module in canonical form, before partition: IRModule -> IRModule
@@ -134,6 +146,10 @@ class Segment:
 
     operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any form.
+
+    >>> def lower(self, segment: Segment):
+    ...     lines = [f"{operator.kind} {operator.output.name}" for operator in segment.operators]
+    ...     return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "npu.run", "; ".join(lines), {})
     """
 
     name: str
@@ -146,7 +162,22 @@ class Segment:
 
 
 class Backend(ABC):
-    """One accelerator, configured."""
+    """One accelerator, configured. What a subclass must say is its name, `patterns` and `lower`.
+
+    >>> class Npu(Backend):
+    ...     name = "npu"
+    ...     target_attributes = (Attribute("lanes", 16, "multipliers side by side"),)
+    ...     def patterns(self):
+    ...         return [offered("conv2d", lambda op: None if op.groups == 1 else Refusal("grouped", "a device with groups"))]
+    ...     def lower(self, segment):
+    ...         text = f"{self.attributes['lanes']} lanes"
+    ...         return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "npu.run", text, {})
+    ...     @classmethod
+    ...     def externals(cls):
+    ...         return {"npu.run": lambda arrays, attributes: arrays[:1]}
+    >>> Npu(lanes=8).attributes
+    {'lanes': 8}
+    """
 
     #: How targets call it, and what composite functions begin with.
     name: ClassVar[str]
@@ -169,15 +200,18 @@ class Backend(ABC):
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:
-        """The functions that its external regions name; begin them with the back end's name."""
+        """The functions that its external regions name; begin them with the back end's name: {"npu.run": run}."""
         return {}
 
     @abstractmethod
     def patterns(self) -> Sequence[Pattern]:
-        """The longest first: an operator goes to the first pattern that matches and whose predicate accepts it."""
+        """The longest first: an operator goes to the first pattern that matches and whose predicate accepts it.
+
+        return [offered("conv2d", self.accepts), offered("dense")]
+        """
 
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
-        """Passes of this back end, in order."""
+        """Passes of this back end, in order: {Phase.LOOPS: (tirx.transform.StmtSimplify(),)}.get(phase, ())."""
         return ()
 
     @abstractmethod
@@ -199,9 +233,14 @@ _CURRENT: ContextVar[Backend | None] = ContextVar("loadstone.backend.current", d
 def current() -> Backend | None:
     """The back end that is being asked: in its patterns, predicates, passes and lowering, and in what they call; else None.
 
-        lanes = current().attributes["lanes"]
-
     There TVM's `Target.current()` is the accelerator, too (backend_scope.py).
+
+    >>> from loadstone.template.backend import MyNpu
+    >>> with entered(MyNpu(max_channels=8)):
+    ...     current().attributes["max_channels"]
+    8
+    >>> current() is None
+    True
     """
     return _CURRENT.get()
 
@@ -210,8 +249,10 @@ def current() -> Backend | None:
 def entered(backend: Backend) -> Iterator[None]:
     """Makes `backend` the current one: what backend_scope.within does, without TVM.
 
-    with entered(Npu(lanes=8)):
-        assert current().attributes["lanes"] == 8
+    >>> from loadstone.template.backend import MyNpu
+    >>> with entered(MyNpu()):
+    ...     current().name
+    'my-npu'
     """
     token = _CURRENT.set(backend)
     try:
