@@ -18,14 +18,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from loadstone.errors import TargetError
+from loadstone.errors import LoweringError, TargetError
 from loadstone.graph import Graph, Operator, Tensor
 from loadstone.region import ExternalRegion, LoweredRegion
 
@@ -140,12 +140,17 @@ class Phase(Enum):
     CALLS = "calls"  # the same as loops around intrinsic calls
 
 
+def _no_relax() -> Any:
+    raise LoweringError("segment: it has no Relax: the compiler gives it one")
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Operators that one back end runs together: no path from one of them to another leaves the segment.
 
     operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any form.
+    relax: gives the segment as an IRModule of composite functions (relax_region.py), for a back end that would rather read Relax.
 
     >>> def lower(self, segment: Segment):
     ...     lines = [f"{operator.kind} {operator.output.name}" for operator in segment.operators]
@@ -159,6 +164,7 @@ class Segment:
     inputs: tuple[Tensor, ...]
     from_host: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    relax: Callable[[], Any] = field(default=_no_relax, compare=False)
 
 
 class Backend(ABC):

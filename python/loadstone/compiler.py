@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ from loadstone.partition import HOST, Match, Partition, explain, partition
 from loadstone.plugins import Registry
 from loadstone.quantize import Options, Quantized, quantize_module
 from loadstone.region import ExternalRegion, LoweredRegion
+from loadstone.relax_region import region_as_relax
 from loadstone.target import Target, resolve
 
 __all__ = ["STRATEGIES", "Compiled", "compile", "lower_segments", "quantize"]
@@ -225,7 +227,8 @@ def lower_segments(
             lowered.add(segment.name)
             backend = by_name[segment.backend]
             with within(backend, f"lowering of {', '.join(part.name for part in segment.operators)}"):
-                steps.append(backend.lower(_renewed(segment, network, renewed)))
+                with_relax = replace(_renewed(segment, network, renewed), relax=partial(region_as_relax, divided, segment))
+                steps.append(backend.lower(with_relax))
     return steps
 
 

@@ -12,7 +12,7 @@ into Host operators: runs of Relax operators that follow each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,6 @@ from loadstone._tvm import (
     DeadCodeElimination,
     FuseOpsByPattern,
     bindings,
-    codegen,
     codegen_of,
     codegens,
     dtype,
@@ -40,7 +39,19 @@ from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
 
-__all__ = ["HOST", "Match", "Partition", "Placement", "divide", "explain", "host_operator", "matches", "partition", "variables"]
+__all__ = [
+    "HOST",
+    "Match",
+    "Partition",
+    "Placement",
+    "divide",
+    "explain",
+    "extracted",
+    "host_operator",
+    "matches",
+    "partition",
+    "variables",
+]
 
 HOST = "host"
 
@@ -71,12 +82,16 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The network, divided. placements: in the order of graph.operators. segments: in an order that can be executed."""
+    """The network, divided. placements: in the order of graph.operators. segments: in an order that can be executed.
+
+    module: with composite functions. variables: of its `main`, by the names of the graph's tensors.
+    """
 
     module: Any
     graph: Graph
     placements: tuple[Placement, ...]
     segments: tuple[Segment, ...]
+    variables: Mapping[str, Any] = field(default_factory=dict)
 
     def backend_of(self, operator: Operator) -> str:
         """Who runs it."""
@@ -95,13 +110,15 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model", cho
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
     chooser.complain()
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
-    graph = _Builder(fused, chooser, name).build()
+    builder = _Builder(fused, chooser, name)
+    graph = builder.build()
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
     if chosen is None:
         chooser.leave_alone(_moves_alone(graph, chooser, ranks))
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
-    return Partition(fused, graph, tuple(chooser.placement(operator) for operator in graph.operators), segments)
+    names = {tensor.name: variable for variable, tensor in builder.tensors.items()}
+    return Partition(fused, graph, tuple(chooser.placement(operator) for operator in graph.operators), segments, names)
 
 
 def matches(module: Any, backends: Sequence[Backend]) -> tuple[list[Match], Mapping[str, np.ndarray[Any, Any]]]:
@@ -334,7 +351,7 @@ class _Builder:
                 name=outputs[0].name,
                 inputs=tuple(self.tensor(variable) for variable in sources),
                 outputs=outputs,
-                function=_function(self.fused, sources, group, targets),
+                function=extracted(self.fused, sources, group, targets),
                 operators=names,
             )
         )
@@ -366,7 +383,7 @@ def host_operator(module: Any, variable: Any, value: Any) -> Host:
     """One binding of main as an operator of the host, for itself."""
     sources = sorted(variables(value), key=lambda source: str(source.name))
     tensors = [Tensor(str(item.name), shape(item) or (), dtype(item)) for item in (*sources, variable)]
-    function = _function(module, sources, [(variable, value)], [variable])
+    function = extracted(module, sources, [(variable, value)], [variable])
     return Host(name=tensors[-1].name, inputs=tuple(tensors[:-1]), outputs=(tensors[-1],), function=function, operators=(op_name(value),))
 
 
@@ -395,8 +412,8 @@ def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
     return [sorted(group, key=lambda binding: order[binding[0]]) for group in groups]
 
 
-def _function(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]) -> Any:
-    """A module whose main computes the targets from the sources, with the TensorIR functions that it calls."""
+def extracted(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]) -> Any:
+    """A module whose main computes the targets from the sources by the bindings of a group, with the functions that these call."""
     builder = relax.BlockBuilder()
     fresh = {variable: relax.Var(variable.name, variable.ty) for variable in sources}
     with builder.function("main", [fresh[variable] for variable in sources]):
@@ -406,7 +423,7 @@ def _function(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targ
             results = [fresh[variable] for variable in targets]
             output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
         builder.emit_func_output(output)
-    functions = {v: function for v, function in fused.functions.items() if isinstance(function, tvm.tirx.PrimFunc) or codegen(function)}
+    functions = {variable: function for variable, function in fused.functions.items() if variable.name_hint != "main"}
     return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
 
 
