@@ -104,7 +104,7 @@ class LayerEngineBackend(Backend):
     def cost_cycles(self, segment: Segment) -> int:
         """At 100 MHz: sixteen multipliers go along a row for each output; a register is written in ten cycles."""
         products = (o.input.shape[0] * o.weights.shape[0] * -(-o.weights.shape[1] // 16) for o in segment.operators if isinstance(o, Dense))
-        return sum(products) + 10 * (len(REGISTERS) + 1) * len(segment.operators)
+        return int(sum(products) + 10 * (len(REGISTERS) + 1) * len(segment.operators))
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:
