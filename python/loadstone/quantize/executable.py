@@ -17,13 +17,15 @@ from loadstone._tvm import quietly, relax, s_tir, system_cpu, tirx, tvm
 
 __all__ = ["executable"]
 
+#: LLVM's third level takes two to four times as long, and its code is no faster.
+OPT_LEVEL = 2
 #: Names that TVM gives the block of a convolution whose last loops are the output channel and then the window.
 _BLOCKS = ("conv2d_nhwc",)
 
 
 def executable(module: Any) -> Callable[[Sequence[Any]], list[Any]]:
     """`main` takes tensors and returns a tuple of them."""
-    target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu()})
+    target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu(), "opt-level": OPT_LEVEL})
     with quietly(), target:
         for step in ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR"):
             module = getattr(relax.transform, step)()(module)
