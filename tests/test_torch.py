@@ -17,6 +17,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 from torch import nn
 
 import loadstone
