@@ -163,23 +163,33 @@ def test_a_graph_pass_changes_the_network(tmp_path: Path) -> None:
 
 
 def broken(where: str) -> type[Backend]:
-    """The template, dividing by zero in one place."""
+    """The template with a mistake in one place."""
 
     class Broken(MyNpu):
         name: ClassVar[str] = "broken"
 
-        def patterns(self) -> Sequence[Pattern]:
-            return [offered("conv2d", self.refuses)] if where == "predicate" else super().patterns() if 1 // (where != "patterns") else []
+        def __init__(self, **values: Any) -> None:
+            super().__init__(**values)
+            assert 1 // (where != "makes")
+
+        def patterns(self) -> Sequence[Any]:
+            assert 1 // (where != "patterns")
+            return {"predicate": [offered("conv2d", self.refuses)], "true": [offered("conv2d", self.agrees)], "table": ["conv2d"]}.get(
+                where, super().patterns()
+            )
 
         def refuses(self, operator: Any) -> Refusal | None:
             return Refusal(str(1 // 0), "")
 
+        def agrees(self, operator: Any) -> Any:
+            return True
+
         def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
             return (lambda subject: 1 // 0,) if phase.value == where else (lambda subject: 3,) if where == f"type {phase.value}" else ()
 
-        def lower(self, segment: Segment) -> ExternalRegion:
+        def lower(self, segment: Segment) -> Any:
             assert 1 // (where != "lower")
-            return super().lower(segment)
+            return 7 if where == "region" else super().lower(segment)
 
     return Broken
 
@@ -193,6 +203,10 @@ def broken(where: str) -> type[Backend]:
         ("relax", "passes of phase relax: ZeroDivisionError"),
         ("composite", "passes of phase composite: ZeroDivisionError"),
         ("graph", "passes of phase graph: ZeroDivisionError"),
+        ("makes", "making it: ZeroDivisionError"),
+        ("table", "patterns: TypeError: the table holds 'conv2d', no Pattern: write offered"),
+        ("true", "predicate of conv2d on '.*': TypeError: it returned True: a predicate says None to take the operator, or a Refusal"),
+        ("region", "lowering of .*: TypeError: lower returned 7: neither an ExternalRegion nor a LoweredRegion"),
         ("type graph", "passes of phase graph: TypeError: a pass of phase graph gave int, not Graph"),
     ],
 )
@@ -200,7 +214,7 @@ def test_what_a_plugin_raises_is_one_line_with_its_name_file_and_cause(tmp_path:
     with pytest.raises(BackendError, match=rf"back end broken in .*test_backend_scope\.py: {message}") as caught:
         compiled(tmp_path, "broken,vtaq-tiny", broken(where))
     assert "\n" not in str(caught.value)
-    if "type" not in where:
+    if where in ("patterns", "predicate", "lower", "relax", "makes"):
         assert "(test_backend_scope.py:" in str(caught.value)
     assert current() is None
 

@@ -216,6 +216,13 @@ class Backend(ABC):
         return [offered("conv2d", self.accepts), offered("dense")]
         """
 
+    def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
+        """By kind of operator, what makes its scheduled TensorIR (an IRModule), for back ends that go that way.
+
+        return {"conv2d": self.scheduled_conv2d}; `lower` then gets the calls of an operator by ir_pass.pipeline.lowered(self, operator).
+        """
+        return {}
+
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
         """Passes of this back end, in order: {Phase.LOOPS: (tirx.transform.StmtSimplify(),)}.get(phase, ())."""
         return ()

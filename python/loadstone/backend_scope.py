@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from loadstone._tvm import accelerator_target, register_target_tag
-from loadstone.backend import Backend, Phase, entered
+from loadstone.backend import Backend, Pattern, Phase, Refusal, entered
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.target_spec import ALIASES, TargetSpec, parse_target
 
-__all__ = ["apply_passes", "register_tag", "within"]
+__all__ = ["apply_passes", "patterns_of", "refusal", "register_tag", "within"]
 
 
 @contextmanager
@@ -44,6 +44,27 @@ def within(backend: Backend, what: str) -> Iterator[None]:
             raise
         file = inspect.getfile(type(backend))
         raise BackendError(f"back end {backend.name} in {file}: {what}: {cause_of(error, file)}") from error
+
+
+def patterns_of(backend: Backend) -> list[Pattern]:
+    """Its pattern table. Raises BackendError for what is no table of Patterns."""
+    with within(backend, "patterns"):
+        patterns = list(backend.patterns())
+        for pattern in patterns:
+            if not isinstance(pattern, Pattern):
+                raise TypeError(
+                    f"the table holds {pattern!r}, no Pattern: write offered(FORM, predicate) or Pattern(NAME, FORM, predicate)"
+                )
+    return patterns
+
+
+def refusal(backend: Backend, pattern: Pattern, operator: Any) -> Refusal | None:
+    """What a predicate says of an operator. Raises BackendError for what is neither None nor a Refusal."""
+    with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
+        answer = pattern.predicate(operator)
+        if answer is not None and not isinstance(answer, Refusal):
+            raise TypeError(f"it returned {answer!r}: a predicate says None to take the operator, or a Refusal")
+    return answer
 
 
 def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:

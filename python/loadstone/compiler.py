@@ -228,7 +228,10 @@ def lower_segments(
             backend = by_name[segment.backend]
             with within(backend, f"lowering of {', '.join(part.name for part in segment.operators)}"):
                 with_relax = replace(_renewed(segment, network, renewed), relax=partial(region_as_relax, divided, segment))
-                steps.append(backend.lower(with_relax))
+                region = backend.lower(with_relax)
+                if not (isinstance(region, ExternalRegion) or hasattr(region, "build")):
+                    raise TypeError(f"lower returned {region!r}: neither an ExternalRegion nor a LoweredRegion")
+                steps.append(region)
     return steps
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from loadstone.backend import Backend, Phase, Refusal
-from loadstone.backend_scope import apply_passes, within
+from loadstone.backend_scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoweringError
 from loadstone.graph import Host, Operator
 from loadstone.partition import HOST, Partition, Placement, divide
@@ -68,11 +68,10 @@ def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
     """What the back end's table says of an operator, by the names of its forms; None when it takes it."""
     forms = _FORMS.get(operator.kind, (operator.kind,))
     first: Refusal | None = None
-    with within(backend, f"predicate of {operator.kind} on {operator.name!r}"):
-        for pattern in backend.patterns():
-            if getattr(pattern.form, "name", pattern.form) in forms:
-                refusal = pattern.predicate(operator)
-                if refusal is None:
-                    return None
-                first = first or refusal
+    for pattern in patterns_of(backend):
+        if getattr(pattern.form, "name", pattern.form) in forms:
+            said = refusal(backend, pattern, operator)
+            if said is None:
+                return None
+            first = first or said
     return first or Refusal(f"no pattern for {operator.kind}", "a pattern")

@@ -34,7 +34,7 @@ from loadstone._tvm import (
     tvm,
 )
 from loadstone.backend import Backend, Pattern, Phase, Refusal, Segment
-from loadstone.backend_scope import apply_passes, within
+from loadstone.backend_scope import apply_passes, patterns_of, refusal
 from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
@@ -167,9 +167,7 @@ class _Chooser:
         """Arguments of FuseOpsByPattern."""
         rows = []
         for backend in self.backends:
-            with within(backend, "patterns"):
-                patterns = backend.patterns()
-            for pattern in patterns:
+            for pattern in patterns_of(backend):
                 forms = [pattern.form] if isinstance(pattern.form, Form) else [form for form in FORMS if form.name == pattern.form]
                 if not forms:
                     raise LoweringError(
@@ -183,8 +181,7 @@ class _Chooser:
 
         def predicate(operator: Any) -> Refusal | None:
             try:
-                with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
-                    return pattern.predicate(operator)
+                return refusal(backend, pattern, operator)
             except LoadstoneError as error:
                 self.problem = self.problem or error
                 return Refusal(str(error), "a back end without this mistake")

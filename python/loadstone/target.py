@@ -10,6 +10,7 @@ artifact names one VTA device; where a target has none, that is a stand-in calle
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from loadstone._tvm import external_names, has_external
 from loadstone.backend import Attribute, Backend
-from loadstone.errors import ConfigError, TargetError
+from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
 from loadstone.plugins import Registry, load_plugins
 from loadstone.target_spec import ALIASES, Entry, TargetSpec, parse_target
 from loadstone.tvm_external import TvmExternal
@@ -113,6 +114,9 @@ def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
         return plugins.backends[entry.name](**values)
     except ValueError as error:
         raise TargetError(f"target: {entry.name}: {error}") from error
+    except Exception as error:  # foreign code
+        file = inspect.getfile(plugins.backends[entry.name])
+        raise BackendError(f"back end {entry.name} in {file}: making it: {cause_of(error, file)}") from error
 
 
 def _is_external(name: str, plugins: Registry) -> bool:

@@ -22,7 +22,7 @@ From an operator to instructions: `scheduled` says the sum and its tiles in Tens
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +32,7 @@ from tvm.ir import IRModule
 
 from loadstone.backend import Attribute, Backend, External, Pattern, Refusal, Segment, offered
 from loadstone.graph import Conv2D, Operator
-from loadstone.ir_pass.pipeline import Passes, lower_to_calls
+from loadstone.ir_pass.pipeline import lowered
 from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
 from loadstone.numerics import Rounding, rq, wrap_int32
 from loadstone.region import ExternalRegion
@@ -52,7 +52,6 @@ class Systolic(Backend):
     )
 
     def patterns(self) -> Sequence[Pattern]:
-        """One."""
         return [offered("conv2d", self.accepts)]
 
     def accepts(self, operator: Operator) -> Refusal | None:
@@ -76,6 +75,9 @@ class Systolic(Backend):
         divisors = [rows for rows in range(1, height + 1) if height % rows == 0 and rows * width + 3 <= accumulator]
         pixels = {rows: padded(operator, rows, 0) * padded(operator, width, 1) for rows in divisors}
         return max((rows for rows in divisors if pixels[rows] + taps * dim <= scratchpad), default=0)
+
+    def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
+        return {"conv2d": lambda operator: scheduled(operator, int(self.attributes["dim"]), self.tile_rows(operator))}
 
     def lower(self, segment: Segment) -> ExternalRegion:
         """Every operator through TensorIR, into one program on one memory."""
@@ -102,8 +104,8 @@ class Systolic(Backend):
             "x": memory.keep(operator.input.name, np.zeros((*pixels, rounded(inputs, dim)), np.int8)),
             "out": memory.keep(operator.output.name, np.zeros((*results, rounded(outputs, dim)), np.int8)),
         }
-        code, module = Code(dim, addresses), scheduled(operator, dim, self.tile_rows(operator))
-        for call in unroll(lower_to_calls(module, Passes.of(self.passes))[-1][1]):
+        code = Code(dim, addresses)
+        for call in unroll(lowered(self, operator)):
             getattr(code, call.name)(call)
         return code.instructions
 
@@ -129,7 +131,6 @@ class Memory:
 
 
 def rounded(size: int, dim: int) -> int:
-    """Up to a multiple of dim."""
     return (size + dim - 1) // dim * dim
 
 
@@ -198,7 +199,6 @@ class Code:
         self.instructions: list[list[int]] = []
 
     def emit(self, opcode: str, *fields: int) -> None:
-        """One instruction."""
         self.instructions.append([OPCODES.index(opcode), *fields, *[0] * (7 - len(fields))])
 
     def row(self, place: Place, offset: int = 0) -> int:

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone._tvm import s_tir_transform, tirx_transform, tvm
-from loadstone.backend import Phase
+from loadstone.backend import Backend, Phase
+from loadstone.errors import LoweringError
+from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
 from loadstone.ir_pass.verify import verify
 
-__all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls"]
+__all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
 TO_LOOPS = (
@@ -79,6 +81,20 @@ def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
         verify(function, "compute")
         stages[-1] = ("compute", function)
     return stages
+
+
+def lowered(backend: Backend, operator: Operator) -> Any:
+    """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls. Raises LoweringError where it has none.
+
+    for call in unroll(lowered(self, operator)):
+        ...
+    """
+    schedules = backend.schedules()
+    if operator.kind not in schedules:
+        raise LoweringError(
+            f"back end {backend.name}: no schedule for {operator.kind}; it has them for {', '.join(schedules) or 'nothing'}"
+        )
+    return lower_to_calls(schedules[operator.kind](operator), Passes.of(backend.passes))[-1][1]
 
 
 def _applied(passes: Sequence[Pass], module: Any) -> Any:
