@@ -172,25 +172,35 @@ static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
   return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
 
-/* Holds an instruction against the rules, its place and tokens apart; *s is its shape if it keeps them. */
+/* Whether bytes are an instruction: every value known, and nothing left in the words that the fields were taken off. */
+static int is_sound(int decoded, const uint64_t left[2]) { return decoded == LDS_ISA_OK && (left[0] | left[1]) == 0; }
+
+/* Holds an instruction against the rules, its place and tokens apart; *s is its shape if it keeps them. As lds_insn_decode, with the
+ * rules in the same switch: a program's new shapes come in an order that a processor guesses wrong. */
 static int learn(const walk *w, const uint8_t *bytes, int last, shape *s) {
+  uint64_t word[2] = {lds_get_u64(bytes) >> (LDS_BIT_PUSH_NEXT + 1u), lds_get_u64(bytes + 8)};
+  const uint32_t opcode = bytes[0] & (OPCODES - 1u);
   lds_insn i;
-  if (lds_insn_decode(w->widths, bytes, &i) != LDS_ISA_OK) return LDS_ERR_INSTRUCTION;
-  if ((i.opcode == LDS_OPCODE_FINISH) != last) return LDS_ERR_FINISH;
-  switch (i.opcode) {
+  switch (opcode) {
     case LDS_OPCODE_LOAD:
-      return shape_memory(w, &i.u.memory, 0, s);
     case LDS_OPCODE_STORE:
-      return shape_memory(w, &i.u.memory, 1, s);
+      if (!is_sound(lds_decode_memory(w->widths, word, &i.u.memory), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_memory(w, &i.u.memory, opcode == LDS_OPCODE_STORE, s);
     case LDS_OPCODE_GEMM:
-      return shape_gemm(w, &i.u.gemm, s);
+      if (!is_sound(lds_decode_gemm(w->widths, word, &i.u.gemm), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_gemm(w, &i.u.gemm, s);
     case LDS_OPCODE_ALU:
-      return shape_alu(w, &i.u.alu, s);
+      if (!is_sound(lds_decode_alu(w->widths, word, &i.u.alu), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_alu(w, &i.u.alu, s);
     case LDS_OPCODE_CONFIG:
-      return shape_config(w, &i.u.config, s);
-    default:
+      if (!is_sound(lds_decode_config(w->widths, word, &i.u.config), word)) return LDS_ERR_INSTRUCTION;
+      return last ? LDS_ERR_FINISH : shape_config(w, &i.u.config, s);
+    case LDS_OPCODE_FINISH:
+      if (!is_sound(LDS_ISA_OK, word)) return LDS_ERR_INSTRUCTION;
       s->stage = LDS_STAGE_COMPUTE;
-      return LDS_OK;
+      return last ? LDS_OK : LDS_ERR_FINISH;
+    default:
+      return LDS_ERR_INSTRUCTION;
   }
 }
 
