@@ -294,6 +294,19 @@ def test_a_stage_that_can_run_255_tokens_ahead(pushes: int, every: int, status: 
     assert changed(change)[0] == status
 
 
+@pytest.mark.parametrize(("pushes", "status"), [(254, "OK"), (255, "TOKEN")])
+def test_a_token_tells_what_was_known_when_it_was_pushed(pushes: int, status: str) -> None:
+    """Compute pushes to load before it has popped anything; that load pops it late says nothing of what compute has popped since."""
+
+    def change(program: Program) -> None:
+        pair = [Load(memory_id=Memory.INP, push_next=1), Load(memory_id=Memory.UOP, pop_prev=1)]
+        late = [Load(memory_id=Memory.INP, pop_next=1)]
+        end = [Load(memory_id=Memory.INP, push_next=1), Finish(pop_prev=1)]
+        program[:] = [Load(memory_id=Memory.UOP, push_prev=1), *pair * 200, *late, *pair * (pushes - 200), *end]
+
+    assert changed(change)[0] == status
+
+
 # --- configurations -------------------------------------------------------------------------------
 @pytest.mark.parametrize("byte", range(1, 16))
 @pytest.mark.parametrize("value", [0, 1, 7, 63, 255])
