@@ -82,8 +82,7 @@ class Systolic(Backend):
     def lower(self, segment: Segment) -> ExternalRegion:
         """Every operator through TensorIR, into one program on one memory."""
         dim, memory = int(self.attributes["dim"]), Memory()
-        operators = [operator for operator in segment.operators if isinstance(operator, Conv2D)]
-        instructions = [line for operator in operators for line in self.program(operator, memory, dim)]
+        instructions = [line for o in segment.operators if isinstance(o, Conv2D) for line in self.program(o, memory, dim)]
         inputs, outputs = ([(memory.address[t.name], t.shape[1:]) for t in side] for side in (segment.inputs, segment.outputs))
         text = json.dumps({"inputs": inputs, "outputs": outputs, **self.attributes})
         constants: dict[str, Array] = {"image": np.frombuffer(memory.image, np.uint8), "program": np.array(instructions, np.int32)}
@@ -108,6 +107,11 @@ class Systolic(Backend):
         for call in unroll(lowered(self, operator)):
             getattr(code, call.name)(call)
         return code.instructions
+
+    def cost_cycles(self, segment: Segment) -> int:
+        """One row of the array a cycle, for every tile of weights; copies are hidden behind that."""
+        dim, sizes = int(self.attributes["dim"]), [(o.output.shape, o.weights.shape) for o in segment.operators if isinstance(o, Conv2D)]
+        return sum(h * w * ky * kx * (rounded(i, dim) // dim) * (rounded(o, dim) // dim) for (_, h, w, o), (_, ky, kx, i) in sizes)
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:
@@ -139,7 +143,6 @@ def padded(operator: Conv2D, size: int, axis: int) -> int:
     return int((size - 1) * operator.strides[axis] + operator.dilation[axis] * (operator.weights.shape[1 + axis] - 1) + 1)
 
 
-# --- TensorIR ---------------------------------------------------------------------------------------------------
 def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
     """A convolution as a sum over channels and taps, in tiles of `rows` rows of output and `dim` channels."""
     (_, h, w, c), (_, oh, ow, o) = op.input.shape, op.output.shape
@@ -187,7 +190,6 @@ def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
     return s.mod
 
 
-# --- instructions -----------------------------------------------------------------------------------------------
 class Code:
     """Instructions from intrinsic calls. addresses: of the operator's parameters, and of a row of pads."""
 
@@ -211,8 +213,7 @@ class Code:
         return self.rows[buffer.name] + (place.offset + offset) // self.dim
 
     def fill(self, call: Call) -> None:
-        """Zero: the next product overwrites."""
-        self.fresh.add(call.operands[0].buffer.name)
+        self.fresh.add(call.operands[0].buffer.name)  # zero: the next product overwrites
 
     def dma_copy(self, call: Call) -> None:
         """MVIN or MVOUT for every run of rows: those inside come from the tensor, those outside from the row of pads."""
@@ -242,7 +243,6 @@ class Code:
         self.emit("scale", self.row(call.operands[1]), *call.immediates)
 
 
-# --- the functional model and its driver ------------------------------------------------------------------------
 class SystolicArray:
     """What the silicon does, instruction by instruction."""
 
