@@ -92,7 +92,10 @@ int lds_linux_open_uio(lds_linux *board, const char *uio, size_t registers_bytes
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", uio);
   errno = 0;
   if (!map_registers(board, uio, registers_bytes, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map0 (registers)", uio);
-  if (!map_memory(board, uio, udmabuf, bus_offset, sysfs)) return lds_linux_fail(board, "sysfs shows no maps/map1 (DMA memory)", uio);
+  if (!map_memory(board, uio, udmabuf, bus_offset, sysfs)) {
+    return udmabuf != NULL ? lds_linux_fail(board, "sysfs shows no size and phys_addr of u-dma-buf", udmabuf)
+                           : lds_linux_fail(board, "sysfs shows no maps/map1 (DMA memory)", uio);
+  }
   board->hal.irq_wait = irq_wait;
   board->hal.irq_ack = irq_ack;
   return irq_ack(board) == LDS_HAL_OK ? LDS_HAL_OK : lds_linux_fail(board, "cannot enable the interrupt", uio);

@@ -214,6 +214,35 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
     lib().lds_linux_close(board)
 
 
+def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
+    """Registers from UIO's only map, DMA memory from a device of its own; without its sysfs folder the line names it."""
+    config, sysfs = load_config("vtaq-1x16x16"), tmp_path / "class"
+    uio, buffer = tmp_path / "uio0", tmp_path / "udmabuf0"
+    uio.write_bytes(bytes(4096))
+    buffer.write_bytes(bytes(1 << 20))
+    (sysfs / "uio/uio0/maps/map0").mkdir(parents=True)
+    (sysfs / "uio/uio0/maps/map0/size").write_text("0x1000\n")
+    board = ffi.new("lds_linux *")
+    arguments = str(uio).encode(), 0x1000, str(buffer).encode(), 0x1000_0000, str(sysfs).encode()
+    assert lib().lds_linux_open_uio(board, *arguments) != 0
+    assert ffi.string(board.message).decode().startswith(f"{buffer}: sysfs shows no size and phys_addr")
+    (sysfs / "u-dma-buf/udmabuf0").mkdir(parents=True)
+    (sysfs / "u-dma-buf/udmabuf0/size").write_text(f"{1 << 20}\n")
+    (sysfs / "u-dma-buf/udmabuf0/phys_addr").write_text("0x0000000030000000\n")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    with uio.open("r+b") as file, mmap.mmap(file.fileno(), 0) as registers:
+        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
+            registers[at : at + 4] = value.to_bytes(4, "little")
+        dev = device.Device("null", "", config)
+        dev._device = ffi.new("lds_device *")
+        assert lib().lds_device_open(dev._device, ffi.addressof(board, "hal"), lib().lds_registers_named(b"native"), 0) == 0
+        with dev.load(copy_model(config)) as session:
+            session.execute()
+            stream = int.from_bytes(registers[0x30:0x34], "little") - 0x4000_0000
+        assert buffer.read_bytes()[stream:][:16] == copy_model(config).programs[0].instructions[:16]
+    lib().lds_linux_close(board)
+
+
 def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with device.open("uio:/dev/uio99") as dev, pytest.raises(DeviceError, match=r"^/dev/uio99: cannot open: No such file"):
         dev.load(copy_model())

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.board.tools import missing, need
 from tests.fuzz.__main__ import build, main
 
 
 @pytest.mark.full
 def test_a_minute_of_arbitrary_streams_and_configurations_finds_nothing(tmp_path: Path) -> None:
-    if shutil.which("clang++") is None:
-        pytest.skip("clang++ is missing: apt-get install clang libclang-rt-14-dev")
+    need("clang++", "clang libclang-rt-14-dev")
     try:
         build(tmp_path)
     except subprocess.CalledProcessError:
-        pytest.skip("libFuzzer is missing: apt-get install libclang-rt-14-dev")
+        missing("libFuzzer is missing: apt-get install libclang-rt-14-dev")
     assert main(60, tmp_path) == 0
