@@ -59,9 +59,9 @@ OPERATORS["aten.relu6"] = lambda build, x: clamped(build, x, 0.0, 6.0)
 
 @importer("aten.hardsigmoid")
 def _hardsigmoid(build: Build, x: Any) -> Any:
-    """clip(x + 3, 0, 6) / 6."""
-    shifted = build.emit(relax.op.add(x, like(x, 3.0)))
-    return relax.op.divide(build.emit(clamped(build, shifted, 0.0, 6.0)), like(x, 6.0))
+    """clip(x / 6 + 1 / 2, 0, 1): a line, which joins the layer before it, and an activation."""
+    line = build.emit(relax.op.add(build.emit(relax.op.multiply(x, like(x, 1 / 6))), like(x, 0.5)))
+    return clamped(build, line, 0.0, 1.0)
 
 
 @importer("aten.hardswish")
