@@ -33,9 +33,10 @@ from loadstone.deploy import Deployment
 from loadstone.errors import LoadstoneError
 from loadstone.graph import Graph, Operator
 from loadstone.host_step import Operator as HostOperator
-from loadstone.partition import HOST, Match, Partition, divide, matches
+from loadstone.partition import HOST, Match, Partition, matches
 from loadstone.plan_search import ROWS, Candidate, search
 from loadstone.region import ExternalRegion
+from loadstone.segments import divide
 
 __all__ = ["Alternative", "Choice", "Realised", "choose", "plan_ns"]
 

@@ -38,6 +38,7 @@ from loadstone.backend_scope import apply_passes, patterns_of, refusal
 from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
+from loadstone.segments import HOST, divide, ordered
 
 __all__ = [
     "HOST",
@@ -52,8 +53,6 @@ __all__ = [
     "partition",
     "variables",
 ]
-
-HOST = "host"
 
 
 @dataclass(frozen=True)
@@ -133,13 +132,6 @@ def matches(module: Any, backends: Sequence[Backend]) -> tuple[list[Match], Mapp
     FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
     chooser.complain()
     return found, chooser.reader.constants
-
-
-def divide(graph: Graph, backend_of: Mapping[str, str], order: Sequence[str]) -> tuple[Graph, tuple[Segment, ...]]:
-    """The graph in an order in which the segments are runs, and these. backend_of: by operator's name; order: back ends."""
-    steps = _ordered(graph, backend_of, {name: rank for rank, name in enumerate([*order, HOST])})
-    graph = replace(graph, operators=tuple(operator for _, operator in steps))
-    return graph, _segments(graph, steps, backend_of)
 
 
 def _is_read_within(context: Any) -> bool:
@@ -436,11 +428,6 @@ def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
     return expr
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Segments
-# ---------------------------------------------------------------------------------------------------------------
-
-
 #: Operators that compute next to nothing: alone on a device they would cost more in transfers than they save.
 _MOVES = (Reshape, Transpose, Slice, Pad, Requantize)
 
@@ -449,56 +436,11 @@ def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> l
     """The operators of steps that hold nothing else."""
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     alone = []
-    for _, entries in groupby(_ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
+    for _, entries in groupby(ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
         operators = [operator for _, operator in entries]
         if backend_of[operators[0].name] != HOST and all(isinstance(operator, _MOVES) for operator in operators):
             alone += operators
     return alone
-
-
-def _ordered(graph: Graph, backend_of: Mapping[str, str], ranks: Mapping[str, int]) -> list[tuple[int, Operator]]:
-    """(step, operator) in an order of execution in which each step belongs to one back end.
-
-    A step is as early as its inputs allow, and steps modulo the number of back ends name the back end. On every path
-    the step never falls, and rises where the back end changes: so no path leaves a step and comes back.
-    """
-    step_of: dict[str, int] = {}
-    steps = []
-    for operator in graph.operators:
-        ready = max((step_of[tensor.name] for tensor in operator.inputs if tensor.name in step_of), default=0)
-        step = ready + (ranks[backend_of[operator.name]] - ready) % len(ranks)
-        step_of.update((tensor.name, step) for tensor in operator.outputs)
-        steps.append((step, operator))
-    return sorted(steps, key=lambda entry: entry[0])
-
-
-def _segments(graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mapping[str, str]) -> tuple[Segment, ...]:
-    """One per step of a back end; the host has none."""
-    segments = []
-    for step, entries in groupby(steps, key=lambda entry: entry[0]):
-        operators = tuple(operator for _, operator in entries)
-        backend = backend_of[operators[0].name]
-        if backend == HOST:
-            continue
-        written = {tensor.name for operator in operators for tensor in operator.outputs}
-        read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
-        inputs = tuple(tensor for name, tensor in read.items() if name not in written and name not in graph.constants)
-        makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
-        on_device = {name for name, maker in makers.items() if maker is not None and backend_of[maker.name] == backend}
-        wanted = {tensor.name for tensor in graph.outputs}
-        wanted.update(tensor.name for operator in graph.operators if operator not in operators for tensor in operator.inputs)
-        segments.append(
-            Segment(
-                name=f"{backend}_{step}",
-                backend=backend,
-                graph=graph,
-                operators=operators,
-                inputs=inputs,
-                from_host=tuple(tensor for tensor in inputs if tensor.name not in on_device),
-                outputs=tuple(tensor for operator in operators for tensor in operator.outputs if tensor.name in wanted),
-            )
-        )
-    return tuple(segments)
 
 
 # ---------------------------------------------------------------------------------------------------------------
