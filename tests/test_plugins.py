@@ -155,6 +155,34 @@ def test_from_the_command_line_to_numbers(folder: Path, tmp_path: Path, capsys: 
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "command", "message"),
+    [
+        ("        limit = int(", "        limit = 1 // 0 * int(", "compile", "predicate of conv2d on 'y0': ZeroDivisionError: "),
+        ("        attributes = json.dumps(", "        attributes = json.dump(", "compile", "lowering of y0, y/nhwc: TypeError: "),
+        ("    said = json.loads(attributes)", "    said = json.loads(arrays)", "run", "npu-a.execute in "),
+    ],
+)
+def test_a_mistake_in_a_plugin_is_one_line_of_the_command(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str, after: str, command: str, message: str
+) -> None:
+    text = (folder / "npu_a.py").read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    (folder / "npu_a.py").write_text(text.replace(before, after), encoding="utf-8")
+    model, artifact, mine = small_model(tmp_path / "small.onnx"), str(tmp_path / "small.lds"), ["--uma-backends", str(folder)]
+    words = ["compile", str(model), "-t", "npu-a,vtaq-tiny", *mine, "-o", artifact]
+    if command == "run":
+        assert main(words) == 0
+        np.savez(tmp_path / "x.npz", in0=np.ones((1, 1, 3, 9, 9), np.int8))
+        words = ["run", artifact, "--inputs", str(tmp_path / "x.npz"), *mine]
+    capsys.readouterr()
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert str(folder / "npu_a.py") in line
+    assert "(npu_a.py:" in line
+
+
 def test_installed_packages_are_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     def point(name: str, value: str) -> importlib.metadata.EntryPoint:
         return importlib.metadata.EntryPoint(name, value, GROUP)

@@ -69,6 +69,13 @@ def with_float_end(path: Path) -> Path:
     return path / "float_end.onnx"
 
 
+def test_a_function_for_a_back_end_of_the_target_is_told_what_to_do(tmp_path: Path) -> None:
+    rows = [("vta.abs", dpl.is_op("relax.abs")(dpl.wildcard()))]
+    module = FuseOpsByPattern(rows, bind_constants=True, annotate_codegen=True)(load(with_float_end(tmp_path)))
+    with pytest.raises(UnsupportedError, match=r"carries Codegen vta, a back end that divides the network itself: leave that out"):
+        compile(module, "vtaq-tiny")
+
+
 @pytest.mark.parametrize("target", [f"{NAME},vtaq-tiny", f"vtaq-tiny,{NAME}"])
 def test_an_external_generator_stands_in_a_composite(fake: None, tmp_path: Path, target: str) -> None:
     model = with_float_end(tmp_path)

@@ -333,10 +333,12 @@ def codegens(module: Any) -> tuple[str, ...]:
     return tuple(sorted({name for function in module.functions.values() if (name := codegen(function))}))
 
 
-def missing_external(module: Any) -> str | None:
-    """The first code generator of a module's functions that is not built in, as a message."""
+def missing_external(module: Any, backends: Sequence[str] = ()) -> str | None:
+    """The first code generator of a module's functions that TVM does not have, as a message. backends: those of the target."""
     for variable, function in module.functions.items():
         if (name := codegen(function)) and not has_external(name):
+            if name in backends:
+                return f"function {variable.name_hint} carries Codegen {name}, a back end that divides the network itself: leave that out"
             return f"function {variable.name_hint} is for code generator {name}, which this TVM was built without (no relax.ext.{name})"
     return None
 

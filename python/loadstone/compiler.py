@@ -226,7 +226,8 @@ def lower_segments(
         elif segment.name not in lowered:
             lowered.add(segment.name)
             backend = by_name[segment.backend]
-            with within(backend, f"lowering of {', '.join(part.name for part in segment.operators)}"):
+            names = [part.name for part in segment.operators]
+            with within(backend, f"lowering of {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"):
                 with_relax = replace(_renewed(segment, network, renewed), relax=partial(region_as_relax, divided, segment))
                 region = backend.lower(with_relax)
                 if not (isinstance(region, ExternalRegion) or hasattr(region, "build")):

@@ -102,7 +102,7 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model", cho
 
     chosen: only these of `matches`; what they leave becomes Relax of the host.
     """
-    if missing := missing_external(module):
+    if missing := missing_external(module, [backend.name for backend in backends]):
         raise UnsupportedError(f"{name}: {missing}")
     wanted = None if chosen is None else {match.key for match in chosen}
     chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
