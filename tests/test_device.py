@@ -137,6 +137,28 @@ def test_a_closed_session_and_wrong_times_are_said_to_be_so() -> None:
             dev.load(copy_model())
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (RegionKind.ARENA, r"^model 'copy': memory is too small, or no DMA memory is left"),
+        (RegionKind.HOST, r"^model 'copy' needs \d+ bytes of the host's memory, which are not to be had"),
+    ],
+)
+def test_a_model_of_too_much_memory_is_one_line_of_no_step(kind: RegionKind, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may ask for as much as it likes."""
+    on_device = kind == RegionKind.ARENA
+    huge = Region("huge", kind, 0xFFFF0000, 64, device_reads=on_device, device_writes=on_device)
+    model = dataclasses.replace(copy_model(), regions=(*copy_model().regions, huge))
+
+    def refuse(*_: object) -> np.ndarray:
+        raise MemoryError
+
+    if not on_device:  # a machine may have four GiB
+        monkeypatch.setattr(np, "empty", refuse)
+    with device.open() as dev, pytest.raises(DeviceError, match=message):
+        dev.load(model)
+
+
 def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="device 'fpga' is not one of sim, "):
         device.open("fpga")

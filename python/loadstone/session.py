@@ -67,13 +67,17 @@ class Session:
         self._callback: Any = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
         size = lib().lds_session_size_bytes(self._model, config)
-        self._memory = np.empty(size, np.uint8)
+        try:
+            self._memory = np.empty(size, np.uint8)
+        except MemoryError:
+            raise DeviceError(f"model {artifact.name!r} needs {size} bytes of the host's memory, which are not to be had") from None
         self._keep: Any = (owner, self._memory, self._bytes)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
         status = lib().lds_session_open(session, self._model, device, config, memory, size, fault)
-        if status:
+        if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
+        raise_for(status, artifact.name)
         self._session = session[0]
         self.inputs = tuple(self._view(lib().lds_session_input, k, i) for k, i in enumerate(artifact.inputs))
         self.outputs = tuple(self._view(lib().lds_session_output, k, i) for k, i in enumerate(artifact.outputs))
