@@ -107,12 +107,10 @@ def test_an_exception_of_an_external_step_comes_through() -> None:
         raise ZeroDivisionError(text)
 
     device.register_external("tests.total", fail)
-    with (
-        device.open() as dev,
-        dev.load(external_model()) as session,
-        pytest.raises(DeviceError, match="step 'total'.*ZeroDivisionError: 7"),
-    ):
-        session.run([X])
+    with device.open() as dev, dev.load(external_model()) as session:
+        for run in (lambda: session.run([X]), lambda: (session.start(), session.wait())):
+            with pytest.raises(DeviceError, match="step 'total'.*ZeroDivisionError: 7"):
+                run()
 
 
 def test_a_closed_session_and_wrong_times_are_said_to_be_so() -> None:

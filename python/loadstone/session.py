@@ -109,11 +109,7 @@ class Session:
 
     def execute(self) -> None:
         """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError."""
-        self._error = None
-        status = lib().lds_session_run(self._open())
-        if self._error is not None:
-            raise self._error
-        self._finish(status)
+        self._finish(lib().lds_session_run(self._open()))
 
     def start(self) -> None:
         """Begins a run without waiting for the device."""
@@ -220,6 +216,9 @@ class Session:
         return _array(operand.data, self.artifact.tensors[index], self._keep)
 
     def _finish(self, status: int) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
         if status:
             fault = ffi.new("lds_fault *")
             lib().lds_session_fault(self._session, fault)
