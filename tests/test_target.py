@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from loadstone.backend_scope import register_tag
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError, TargetError
@@ -67,6 +68,23 @@ def test_every_form_gives_the_same_artifact(tmp_path: Path) -> None:
         assert len({compiled.device.clock_mhz for compiled in made}) == 1
     other = compile(model, text.replace("4,", "8,", 1), plugins=known)
     assert other.artifact.to_bytes() != compile(model, text, plugins=known).artifact.to_bytes()
+
+
+def test_a_target_of_tvm_reads_back_equal() -> None:
+    import tvm
+
+    for alias, text in ALIASES.items():
+        assert resolve(tvm.target.Target(alias)).spec == parse_target(text)
+    known = load_plugins([Path(template.__file__).parent], installed=False)
+    for text in ("my-npu -max_channels=8,vtaq-tiny -clock_mhz=50,llvm -mcpu=cortex-a53", "vtaq-tiny", "vtaq-tiny,c"):
+        register_tag("some-board", parse_target(text))
+        assert resolve(tvm.target.Target("some-board"), known).spec == parse_target(text)
+    for config, message in (
+        ({"kind": "llvm"}, "of kind llvm names no accelerator"),
+        ({"kind": "ext_dev"}, "accelerator 0 is not an object"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            resolve(tvm.target.Target(config))
 
 
 def test_a_file_of_the_users_is_a_tag_of_tvm(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ __all__ = [
     "structural_walk",
     "sym",
     "system_cpu",
+    "target_as_json",
     "te",
     "tflite_importer",
     "tirx",
@@ -158,6 +159,36 @@ def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ..
     except (RuntimeError, ValueError, TypeError) as error:
         words = " ".join(f"{name}={value}" for name, value in host)
         raise TargetError(f"target: TVM refuses the host {words}: {' '.join(str(error).split())[:200]}") from None
+
+
+def target_as_json(target: Any) -> dict[str, Any] | None:
+    """A tvm.target.Target of accelerators as target_spec reads it; None for anything else. Raises TargetError for other kinds."""
+    if not isinstance(target, tvm.target.Target):
+        return None
+    kind = str(target.kind.name)
+    if kind not in ("ext_dev", "composite"):
+        raise TargetError(f"target: a target of TVM of kind {kind} names no accelerator; it is ext_dev, or a composite of these")
+    devices = target.attrs["devices"] if kind == "composite" else [target]
+    entries = [{"device": str(d.attrs.get("device", "")), **_attributes(str(d.attrs.get("model", "{}")))} for d in devices]
+    return {"kind": "composite", "accelerators": entries, "host": _host(target.host)}
+
+
+def _attributes(model: str) -> dict[str, Any]:
+    """What register_tag and accelerator_target write into `model`; nothing where another tool wrote it."""
+    with suppress(ValueError):
+        said = json.loads(model)
+        if isinstance(said, dict):
+            return {name: value for name, value in said.items() if name != "device"}
+    return {}
+
+
+def _host(host: Any) -> dict[str, str]:
+    """The host's kind, triple and processor, as far as they differ from those that TVM puts in by itself."""
+    if host is None:
+        return {"kind": "llvm"}
+    usual = tvm.target.Target({"kind": str(host.kind.name)}).attrs
+    said = {name: str(host.attrs[name]) for name in ("mtriple", "mcpu") if name in host.attrs}
+    return {"kind": str(host.kind.name), **{name: value for name, value in said.items() if str(usual.get(name, "")) != value}}
 
 
 def register_target_tag(name: str, config: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from loadstone.backend import Backend, Pattern, Phase, Refusal, entered
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.target_spec import ALIASES, TargetSpec, parse_target
 
-__all__ = ["apply_passes", "patterns_of", "refusal", "register_tag", "within"]
+__all__ = ["apply_passes", "file_of", "patterns_of", "refusal", "register_tag", "within"]
 
 
 @contextmanager
@@ -42,8 +42,16 @@ def within(backend: Backend, what: str) -> Iterator[None]:
     except Exception as error:
         if type(backend).__module__.startswith("loadstone."):
             raise
-        file = inspect.getfile(type(backend))
+        file = file_of(type(backend))
         raise BackendError(f"back end {backend.name} in {file}: {what}: {cause_of(error, file)}") from error
+
+
+def file_of(backend: type[Backend]) -> str:
+    """Where a back end is written down; its module where that is no file."""
+    try:
+        return inspect.getfile(backend)
+    except (OSError, TypeError):
+        return backend.__module__
 
 
 def patterns_of(backend: Backend) -> list[Pattern]:

@@ -10,14 +10,14 @@ artifact names one VTA device; where a target has none, that is a stand-in calle
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from loadstone._tvm import external_names, has_external
+from loadstone._tvm import external_names, has_external, target_as_json
 from loadstone.backend import Attribute, Backend
+from loadstone.backend_scope import file_of
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
 from loadstone.plugins import Registry, load_plugins
 from loadstone.target_spec import ALIASES, Entry, TargetSpec, parse_target
@@ -65,10 +65,13 @@ def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute
 
 
 def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig, plugins: Registry | None = None) -> Target:
-    """plugins: None for the installed ones. Raises TargetError or ConfigError, one line with what is wrong and what is allowed."""
+    """target: also a tvm.target.Target of accelerators. plugins: None for the installed ones.
+
+    Raises TargetError or ConfigError, one line with what is wrong and what is allowed.
+    """
     if isinstance(target, HwConfig):
         return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
-    spec = target if isinstance(target, TargetSpec) else parse_target(target)
+    spec = target if isinstance(target, TargetSpec) else parse_target(target_as_json(target) or target)
     known = _known(plugins)
     backends = tuple(_backend(entry, known, number == 0) for number, entry in enumerate(spec.accelerators))
     for backend in backends:
@@ -115,7 +118,7 @@ def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
     except ValueError as error:
         raise TargetError(f"target: {entry.name}: {error}") from error
     except Exception as error:  # foreign code
-        file = inspect.getfile(plugins.backends[entry.name])
+        file = file_of(plugins.backends[entry.name])
         raise BackendError(f"back end {entry.name} in {file}: making it: {cause_of(error, file)}") from error
 
 
