@@ -45,8 +45,8 @@ quick: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10
 
 check: lib
-	$(BIN)/ruff check python tests docs
-	$(BIN)/ruff format --check python tests docs
+	$(BIN)/ruff check python tests docs/examples
+	$(BIN)/ruff format --check python tests docs/examples
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
