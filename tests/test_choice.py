@@ -96,7 +96,19 @@ class Npu(Backend):
         return [values[tensor.name] for tensor in segment.outputs]
 
 
-PLUGINS = Registry({"npu": Npu})
+class Straight(Npu):
+    """The same, for a price of its own, from the Relax of its segments."""
+
+    name: ClassVar[str] = "straight"
+    composites: ClassVar[list[str]] = []
+
+    def lower(self, segment: Segment) -> Any:
+        functions = segment.relax().functions.values()
+        self.composites += [str(function.attrs["Composite"]) for function in functions if function.attrs and "Composite" in function.attrs]
+        return super().lower(segment)
+
+
+PLUGINS = Registry({"npu": Npu, "straight": Straight})
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +191,14 @@ def test_eager_stays_where_it_costs_no_more(tmp_path: Path) -> None:
     assert result.choice is not None
     assert (result.choice.chosen, result.choice.cost_ns) == ("eager", result.choice.eager_ns)
     assert result.artifact.to_bytes() == compiled(model, DEVICE, "eager").artifact.to_bytes()
+
+
+def test_a_back_end_that_reads_relax_competes_too(tmp_path: Path) -> None:
+    model = saved(tmp_path, chain)
+    result = compiled(model, f"npu -cycles=2000,straight -cycles=10,{DEVICE}")
+    assert {backend for _, backend in where(result)} == {"straight"}
+    assert set(Straight.composites) == {"straight.add_sub", "straight.add", "straight.sub", "straight.mul"}
+    np.testing.assert_array_equal(outputs(result), outputs(compiled(model, DEVICE, "eager")))
 
 
 def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_path: Path) -> None:

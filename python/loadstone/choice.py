@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -88,13 +89,15 @@ class Choice:
 
 
 Split = Callable[[Sequence[Match]], Partition]
+Own = Callable[[str, str], Partition]
 Realise = Callable[[Partition], Realised]
 
 
 def choose(module: Any, backends: Sequence[Backend], eager: Realised, split: Split, realise: Realise, table: CostTable) -> Choice:
     """split: a partition by these matches. realise: lowers one. Costs that were not in the table are there afterwards."""
     found, constants = matches(module, backends)
-    alone = _Alone(backends, constants, realise, table)
+    own = cache(lambda place, kind: split([match for match in found if (match.backend, match.operator.kind) == (place, kind)]))
+    alone = _Alone(backends, constants, own, realise, table)
     made = candidates(module, found, alone.cost)
     best = latest = eager
     best_ns = eager_ns = plan_ns(eager, backends, table)
@@ -160,23 +163,33 @@ def _places(divided: Partition) -> dict[tuple[str, str], str]:
 
 
 class _Alone:
-    """Costs of single operators, each found once."""
+    """Costs of single operators, each found once. own: the partition in which a back end has its operators of a kind, and no others."""
 
-    def __init__(self, backends: Sequence[Backend], constants: Mapping[str, NDArray[Any]], realise: Realise, table: CostTable) -> None:
-        self.backends, self.constants, self.realise, self.table = backends, constants, realise, table
+    def __init__(
+        self, backends: Sequence[Backend], constants: Mapping[str, NDArray[Any]], own: Own, realise: Realise, table: CostTable
+    ) -> None:
+        self.backends, self.constants, self.own, self.realise, self.table = backends, constants, own, realise, table
         self.known: dict[tuple[str, str, str], AloneCost | None] = {}  # (operator's name, kind, place)
 
     def cost(self, operator: Operator, place: str) -> AloneCost | None:
         key = (operator.name, operator.kind, place)
         if key not in self.known:
+            divided = self._divided(operator, place)
             try:
-                self.known[key] = self._cost(operator, place)
-            except LoadstoneError:  # what cannot be lowered alone is no candidate
-                self.known[key] = None
+                self.known[key] = self._cost(divided, place)
+            except LoadstoneError:
+                self.known[key] = self._cost_with_relax(divided, place) if place != HOST else None
         return self.known[key]
 
-    def _cost(self, operator: Operator, place: str) -> AloneCost:
-        divided = self._divided(operator, place)
+    def _cost_with_relax(self, divided: Partition, place: str) -> AloneCost | None:
+        """For a back end that reads its segments as Relax; None for what cannot be lowered alone: it is no candidate."""
+        try:
+            own = self.own(place, divided.graph.operators[0].kind)
+            return self._cost(replace(divided, module=own.module, variables=own.variables), place)
+        except LoadstoneError:
+            return None
+
+    def _cost(self, divided: Partition, place: str) -> AloneCost:
         fed = self.realise(divided)
         artifact = fed.deployment.artifact
         packs: dict[str, tuple[str, int]] = {}

@@ -188,7 +188,7 @@ def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
         regions = lower_segments(divided, network, renewed, target.backends)
     with clock("deploy"):
         deployment = deploy(network, regions, target.device, target.align_bytes)
-    segments = tuple(_renewed(segment, network, renewed) for segment in divided.segments)
+    segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
     return Realised(divided, network, segments, regions, deployment)
 
 
@@ -228,15 +228,14 @@ def lower_segments(
             backend = by_name[segment.backend]
             names = [part.name for part in segment.operators]
             with within(backend, f"lowering of {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"):
-                with_relax = replace(_renewed(segment, network, renewed), relax=partial(region_as_relax, divided, segment))
-                region = backend.lower(with_relax)
+                region = backend.lower(_renewed(divided, segment, network, renewed))
                 if not (isinstance(region, ExternalRegion) or hasattr(region, "build")):
                     raise TypeError(f"lower returned {region!r}: neither an ExternalRegion nor a LoweredRegion")
                 steps.append(region)
     return steps
 
 
-def _renewed(segment: Segment, network: g.Graph, renewed: Mapping[g.Operator, g.Operator]) -> Segment:
+def _renewed(divided: Partition, segment: Segment, network: g.Graph, renewed: Mapping[g.Operator, g.Operator]) -> Segment:
     tensors = {t.name: t for o in renewed.values() for t in (*o.inputs, *o.outputs)}
     return replace(
         segment,
@@ -244,6 +243,7 @@ def _renewed(segment: Segment, network: g.Graph, renewed: Mapping[g.Operator, g.
         operators=tuple(renewed[o] for o in segment.operators),
         inputs=tuple(tensors[t.name] for t in segment.inputs),
         outputs=tuple(tensors[t.name] for t in segment.outputs),
+        relax=partial(region_as_relax, divided, segment),
     )
 
 
