@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,31 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "TorchScript": ("net.pt", torchscript_file, "holds TorchScript: export the model with torch.export.save(torch.export.export("),
     "changed inside": ("net.pt2", lambda: saved(float_program()).replace(b'"graph_module"', b'"graph_mobule"'), "cannot load this program"),
 }
+
+
+class Touch:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("member", ["sample_inputs/model.pt", "constants/custom_obj_0"])
+def test_pickled_objects_are_refused_and_not_read(member: str, tmp_path: Path) -> None:
+    pickled, changed = io.BytesIO(), io.BytesIO()
+    torch.save(Touch(tmp_path / "touched"), pickled)
+    with zipfile.ZipFile(io.BytesIO(saved(float_program()))) as source, zipfile.ZipFile(changed, "w") as target:
+        root = source.namelist()[0].partition("/")[0]
+        for entry in source.namelist():
+            if entry != f"{root}/data/{member}":
+                target.writestr(entry, source.read(entry))
+        target.writestr(f"{root}/data/{member}", pickled.getvalue())
+    with pytest.raises(ModelError, match="holds pickled objects besides its tensors"):
+        from_bytes(changed.getvalue(), "net.pt2")
+    assert not (tmp_path / "touched").exists()
 
 
 @pytest.mark.parametrize("case", FILES)

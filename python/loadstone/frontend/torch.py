@@ -40,12 +40,14 @@ __all__ = ["from_bytes", "from_program", "label"]
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
+PICKLED = "holds pickled objects besides its tensors, which could run code: make them buffers of the model"
 #: Checks of the exporter about shapes and types; they compute nothing.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
 def from_bytes(data: bytes, name: str) -> Any:
-    """The program in a .pt2 file as an IRModule. PyTorch unpickles parts of such files: read those of people you trust.
+    """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they could run code;
+    PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
 
     Raises ModelError for a damaged file, for weights without a program, and where PyTorch is missing.
     """
@@ -56,6 +58,10 @@ def from_bytes(data: bytes, name: str) -> Any:
             importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators of PT2E
             program = torch.export.load(io.BytesIO(data))
         except Exception as error:
+            if "weights_only" in str(error):
+                raise ModelError(
+                    f"{name}: holds pickled objects besides its tensors, which could run code: make them buffers of the model"
+                ) from None
             raise ModelError(f"{name}: PyTorch {torch.__version__} cannot load this program: {one_line(error)}") from error
     return from_program(program, name)
 
@@ -94,6 +100,8 @@ def _check_archive(data: bytes, name: str) -> None:
         damaged = name.endswith(".pt2")
         what = "a damaged file (cut short?), or none that torch.export.save wrote" if damaged else "no program of torch.export"
         raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
+    if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
+        raise ModelError(f"{name}: {PICKLED}")
     if any(file.endswith((".json", "version")) and ("/models/" in file or file.startswith("serialized_exported")) for file in files):
         return
     if any("/aotinductor/" in file for file in files):
