@@ -67,6 +67,23 @@ def test_the_most_noise_per_cycle_goes_first() -> None:
     noises = dict(zip(names, (1.0, 0.5, 0.01, 0.0, 0.0), strict=True))
     entries = Sensitivities(noises, dict.fromkeys(found.groups.values(), 0.0), cycles)
     assert with_host_layers(found, plan, entries, 20).host == set(names[1:3])
-    assert with_host_layers(found, plan, entries, 1010).host == set(names[1:3])
+    assert with_host_layers(found, plan, entries, 1010).host == set(names[:2])  # filled by noise alone
     assert with_host_layers(found, plan, entries, 1015).host == set(names[:3])
     assert with_host_layers(found, plan, entries, 0).host == frozenset()
+
+
+def test_both_sides_of_a_noisy_tensor_move_together() -> None:
+    """No layer alone takes that noise away: the tensor is float when nothing on the device writes or reads it."""
+    found = network()
+    plan = Plan(SCHEMES["affine"], "minmax", {}, {}, {})
+    add = next(layer for layer in found.layers if layer.kind == "add")
+    noisy = found.groups[add.inputs[0]]
+    entries = Sensitivities(
+        {layer.name: 1e-6 for layer in found.layers if layer.role in (Role.WEIGHTED, Role.COMPUTED)},
+        {group: float(group == noisy) for group in found.groups.values()},
+        {layer.name: 10 for layer in found.layers if layer.role in (Role.WEIGHTED, Role.COMPUTED)},
+    )
+    host = with_host_layers(found, plan, entries, 40).host
+    assert noisy in float_groups(found, host)
+    assert {add.name, found.by_output[add.inputs[0]].name} <= host
+    assert noisy not in float_groups(found, with_host_layers(found, plan, entries, 10).host)

@@ -7,12 +7,12 @@ Next: rewrite.py.
 Sensitivity is measured, not guessed: the noise at the outputs when the weights of one layer alone are rounded, or one group of
 tensors. A layer on the host keeps its weights; a tensor that only the host writes and reads stays float as well, so the
 last layers, the first, and neighbours gain more than others. Noises add up nearly: the best set under a budget is a
-knapsack, filled here step by step with the layer that takes away the most noise per cycle.
+knapsack, filled here step by step. A step moves one layer, or the layers on both sides of a tensor, which nothing less makes float.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,21 +70,48 @@ def measure_sensitivities(
 
 
 def with_host_layers(network: Network, plan: Plan, sensitivities: Sensitivities, budget_cycles: int) -> Plan:
-    """Fills the budget, the most noise per cycle first."""
+    """Fills the budget twice, the most noise per cycle first and the most noise first, and takes what takes away more."""
+    steps = _steps(network, sensitivities)
+    filled = [_filled(network, sensitivities, budget_cycles, steps, per_cycle=choice) for choice in (True, False)]
+    return replace(plan, host=max(filled, key=lambda host: _noise_gone(network, sensitivities, host)))
+
+
+def _steps(network: Network, sensitivities: Sensitivities) -> list[frozenset[str]]:
+    """What may move to the host together: a layer, or all that write and read a group of tensors, which is float then."""
+    touching: dict[int, set[str]] = {}
+    for layer in network.layers:
+        if layer.name in sensitivities.cycles:
+            for variable in (*layer.inputs, layer.output):
+                if variable in network.groups:
+                    touching.setdefault(network.groups[variable], set()).add(layer.name)
+    return [*(frozenset({name}) for name in sensitivities.cycles), *map(frozenset, touching.values())]
+
+
+def _filled(
+    network: Network, sensitivities: Sensitivities, budget_cycles: int, steps: Sequence[frozenset[str]], *, per_cycle: bool
+) -> frozenset[str]:
     host: frozenset[str] = frozenset()
-    left = budget_cycles
     while True:
-        free = float_groups(network, host)
+        before, spent = _noise_gone(network, sensitivities, host), _cycles(sensitivities, host)
         gains = {}
-        for name, cycles in sensitivities.cycles.items():
-            if name not in host and cycles <= left:
-                more = float_groups(network, host | {name}) - free
-                gains[name] = (sensitivities.layers[name] + sum(sensitivities.groups[group] for group in more)) / max(cycles, 1)
-        best = max(gains, key=gains.__getitem__, default="")
+        for step in steps:
+            cycles = _cycles(sensitivities, host | step) - spent
+            if not step <= host and spent + cycles <= budget_cycles:
+                gains[step] = (_noise_gone(network, sensitivities, host | step) - before) / (max(cycles, 1) if per_cycle else 1)
+        best = max(gains, key=gains.__getitem__, default=frozenset())
         if not best or gains[best] <= 0:
-            return replace(plan, host=host)
-        host |= {best}
-        left -= sensitivities.cycles[best]
+            return host
+        host |= best
+
+
+def _cycles(sensitivities: Sensitivities, host: frozenset[str]) -> int:
+    return sum(sensitivities.cycles[name] for name in host)
+
+
+def _noise_gone(network: Network, sensitivities: Sensitivities, host: frozenset[str]) -> float:
+    """Of the layers on the host, and of the tensors that are float because of them."""
+    free = float_groups(network, host) - float_groups(network, frozenset())
+    return sum(sensitivities.layers[name] for name in host) + sum(sensitivities.groups[group] for group in free)
 
 
 def _weights_alone(layer: Layer, exact: Settings, whole: Settings) -> Settings:
