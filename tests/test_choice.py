@@ -25,7 +25,7 @@ from loadstone.composite import Form, form
 from loadstone.composite.forms import dq, op, q
 from loadstone.composite.reader import Reader
 from loadstone.costs import CostTable
-from loadstone.errors import ConfigError
+from loadstone.errors import BackendError, ConfigError
 from loadstone.frontend import load
 from loadstone.graph_reference import run_operator
 from loadstone.partition import HOST, matches
@@ -199,6 +199,13 @@ def test_a_back_end_that_reads_relax_competes_too(tmp_path: Path) -> None:
     assert {backend for _, backend in where(result)} == {"straight"}
     assert set(Straight.composites) == {"straight.add_sub", "straight.add", "straight.sub", "straight.mul"}
     np.testing.assert_array_equal(outputs(result), outputs(compiled(model, DEVICE, "eager")))
+
+
+@pytest.mark.parametrize("cycles", [1.5, -1])
+def test_what_is_no_cost_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cycles: float) -> None:
+    monkeypatch.setattr(Npu, "cost_cycles", lambda self, segment: cycles)
+    with pytest.raises(BackendError, match=f"back end npu in .*cost of .*cost_cycles gave {cycles}, not a whole number"):
+        compiled(saved(tmp_path, chain), f"{DEVICE},npu")
 
 
 def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_path: Path) -> None:

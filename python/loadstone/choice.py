@@ -31,7 +31,7 @@ from loadstone.backend_scope import within
 from loadstone.candidates import AloneCost, Candidates, candidates
 from loadstone.costs import CostTable
 from loadstone.deploy import Deployment
-from loadstone.errors import LoadstoneError
+from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph import Graph, Operator
 from loadstone.host_step import Operator as HostOperator
 from loadstone.partition import HOST, Match, Partition, matches
@@ -43,6 +43,8 @@ __all__ = ["Alternative", "Choice", "Realised", "choose", "plan_ns"]
 
 #: MHz of a back end that has a model of its cycles and no attribute clock_mhz.
 DEFAULT_CLOCK_MHZ = 100
+#: What lowering says of an operator that it cannot do alone.
+_NOT_ALONE = (LoweringError, UnsupportedError)
 #: Plans that are lowered as a whole, besides the eager one.
 _ROUNDS = 3
 
@@ -150,7 +152,9 @@ def _doubt_ns(a: Realised, b: Realised, backends: Sequence[Backend], table: Cost
 def _model_ns(backend: Backend, segment: Segment) -> int | None:
     with within(backend, f"cost of {', '.join(operator.name for operator in segment.operators)}"):
         cycles = backend.cost_cycles(segment)
-    return None if cycles is None else cycles * 1000 // int(backend.attributes.get("clock_mhz", DEFAULT_CLOCK_MHZ))
+        if cycles is not None and (not hasattr(cycles, "__index__") or cycles < 0):
+            raise TypeError(f"cost_cycles gave {cycles!r}, not a whole number of at least 0 or None")
+    return None if cycles is None else int(cycles) * 1000 // int(backend.attributes.get("clock_mhz", DEFAULT_CLOCK_MHZ))
 
 
 def _segment_of(step: DeviceProgram | HostStep) -> str:
@@ -177,7 +181,7 @@ class _Alone:
             divided = self._divided(operator, place)
             try:
                 self.known[key] = self._cost(divided, place)
-            except LoadstoneError:
+            except _NOT_ALONE:
                 self.known[key] = self._cost_with_relax(divided, place) if place != HOST else None
         return self.known[key]
 
@@ -186,7 +190,7 @@ class _Alone:
         try:
             own = self.own(place, divided.graph.operators[0].kind)
             return self._cost(replace(divided, module=own.module, variables=own.variables), place)
-        except LoadstoneError:
+        except _NOT_ALONE:
             return None
 
     def _cost(self, divided: Partition, place: str) -> AloneCost:
