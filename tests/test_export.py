@@ -14,7 +14,6 @@ import pytest
 from loadstone import device
 from loadstone.cli import main
 from loadstone.vta.hw_config import device_names, load_config
-from tests.board.emulator import MACHINES, boot
 from tests.board.tools import need
 from tests.sample_model import copy_model, dense_model
 from tests.test_device import external_model
@@ -105,22 +104,3 @@ def test_a_model_that_needs_python_is_refused(tmp_path: Path, capsys: pytest.Cap
     external_model().save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
     assert "needs the function 'tests.total' of the Python runtime" in capsys.readouterr().err
-
-
-@pytest.mark.full
-def test_the_firmware_runs_on_an_emulated_board(tmp_path: Path) -> None:
-    """As exported, with three flags for QEMU's mps2-an385: the sample's output through semihosting, by interrupt."""
-    model = dense_model(load_config("vtaq-1x16x16"))
-    model.artifact.save(tmp_path / "m.lds")
-    x = np.random.default_rng(3).integers(-128, 128, (1, 1, model.weights.shape[1]), np.int8)
-    np.savez(tmp_path / "x.npz", in0=x)
-    words = ["export", f"{tmp_path}/m.lds", "--board", "cortex-m", "-o", f"{tmp_path}/fw", "--sample", f"{tmp_path}/x.npz"]
-    assert main(words) == 0
-    machine = MACHINES["mps2-an385"]
-    make(tmp_path / "fw", f"FLAGS=-DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x} -DBOARD_IRQ={machine.line}")
-    with boot("mps2-an385", ["-kernel", tmp_path / "fw/model.elf", "-semihosting-config", "enable=on,target=native"]) as board:
-        board.finish()
-        lines = board._log.read_text().splitlines()
-    wanted = " ".join(str(v) for v in model.expected(x).view(np.uint8).ravel())
-    assert f"output {wanted}" in lines, lines
-    assert any(line.startswith("cycles ") for line in lines)
