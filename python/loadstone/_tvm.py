@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -58,6 +59,7 @@ __all__ = [
     "abandoning",
     "accelerator_target",
     "bindings",
+    "check_llvm_host",
     "codegen",
     "codegen_of",
     "codegens",
@@ -189,6 +191,33 @@ def _host(host: Any) -> dict[str, str]:
     usual = tvm.target.Target({"kind": str(host.kind.name)}).attrs
     said = {name: str(host.attrs[name]) for name in ("mtriple", "mcpu") if name in host.attrs}
     return {"kind": str(host.kind.name), **{name: value for name, value in said.items() if str(usual.get(name, "")) != value}}
+
+
+#: How a triple may begin -> LLVM's name of the architecture, where they are not the same.
+_ARCHITECTURES = (("arm64", "aarch64"), ("arm", "arm"), ("thumb", "thumb"), ("i", "i386"))
+#: What a board's host is; LLVM has many more.
+_USUAL = ("aarch64", "arm", "thumb", "riscv32", "riscv64", "x86_64")
+
+
+@lru_cache(maxsize=64)
+def check_llvm_host(mtriple: str, mcpu: str) -> None:
+    """Raises TargetError for an architecture or a processor that this TVM's LLVM does not have: asked for one, TVM may crash."""
+    names = [str(name) for name in tvm.target.codegen.llvm_get_targets()]
+    if not mtriple and not mcpu:
+        return
+    first = mtriple.partition("-")[0]
+    known = first if first in names else next((name for begin, name in _ARCHITECTURES if first.startswith(begin)), first)
+    if mtriple and known not in names:
+        usual = ", ".join(name for name in _USUAL if name in names)
+        raise TargetError(f"target: host llvm -mtriple={mtriple}: this TVM's LLVM has no architecture {first}; it has {usual} and others")
+    processors: list[str] = []
+    for triple in [mtriple] if mtriple else [f"{name}-linux-gnu" for name in _USUAL if name in names]:
+        target = tvm.target.Target({"kind": "llvm", "mtriple": triple})
+        processors += [str(name) for name in tvm.target.codegen.llvm_get_cpu_archlist(target)]
+    if mcpu and mcpu not in processors:
+        near = ", ".join(get_close_matches(mcpu, processors, 4, 0.3)) or processors[0]
+        where = known or f"{', '.join(_USUAL)}"
+        raise TargetError(f"target: host llvm -mcpu={mcpu} is none of the {len(processors)} processors of {where}: try {near}")
 
 
 def register_target_tag(name: str, config: Mapping[str, Any]) -> None:

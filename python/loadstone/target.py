@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from loadstone._tvm import external_names, has_external, target_as_json
+from loadstone._tvm import check_llvm_host, external_names, has_external, target_as_json
 from loadstone.backend import Attribute, Backend
 from loadstone.backend_scope import file_of
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
@@ -73,6 +73,8 @@ def resolve(target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec 
         return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
     spec = target if isinstance(target, TargetSpec) else parse_target(target_as_json(target) or target)
     known = _known(plugins)
+    if spec.host.name == "llvm":
+        check_llvm_host(spec.host.attributes.get("mtriple", ""), spec.host.attributes.get("mcpu", ""))
     backends = tuple(_backend(entry, known, number == 0) for number, entry in enumerate(spec.accelerators))
     for backend in backends:
         backend.host = {"kind": spec.host.name, **spec.host.attributes}
