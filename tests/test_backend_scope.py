@@ -82,6 +82,21 @@ class VtaObserver(VtaBackend):
     def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
         return {Phase.TENSOR_IR: (see_blocks,), Phase.LOOPS: (see_loops,), Phase.CALLS: (see_calls,)}.get(phase, ())
 
+    def lower(self, segment: Segment) -> Any:
+        region = super().lower(segment)
+
+        class Built:
+            """The region, telling when it makes its program."""
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(region, name)
+
+            def build(self, places: Any, uops: Any) -> Any:
+                note("build", segment.name)
+                return region.build(places, uops)
+
+        return Built()
+
 
 def see_blocks(module: Any) -> Any:
     note("tensor_ir", str(module["main"].script()))
@@ -132,6 +147,7 @@ def test_tensor_ir_passes_see_each_form_of_an_operator(tmp_path: Path) -> None:
     made = compiled(tmp_path, f"vta-observer,{HOST}", VtaObserver)
     assert right(made)
     by_what = {what: text for what, text in SEEN if text is not None}
+    assert by_what["build"].startswith("vta-observer")
     assert "T.sblock(" in by_what["tensor_ir"]
     assert "T.sblock(" not in by_what["loops"]
     assert "lds.gemm" not in by_what["loops"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -187,9 +187,17 @@ def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
     with clock("lower"):
         regions = lower_segments(divided, network, renewed, target.backends)
     with clock("deploy"):
-        deployment = deploy(network, regions, target.device, target.align_bytes)
+        deployment = deploy(network, regions, target.device, target.align_bytes, partial(_building, divided, target.backends))
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
     return Realised(divided, network, segments, regions, deployment)
+
+
+def _building(divided: Partition, backends: Sequence[Backend], region: LoweredRegion) -> AbstractContextManager[None]:
+    """The scope in which a region makes its program."""
+    made = region.operators[0].name
+    maker = next(segment.backend for segment in divided.segments if made in (operator.name for operator in segment.operators))
+    backend = next(backend for backend in backends if backend.name == maker)
+    return within(backend, f"program of {region.name}")
 
 
 def _dump(realised: Realised, writer: Dump) -> None:

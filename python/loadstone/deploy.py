@@ -19,7 +19,8 @@ them touches through the edges of the program is alive over the whole of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -88,16 +89,27 @@ class _Blob:
 
 
 def deploy(
-    graph: g.Graph, segments: Sequence[LoweredRegion | ExternalRegion | g.Operator], device: DeviceIdentity, tile_align_bytes: int
+    graph: g.Graph,
+    segments: Sequence[LoweredRegion | ExternalRegion | g.Operator],
+    device: DeviceIdentity,
+    tile_align_bytes: int,
+    scope: Callable[[LoweredRegion], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Deployment:
-    """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the device."""
-    return _Deployer(graph, segments, tile_align_bytes).run(device)
+    """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the device. scope: for a region's build."""
+    return _Deployer(graph, segments, tile_align_bytes, scope).run(device)
 
 
 class _Deployer:
-    def __init__(self, graph: g.Graph, segments: Sequence[LoweredRegion | ExternalRegion | g.Operator], tile_align_bytes: int) -> None:
+    def __init__(
+        self,
+        graph: g.Graph,
+        segments: Sequence[LoweredRegion | ExternalRegion | g.Operator],
+        tile_align_bytes: int,
+        scope: Callable[[LoweredRegion], AbstractContextManager[None]],
+    ) -> None:
         self.graph = graph
         self.segments = segments
+        self.scope = scope
         self.tile_align = max(tile_align_bytes, _ALIGN)
         self.constants = _Blob()
         self.uops = _Blob()
@@ -273,7 +285,8 @@ class _Deployer:
                 self.packed.add(form.name)
                 self.pack(form)
         uops = Place(_UOPS, len(self.uops.data) + -len(self.uops.data) % _ALIGN)
-        program, table = region.build(self.places, uops)
+        with self.scope(region):
+            program, table = region.build(self.places, uops)
         self.uops.add(table, _ALIGN)
         self.steps.append(program)
         for form, _, _ in region.forms:
