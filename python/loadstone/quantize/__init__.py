@@ -36,6 +36,8 @@ __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepa
 
 #: Choices are compared, and the report is made, on so many samples at most.
 COMPARED_SAMPLES = 32
+#: Covariances for rounding are known well enough from so many.
+MOMENT_SAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class _Attempt:
         scheme = SCHEMES[options.scheme]
         self.plan = make_plan(network, calibration.histograms, scheme, options.method, per_channel=options.per_channel)
         if options.compensate or options.correct:
-            moments = measure_moments(simulator, samples, real_settings(network))
+            moments = measure_moments(simulator, samples.first(MOMENT_SAMPLES), real_settings(network))
             if options.compensate:
                 self.plan = round_weights(network, self.plan, moments)
             if options.correct:
