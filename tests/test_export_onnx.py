@@ -93,6 +93,19 @@ def test_float_operators_survive(operator: str) -> None:
     np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-6)
 
 
+def test_reductions_and_choices_survive() -> None:
+    graph = Graph()
+    x = graph.input((1, 3, 4, 4), np.float32)
+    largest, least = (graph.node(kind, x, axes=[2, 3], keepdims=1) for kind in ("ReduceMax", "ReduceMin"))
+    total = graph.node("ReduceSum", x, graph.constant([1], np.int64), keepdims=1)
+    spread = graph.node("Expand", graph.node("Add", graph.node("Mul", largest, least), total), graph.constant([1, 3, 4, 4], np.int64))
+    chosen = graph.node("Where", graph.node("Less", graph.node("Cos", x), graph.node("Sin", x)), spread, x)
+    model = graph.save([(graph.node("Where", graph.node("Greater", x, spread), spread, chosen), np.float32)], [(1, 3, 4, 4)])
+    found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
+    image = np.random.default_rng(0).normal(size=(1, 3, 4, 4)).astype(np.float32)
+    np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-6)
+
+
 def test_movements_survive_in_either_layout() -> None:
     graph = Graph()
     x = graph.node("MaxPool", graph.input((1, 4, 6, 6), np.float32), kernel_shape=[2, 2])

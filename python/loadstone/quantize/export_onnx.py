@@ -29,7 +29,7 @@ IR_VERSION = 8
 PLAIN, FIRST = "plain", "first"
 TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
-#: Relax operators of one or two tensors without attributes.
+#: Relax operators of tensors alone, without attributes.
 _SIMPLE = {
     "add": "Add",
     "subtract": "Sub",
@@ -48,6 +48,11 @@ _SIMPLE = {
     "negative": "Neg",
     "erf": "Erf",
     "floor": "Floor",
+    "sin": "Sin",
+    "cos": "Cos",
+    "greater": "Greater",
+    "less": "Less",
+    "where": "Where",
     "ceil": "Ceil",
 }
 
@@ -271,6 +276,19 @@ class _Writer:
             return
         self.emit(variable, PLAIN, "ReduceMean", [self.plain(call.args[0])], axes=axes, keepdims=keep)
 
+    def reduce(self, variable: Any, call: Any, bias: Any) -> None:
+        kind = {"sum": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin"}[op_name(call)]
+        rank = len(shape(call.args[0]) or ())
+        axes = sorted(axis % rank for axis in (range(rank) if call.attrs.axis is None else integers(call.attrs.axis)))
+        inputs, attributes = [self.plain(call.args[0])], {"axes": axes}
+        if kind == "ReduceSum":  # since opset 13
+            inputs, attributes = [*inputs, self.constant(np.array(axes, np.int64), f"{self.name(variable)}/axes")], {}
+        self.emit(variable, PLAIN, kind, inputs, keepdims=int(call.attrs.keepdims), **attributes)
+
+    def broadcast(self, variable: Any, call: Any, bias: Any) -> None:
+        extents = self.constant(np.array(shape(variable), np.int64), f"{self.name(variable)}/shape")
+        self.emit(variable, PLAIN, "Expand", [self.plain(call.args[0]), extents])
+
     def concat(self, variable: Any, call: Any, bias: Any) -> None:
         items = self.bound[call.args[0]].fields if isinstance(call.args[0], relax.Var) else call.args[0].fields
         layout, axis = self.layout(*items), int(call.attrs.axis) % len(shape(variable) or ())
@@ -372,6 +390,8 @@ _TABLE: dict[str, Callable[[_Writer, Any, Any, Any], None]] = {
     "nn.max_pool2d": _Writer.pool,
     "nn.avg_pool2d": _Writer.pool,
     "mean": _Writer.mean,
+    **dict.fromkeys(("sum", "max", "min"), _Writer.reduce),
+    "broadcast_to": _Writer.broadcast,
     "concat": _Writer.concat,
     "nn.softmax": _Writer.softmax,
     "clip": _Writer.clip,
