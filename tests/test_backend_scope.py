@@ -1,33 +1,31 @@
-"""backend_scope.py, network_pass.py and the phases: what a plug-in observes, where it stands, and what its mistakes read like."""
+"""backend_scope.py and the phases: what a plug-in observes, where it stands, and what its mistakes read like."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from loadstone import graph_reference
 from loadstone.backend import Attribute, Backend, External, Pattern, Phase, Refusal, Segment, current, entered, offered
 from loadstone.backend_scope import register_tag, within
-from loadstone.compiler import Compiled, compile
-from loadstone.errors import BackendError, LoweringError
-from loadstone.graph import Conv2D, Graph
-from loadstone.network_pass import apply_graph_passes
-from loadstone.plugins import Registry
+from loadstone.errors import BackendError
 from loadstone.region import ExternalRegion
-from loadstone.relax_region import region_as_relax
 from loadstone.target_spec import ALIASES, parse_target
 from loadstone.template.backend import MyNpu
-from loadstone.template.test_backend import small_model
 from loadstone.vta.backend import VtaBackend
 from loadstone.vta.hw_config import load_config
+from tests.observed import compiled, right
 
 SEEN: list[tuple[str, Any]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    SEEN.clear()
 
 
 def note(what: str, subject: Any = None) -> None:
@@ -113,19 +111,6 @@ def see_calls(module: Any) -> Any:
     return module
 
 
-def compiled(path: Path, target: str, *backends: type[Backend]) -> Compiled:
-    SEEN.clear()
-    known = Registry()
-    known.add("this test", lambda: backends)
-    assert known.problems == []
-    return compile(small_model(path / "small.onnx"), target, plugins=known)
-
-
-def right(made: Compiled) -> bool:
-    image = np.random.default_rng(2).integers(-128, 128, (1, *made.graph.inputs[0].shape)).astype(np.int8)
-    return bool(np.array_equal(made.run(image)[0][0], graph_reference.run(made.graph, [image[0]])[0]))
-
-
 HOST = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53"
 
 
@@ -152,30 +137,6 @@ def test_tensor_ir_passes_see_each_form_of_an_operator(tmp_path: Path) -> None:
     assert "T.sblock(" not in by_what["loops"]
     assert "lds.gemm" not in by_what["loops"]
     assert "lds.gemm" in by_what["calls"]
-
-
-class Folder(MyNpu):
-    """Doubles what the last convolution adds: a pass that changes an operator, which is then placed anew."""
-
-    name: ClassVar[str] = "folder"
-
-    def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
-        return (doubled,) if phase is Phase.GRAPH else ()
-
-
-def doubled(graph: Graph) -> Graph:
-    *_, last = (operator for operator in graph.operators if isinstance(operator, Conv2D))
-    new = replace(last, bias=last.bias + np.int32(500))
-    return replace(graph, operators=tuple(new if operator is last else operator for operator in graph.operators))
-
-
-def test_a_graph_pass_changes_the_network(tmp_path: Path) -> None:
-    plain, made = compiled(tmp_path, "my-npu", MyNpu), compiled(tmp_path, "folder", Folder)
-    assert right(made)
-    assert [row["where"] for row in made.explain()].count("folder") == 2
-    image = np.zeros((1, *made.graph.inputs[0].shape), np.int8)
-    assert not np.array_equal(made.run(image)[0], plain.run(image)[0])
-    assert compiled(tmp_path, "folder -max_channels=1,vtaq-tiny", Folder).partition.placements[-2].backend != "folder"
 
 
 def broken(where: str) -> type[Backend]:
@@ -258,17 +219,6 @@ def test_our_own_mistakes_stay_tracebacks() -> None:
         raise ZeroDivisionError
 
 
-def test_a_graph_pass_may_not_change_what_the_user_sees(tmp_path: Path) -> None:
-    made = compiled(tmp_path, "my-npu", MyNpu)
-
-    class Cutter(MyNpu):
-        def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
-            return (lambda graph: replace(graph, outputs=()),) if phase is Phase.GRAPH else ()
-
-    with pytest.raises(LoweringError, match="the network's outputs were"):
-        apply_graph_passes(made.partition, [Cutter()])
-
-
 def test_aliases_and_composites_are_tags_of_tvm() -> None:
     import tvm
 
@@ -285,38 +235,3 @@ def test_entered_needs_no_tvm() -> None:
     with entered(npu):
         assert current() is npu
     assert current() is None
-
-
-class Reader(MyNpu):
-    """Goes out from Relax: keeps what it gets, and lets TVM compute it on the host."""
-
-    name: ClassVar[str] = "reader"
-
-    def lower(self, segment: Segment) -> ExternalRegion:
-        from loadstone._tvm import save_function
-
-        text = save_function(segment.relax())
-        return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "reader.run", text, {})
-
-    @classmethod
-    def externals(cls) -> Mapping[str, External]:
-        from loadstone.externals import run_relax_step
-
-        return {"reader.run": run_relax_step}
-
-
-def test_a_segment_is_relax_for_those_who_ask(tmp_path: Path) -> None:
-    """Computed by TVM in float: equal but for ties, which the second layer may amplify."""
-    made = compiled(tmp_path, "reader,vtaq-4x16x16", Reader)
-    image = np.random.default_rng(2).integers(-128, 128, (4, *made.partition.graph.inputs[0].shape)).astype(np.int8)
-    (got,) = made.run(image)
-    want = np.stack([graph_reference.run(made.partition.graph, [x])[0] for x in image])
-    assert np.abs(got.astype(int) - want).max() <= 3
-    assert np.count_nonzero(got != want) < want.size / 50
-    (segment,) = made.partition.segments
-    module = region_as_relax(made.partition, segment)
-    assert [str(f.attrs["Composite"]) for v, f in module.functions.items() if v.name_hint != "main"] == ["reader.conv2d"] * 2
-    with pytest.raises(LoweringError, match="it has no Relax"):
-        segment.relax()
-    with pytest.raises(LoweringError, match=r"is no Relax: a pass of phase graph made it"):
-        region_as_relax(replace(made.partition, variables={}), segment)
