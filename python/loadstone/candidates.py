@@ -17,8 +17,9 @@ from typing import Any
 
 from loadstone._tvm import bindings, name_of, relax, result
 from loadstone.graph import Operator
-from loadstone.partition import HOST, Match, host_operator, variables
+from loadstone.partition import HOST, Match
 from loadstone.plan_search import ROWS, Candidate, Problem, Read
+from loadstone.relax_parts import host_operator, variables
 
 __all__ = ["AloneCost", "Candidates", "candidates"]
 

@@ -12,32 +12,19 @@ into Host operators: runs of Relax operators that follow each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import (
-    DeadCodeElimination,
-    FuseOpsByPattern,
-    bindings,
-    codegen_of,
-    codegens,
-    dtype,
-    missing_external,
-    name_of,
-    op_name,
-    relax,
-    result,
-    shape,
-    tvm,
-)
+from loadstone._tvm import FuseOpsByPattern, codegens, missing_external, name_of
 from loadstone.backend import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend_scope import apply_passes, patterns_of, refusal
 from loadstone.composite import FORMS, Form, Mismatch, Reader
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Tensor, Transpose
+from loadstone.fused_graph import FusedGraph
+from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Transpose
 from loadstone.segments import HOST, divide, ordered
 
 __all__ = [
@@ -47,11 +34,8 @@ __all__ = [
     "Placement",
     "divide",
     "explain",
-    "extracted",
-    "host_operator",
     "matches",
     "partition",
-    "variables",
 ]
 
 
@@ -109,7 +93,7 @@ def partition(module: Any, backends: Sequence[Backend], name: str = "model", cho
     fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
     chooser.complain()
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
-    builder = _Builder(fused, chooser, name)
+    builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
     graph = builder.build()
     ranks = {entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])}
     if chosen is None:
@@ -250,182 +234,6 @@ class _Chooser:
                 )
             return Refusal(f"no int8 form of {', '.join(operator.operators)}", "a form in loadstone.composite")
         return Refusal(f"the device has no {operator.kind}", "a pattern and a schedule for it in the back end")
-
-
-class _Builder:
-    """From the fused module to the Graph: composites by their operators, runs of other calls as Host operators."""
-
-    def __init__(self, fused: Any, chooser: _Chooser, name: str) -> None:
-        self.fused, self.chooser, self.name = fused, chooser, name
-        self.function = fused["main"]
-        self.tensors: dict[Any, Tensor] = {}  # variable of the fused main -> tensor
-        self.operators: list[Operator] = []
-
-    def build(self) -> Graph:
-        reader = self.chooser.reader
-        inputs = tuple(self.parameter(variable) for variable in self.function.params)
-        pending: list[tuple[Any, Any]] = []  # calls that no pattern took and that nothing has read yet
-        for variable, value in bindings(self.function):
-            if isinstance(value, relax.Var | relax.Tuple):  # the result, under another name: `result` sees through it
-                continue
-            operator = self.composite(value)
-            if operator is None:
-                pending.append((variable, value))
-                continue
-            pending = self.flush(pending, variables(value))
-            self.tensors[variable] = operator.output
-            self.operators.append(operator)
-        self.flush(pending, {variable for variable, _ in pending})
-        outputs = tuple(self.tensor(variable) for variable in result(self.function))
-        used = {tensor.name for operator in self.operators for tensor in operator.inputs}
-        constants = {name: array for name, array in reader.constants.items() if name in used}
-        return Graph(name=self.name, inputs=inputs, outputs=outputs, operators=tuple(self.operators), constants=constants)
-
-    def parameter(self, variable: Any) -> Tensor:
-        extents = shape(variable)
-        if extents is None:
-            raise UnsupportedError(f'{self.name}: input "{variable.name}" has a dynamic shape: export it with a fixed size')
-        grid = next((grid for old, grid in self.chooser.reader.grids.items() if old.name == variable.name), None)
-        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), grid)
-        return self.tensors[variable]
-
-    def composite(self, value: Any) -> Operator | None:
-        """The operator of a call to a composite function, on tensors of this graph."""
-        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar) or codegen_of(self.fused, value):
-            return None
-        body = dict(bindings(self.fused[value.op]))
-        root = result(self.fused[value.op])[0]
-        if name_of(body[root]) not in self.chooser.taken:
-            raise LoweringError(f"partition: composite {value.op.name_hint} has lost its name: a pass must keep the spans of calls")
-        _, operator = self.chooser.taken[name_of(body[root]) or ""]
-        return self.namesake(operator, [self.tensor(variable).name for variable in value.args])
-
-    def namesake(self, first: Operator, read: list[str]) -> Operator:
-        """Operators that differ in their tensors only share one function, which has the name of the first: the one that reads these."""
-        alike = [first, *(operator for _, operator in self.chooser.taken.values() if operator is not first and _alike(operator, first))]
-        waiting = [operator for operator in alike if operator not in self.operators]
-        in_order = (operator for operator in waiting if self.reads(operator) == read)
-        return next(in_order, None) or next(operator for operator in waiting if sorted(self.reads(operator)) == sorted(read))
-
-    def reads(self, operator: Operator) -> list[str]:
-        """The tensors that are no constants, each once."""
-        return list(dict.fromkeys(tensor.name for tensor in operator.inputs if tensor.name not in self.chooser.reader.constants))
-
-    # -- what stays Relax ---------------------------------------------------------------------------------------
-
-    def flush(self, pending: list[tuple[Any, Any]], read: set[Any]) -> list[tuple[Any, Any]]:
-        """Makes Host operators of the connected groups that `read` needs; returns what is still pending."""
-        rest = []
-        for group in _connected(pending):
-            if read.intersection(variable for variable, _ in group):
-                self.host(group)
-            else:
-                rest += group
-        return rest
-
-    def host(self, group: list[tuple[Any, Any]]) -> None:
-        """One Host operator; names that a composite bound to it are those of its extractor."""
-        inside = {variable for variable, _ in group}
-        outside = {reader for variable, value in bindings(self.function) if variable not in inside for reader in variables(value)}
-        outside.update(result(self.function))
-        sources = list(dict.fromkeys(item for _, value in group for item in variables(value) if item not in inside))
-        targets = [variable for variable, _ in group if variable in outside and not isinstance(variable.ty, relax.TupleType)]
-        if not targets:
-            return
-        outputs = tuple(self.tensor(variable, dict(group)[variable]) for variable in targets)
-        calls = [value for _, value in group if isinstance(value, relax.Call)]
-        names = tuple(dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls))
-        self.operators.append(
-            Host(
-                name=outputs[0].name,
-                inputs=tuple(self.tensor(variable) for variable in sources),
-                outputs=outputs,
-                function=extracted(self.fused, sources, group, targets),
-                operators=names,
-            )
-        )
-
-    def tensor(self, variable: Any, value: Any = None) -> Tensor:
-        """The tensor of a variable of the fused main."""
-        if variable not in self.tensors:
-            extents = shape(variable)
-            if extents is None:
-                raise UnsupportedError(f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs shapes known at compile time')
-            taken = {tensor.name for tensor in self.tensors.values()}
-            name = base = name_of(value) or variable.name
-            while name in taken:
-                name = f"{base}#{len(taken)}"
-            self.tensors[variable] = Tensor(name, extents, dtype(variable))
-        return self.tensors[variable]
-
-
-def _alike(a: Operator, b: Operator) -> bool:
-    """Whether two operators differ in nothing but their tensors."""
-    kinds = [(type(entry), [replace(tensor, name="") for tensor in (*entry.inputs, *entry.outputs)]) for entry in (a, b)]
-    if kinds[0] != kinds[1]:
-        return False
-    rest = (entry.name for entry in fields(a) if entry.name not in ("name", "inputs", "outputs"))
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
-
-
-def host_operator(module: Any, variable: Any, value: Any) -> Host:
-    """One binding of main as an operator of the host, for itself."""
-    sources = sorted(variables(value), key=lambda source: str(source.name))
-    tensors = [Tensor(str(item.name), shape(item) or (), dtype(item)) for item in (*sources, variable)]
-    function = extracted(module, sources, [(variable, value)], [variable])
-    return Host(name=tensors[-1].name, inputs=tuple(tensors[:-1]), outputs=(tensors[-1],), function=function, operators=(op_name(value),))
-
-
-def variables(expr: Any) -> set[Any]:
-    """The variables that an expression reads."""
-    if isinstance(expr, relax.Var):
-        return {expr}
-    if isinstance(expr, relax.Tuple):
-        return {variable for item in expr.fields for variable in variables(item)}
-    if isinstance(expr, relax.TupleGetItem):
-        return variables(expr.tuple_value)
-    if isinstance(expr, relax.Call):
-        return {variable for item in expr.args for variable in variables(item)}
-    return set()
-
-
-def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
-    """Groups of bindings that read each other, each in order."""
-    groups: list[list[tuple[Any, Any]]] = []
-    for entry in pending:
-        read = variables(entry[1])
-        joined = [group for group in groups if any(variable in read for variable, _ in group)]
-        merged = [binding for group in joined for binding in group]
-        groups = [group for group in groups if group not in joined] + [[*merged, entry]]
-    order = {variable: index for index, (variable, _) in enumerate(pending)}
-    return [sorted(group, key=lambda binding: order[binding[0]]) for group in groups]
-
-
-def extracted(fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]) -> Any:
-    """A module whose main computes the targets from the sources by the bindings of a group, with the functions that these call."""
-    builder = relax.BlockBuilder()
-    fresh = {variable: relax.Var(variable.name, variable.ty) for variable in sources}
-    with builder.function("main", [fresh[variable] for variable in sources]):
-        with builder.dataflow():
-            for variable, value in group:
-                fresh[variable] = builder.emit(_renamed(value, fresh), name_hint=variable.name)
-            results = [fresh[variable] for variable in targets]
-            output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
-        builder.emit_func_output(output)
-    functions = {variable: function for variable, function in fused.functions.items() if variable.name_hint != "main"}
-    return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
-
-
-def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
-    if isinstance(expr, relax.Var):
-        return fresh.get(expr, expr)
-    if isinstance(expr, relax.Tuple):
-        return relax.Tuple([_renamed(item, fresh) for item in expr.fields])
-    if isinstance(expr, relax.TupleGetItem):
-        return relax.TupleGetItem(_renamed(expr.tuple_value, fresh), expr.index)
-    if isinstance(expr, relax.Call):
-        return relax.Call(expr.op, [_renamed(item, fresh) for item in expr.args], expr.attrs, expr.ty_args)
-    return expr
 
 
 #: Operators that compute next to nothing: alone on a device they would cost more in transfers than they save.

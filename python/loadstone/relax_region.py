@@ -12,7 +12,8 @@ from typing import Any
 from loadstone._tvm import bindings
 from loadstone.backend import Segment
 from loadstone.errors import LoweringError
-from loadstone.partition import Partition, extracted
+from loadstone.partition import Partition
+from loadstone.relax_parts import extracted
 
 __all__ = ["region_as_relax"]
 
