@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from loadstone.graph import Quantization
+from loadstone.quantize.calibrate import calibrate
 from loadstone.quantize.compare import compare, decibels, saturation
+from loadstone.quantize.equalize import equalize
+from loadstone.quantize.plan import real_settings
 from loadstone.quantize.samples import samples_from
 from loadstone.quantize.simulate import Settings
 from loadstone.quantize.statistics import Histogram
@@ -51,3 +54,12 @@ def test_without_settings_nothing_differs() -> None:
     found = compare(simulator, Settings(), samples_from(images(2), simulator.network.parameters))
     assert set(found.tensors.values()) == {math.inf}
     assert found.top1 is None
+
+
+def test_an_equalized_network_is_compared_with_itself() -> None:
+    """Its tensors are multiples of the others: no noise, where `real` says so."""
+    simulator = float_models.simulator()
+    samples = samples_from(images(4), simulator.network.parameters)
+    settings = real_settings(equalize(simulator.network, calibrate(simulator, samples)))
+    assert set(compare(simulator, settings, samples, real=settings).tensors.values()) == {math.inf}
+    assert min(compare(simulator, settings, samples).tensors.values()) < 20

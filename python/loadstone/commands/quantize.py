@@ -29,7 +29,7 @@ examples:
 
 samples: arrays in0, in1 ... with a leading axis of samples, as numpy.savez("samples.npz", in0=images) writes them; 32 to
 256 of what the network will really see. labels: one integer for each sample.
-methods: expected (four times as many samples), minmax, percentile (99.99), mse, entropy.
+methods: expected (three times as many samples), minmax, percentile (99.99), mse, entropy.
 """
 
 
