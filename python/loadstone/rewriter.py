@@ -23,6 +23,7 @@ class Rewriter:
         self.env: dict[Any, Any] = {}  # old variable -> new expression
         self.values: dict[Any, Any] = {}  # new variable -> the call bound to it
         self.name = ""
+        self.taken = {parameter.name for parameter in function.params}
 
     def run(self) -> Any:
         """The new function."""
@@ -76,6 +77,15 @@ class Rewriter:
         variable = self.builder.emit(expr, name_hint=name if name is not None else self.name)
         self.values[variable] = expr
         return variable
+
+    def unique(self, name: str) -> str:
+        """`name`, or the first of name#2, name#3 ... that neither a parameter nor an earlier call of this has."""
+        fresh, count = name, 1
+        while fresh in self.taken:
+            count += 1
+            fresh = f"{name}#{count}"
+        self.taken.add(fresh)
+        return fresh
 
     def value(self, expr: Any) -> Any:
         """The call behind a new variable; the expression itself where there is none."""

@@ -78,7 +78,6 @@ class _Real:
 class _Canonical(Rewriter):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self.taken = {parameter.name for parameter in function.params}
         self.tflite = "loadstone.numerics" in function.attrs and str(function.attrs["loadstone.numerics"]).startswith("tflite")
         self.outputs = set(result(function))
         self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
@@ -338,15 +337,6 @@ class _Canonical(Rewriter):
     def emit(self, expr: Any, name: str | None = None) -> Any:
         name = name if name is not None else self.unique(self.name)
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
-
-    def unique(self, name: str) -> str:
-        """Calls that may end a composite have names that differ from each other and from the parameters'."""
-        fresh, count = name, 1
-        while fresh in self.taken:
-            count += 1
-            fresh = f"{name}#{count}"
-        self.taken.add(fresh)
-        return fresh
 
 
 def _flipped(stored: Any) -> Any:

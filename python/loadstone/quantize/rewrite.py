@@ -47,7 +47,6 @@ class _Weights(Rewriter):
         super().__init__(network.function)
         self.network = network
         self.cores = {layer.core: layer for layer in network.layers}
-        self.taken = {parameter.name for parameter in network.parameters}
 
     def visit(self, variable: Any, value: Any) -> Any:
         return self.emit(self.substituted(variable, value))
@@ -161,11 +160,3 @@ class _Rewrite(_Weights):
     def finish(self, output: Any) -> Any:
         self.name = output.name
         return super().finish(output)
-
-    def unique(self, name: str) -> str:
-        fresh, count = name, 1
-        while fresh in self.taken:
-            count += 1
-            fresh = f"{name}#{count}"
-        self.taken.add(fresh)
-        return fresh
