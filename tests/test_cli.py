@@ -129,7 +129,11 @@ def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(devices, "run", interrupted)
-    assert main(["devices"]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        assert main(["devices"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "\n"
 
 
