@@ -79,3 +79,14 @@ def test_biases_take_off_the_mean_error(prepared: tuple[Simulator, Plan, dict[st
             for weights in (layer.weights, real_weights(layer, plan))
         )
         np.testing.assert_allclose(rounded + found.biases[layer.name], exact + layer.bias, atol=1e-5)
+
+
+def test_a_layer_of_very_many_inputs_keeps_no_covariance() -> None:
+    """27,360 inputs, the flattened image before a dense layer: their products would take six gigabytes."""
+    moments = Moments(1, 27360)
+    moments.update(np.ones((1, 3, 27360), np.float32))
+    assert not moments.has_covariance
+    np.testing.assert_array_equal(moments.mean, np.ones((1, 27360)))
+    simulator = float_models.simulator()
+    plan = make_plan(simulator.network, {}, SCHEMES["affine"], "minmax", mse_weights=False)
+    assert not round_weights(simulator.network, plan, {layer.name: moments for layer in simulator.network.weighted}).rounded

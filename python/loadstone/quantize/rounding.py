@@ -45,18 +45,24 @@ BLOCK = 64
 
 
 class Moments:
-    """Mean (groups, K) and covariance (groups, K, K) of the K inputs of an output, in the order of the weights."""
+    """Mean (groups, K) and covariance (groups, K, K) of the K inputs of an output, in the order of the weights.
+
+    Of more than MAX_INPUTS inputs there is the mean alone.
+    """
 
     def __init__(self, groups: int, inputs: int) -> None:
         self.rows = 0
         self._sum = np.zeros((groups, inputs))
-        self._products: NDArray[Any] = np.zeros((groups, inputs, inputs), np.float32 if inputs > MAX_INPUTS // 4 else np.float64)
+        self.has_covariance = inputs <= MAX_INPUTS
+        kept = inputs if self.has_covariance else 0
+        self._products: NDArray[Any] = np.zeros((groups, kept, kept), np.float32 if inputs > MAX_INPUTS // 4 else np.float64)
 
     def update(self, rows: NDArray[np.float32]) -> None:
         """rows: (groups, count, K)."""
         self.rows += rows.shape[1]
         self._sum += rows.sum(axis=1, dtype=np.float64)
-        self._products += rows.transpose(0, 2, 1) @ rows
+        if self.has_covariance:
+            self._products += rows.transpose(0, 2, 1) @ rows
 
     @property
     def mean(self) -> Array:
@@ -65,7 +71,7 @@ class Moments:
 
     @property
     def covariance(self) -> Array:
-        """E[x x'] - E[x] E[x]'."""
+        """E[x x'] - E[x] E[x]'. Only where `has_covariance`."""
         mean = self.mean
         return np.asarray(self._products / max(self.rows, 1) - mean[:, :, None] * mean[:, None, :], np.float64)
 
@@ -88,10 +94,10 @@ def measure_moments(simulator: Simulator, samples: Samples, settings: Settings =
 
 
 def round_weights(network: Network, plan: Plan, moments: Mapping[str, Moments], damping: float = DAMPING) -> Plan:
-    """The plan with `rounded` for every layer whose moments are known."""
+    """The plan with `rounded` for every layer whose covariance is known; others stay rounded to nearest."""
     rounded = dict(plan.rounded)
     for layer in network.weighted:
-        if layer.name in moments and layer.name in plan.weights:
+        if layer.name in moments and layer.name in plan.weights and moments[layer.name].has_covariance:
             rounded[layer.name] = _rounded(layer, plan.weights[layer.name], moments[layer.name], damping)
     return replace(plan, rounded=rounded)
 
