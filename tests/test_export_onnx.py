@@ -93,6 +93,17 @@ def test_float_operators_survive(operator: str) -> None:
     np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-6)
 
 
+def test_slopes_and_transposed_convolutions_survive() -> None:
+    rng, graph = np.random.default_rng(0), Graph()
+    x = graph.node("PRelu", graph.input((1, 3, 4, 5), np.float32), graph.constant(rng.normal(size=(3, 1, 1)), np.float32))
+    weights = graph.constant(rng.normal(size=(3, 2, 2, 3)), np.float32)
+    y = graph.node("ConvTranspose", x, weights, strides=[2, 1], pads=[0, 1, 1, 0], output_padding=[1, 0])
+    model = graph.save([(y, np.float32)], [(1, 2, 8, 6)])
+    found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
+    image = rng.normal(size=(1, 3, 4, 5)).astype(np.float32)
+    np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-5)
+
+
 def test_reductions_and_choices_survive() -> None:
     graph = Graph()
     x = graph.input((1, 3, 4, 4), np.float32)

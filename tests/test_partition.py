@@ -238,3 +238,13 @@ def test_a_dynamic_shape_is_named() -> None:
     assert isinstance(builder.get(), tvm.IRModule)
     with pytest.raises(UnsupportedError, match='"x" has a dynamic shape'):
         partition(canonical(builder.get()), [])
+
+
+def test_a_composite_that_reads_what_the_host_computes_knows_its_name() -> None:
+    """Names of Relax variables have no dots, names of the file's tensors may: the Host operator names what is read."""
+    graph = Graph()
+    x = graph.node("Tanh", graph.input((1, 3, 4, 4), np.float32))
+    padded = graph.node("Pad", graph.node("Concat", x, x, axis=1), graph.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])))
+    model = graph.save([(graph.quantize(padded, 0.01, 0), np.int8)])
+    made = partition(canonical(onnx.from_bytes(model, "m.onnx")), []).graph
+    assert made.operators[-1].inputs[0].name in {tensor.name for operator in made.operators[:-1] for tensor in operator.outputs}

@@ -158,6 +158,20 @@ def half(model: bytes) -> bytes:
     return bytes(found.SerializeToString())
 
 
+def test_names_with_dots_are_kept(tmp_path: Path) -> None:
+    """PyTorch's exporter names tensors input.1, output.2."""
+    model = onnx.load_model_from_string(small_onnx())
+    fresh = {model.graph.input[0].name: "input.1", model.graph.output[0].name: "output.2"}
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [fresh.get(name, name) for name in names]
+    model.graph.input[0].name, model.graph.output[0].name = fresh.values()
+    onnx.save(model, tmp_path / "dots.onnx")
+    loadstone.quantize(tmp_path / "dots.onnx", images(4)).save(tmp_path / "int8.onnx")
+    graph = onnx.load(tmp_path / "int8.onnx").graph
+    assert [entry.name for entry in (*graph.input, *graph.output)] == ["input.1", "output.2"]
+
+
 def test_half_precision_keeps_its_type(samples: Path) -> None:
     """float16 in and out, in the exported file and on the device, the same integers between."""
     folder = samples.parent

@@ -116,7 +116,9 @@ def quantize(
     from loadstone._tvm import result
 
     imported = import_model(model)
-    names = [str(variable.name) for variable in result(imported["main"])]
+    main = imported["main"]
+    names = main.attrs["loadstone.outputs"] if "loadstone.outputs" in main.attrs else [variable.name for variable in result(main)]
+    names = [str(name) for name in names]
     return quantize_module(load(imported), samples, Options(**options), labels=labels, outputs=names, show=show, where=where)
 
 

@@ -38,11 +38,11 @@ class FusedGraph:
         for variable, value in bindings(self.function):
             if isinstance(value, relax.Var | relax.Tuple):  # the result, under another name: `result` sees through it
                 continue
-            operator = self._composite(value)
-            if operator is None:
+            if not self._is_composite(value):
                 pending.append((variable, value))
                 continue
-            pending = self._flush(pending, variables(value))
+            pending = self._flush(pending, variables(value))  # first: these name the tensors that the composite reads
+            operator = self._composite(value)
             self.tensors[variable] = operator.output
             self.operators.append(operator)
         self._flush(pending, {variable for variable, _ in pending})
@@ -59,16 +59,17 @@ class FusedGraph:
         self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), grid)
         return self.tensors[variable]
 
-    def _composite(self, value: Any) -> Operator | None:
+    def _is_composite(self, value: Any) -> bool:
+        return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar) and not codegen_of(self.fused, value)
+
+    def _composite(self, value: Any) -> Operator:
         """The operator of a call to a composite function, on tensors of this graph."""
-        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar) or codegen_of(self.fused, value):
-            return None
         body = dict(bindings(self.fused[value.op]))
         root = result(self.fused[value.op])[0]
         if name_of(body[root]) not in self.taken:
             raise LoweringError(f"partition: composite {value.op.name_hint} has lost its name: a pass must keep the spans of calls")
         _, operator = self.taken[name_of(body[root]) or ""]
-        return self._namesake(operator, [self._tensor(variable).name for variable in value.args])
+        return self._namesake(operator, list(dict.fromkeys(self._tensor(variable).name for variable in value.args)))
 
     def _namesake(self, first: Operator, read: list[str]) -> Operator:
         """Operators that differ in their tensors only share one function, which has the name of the first: the one that reads these."""

@@ -1,7 +1,7 @@
 """ONNX to Relax: float, QDQ and QOperator models.
 
 In:   the bytes of an .onnx file with static shapes (a symbolic batch becomes 1).
-Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "onnx" and the file's tensor names.
+Out:  an IRModule whose `main` carries the file's tensor names and the attributes "loadstone.numerics" = "onnx" and "loadstone.outputs".
 Next: canonical.py brings it into the one QDQ form (NHWC, int8).
 """
 
@@ -135,7 +135,8 @@ def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), abandoning(importer.bb):
         warnings.simplefilter("ignore")
         module = importer.from_onnx(model.graph, opset)
-    module["main"] = module["main"].with_attr("loadstone.numerics", "onnx")
+    names = [entry.name for entry in model.graph.output]  # a Relax variable has no dot
+    module["main"] = module["main"].with_attrs({"loadstone.numerics": "onnx", "loadstone.outputs": names})
     return module
 
 

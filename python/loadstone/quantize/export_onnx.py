@@ -379,6 +379,21 @@ class _Writer:
         layout = self.layout(call.args[0])
         self.emit(variable, layout, "LeakyRelu", [self.get(call.args[0], layout)], alpha=float(call.attrs.alpha))
 
+    def prelu(self, variable: Any, call: Any, bias: Any) -> None:
+        behind = len(shape(call.args[0]) or ()) - 1 - int(call.attrs.axis) % len(shape(call.args[0]) or (1,))
+        if not is_constant(call.args[1]):
+            raise UnsupportedError(f'"{self.name(variable)}": slopes that are computed have no ONNX form in Loadstone')
+        slopes = self.constant(value(call.args[1]).reshape(-1, *[1] * behind), f"{self.name(variable)}/slopes")
+        self.emit(variable, PLAIN, "PRelu", [self.plain(call.args[0]), slopes])
+
+    def transposed_convolution(self, variable: Any, call: Any, bias: Any) -> None:
+        attrs, name = call.attrs, self.name(variable)
+        if (str(attrs.data_layout), str(attrs.kernel_layout)) != ("NCHW", "IOHW"):
+            raise UnsupportedError(f'"{name}": a transposed convolution in {attrs.data_layout} has no ONNX form in Loadstone')
+        terms = {"strides": "strides", "pads": "padding", "dilations": "dilation", "output_padding": "output_padding"}
+        options = {term: integers(getattr(attrs, attribute)) for term, attribute in terms.items()}
+        self.emit(variable, PLAIN, "ConvTranspose", [self.plain(item) for item in call.args], group=int(attrs.groups), **options)
+
     def take(self, variable: Any, call: Any, bias: Any) -> None:
         axis = 0 if call.attrs.axis is None else int(call.attrs.axis)
         self.emit(variable, PLAIN, "Gather", [self.plain(call.args[0]), self.plain(call.args[1])], axis=axis)
@@ -405,6 +420,8 @@ _TABLE: dict[str, Callable[[_Writer, Any, Any, Any], None]] = {
     "image.resize2d": _Writer.resize,
     "rsqrt": _Writer.rsqrt,
     "nn.leakyrelu": _Writer.leaky,
+    "nn.prelu": _Writer.prelu,
+    "nn.conv2d_transpose": _Writer.transposed_convolution,
     "take": _Writer.take,
 }
 
