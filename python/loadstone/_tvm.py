@@ -144,6 +144,20 @@ def quietly() -> Iterator[None]:
             os.write(2, b"".join(line for line in caught if b": Warning: " not in line))
 
 
+def channels_last_conv2d(data: Any, kernel: Any, attrs: Any, *, kernel_layout: str = "OHWI", padding: Sequence[int] | None = None) -> Any:
+    """A convolution of NHWC data with the strides, dilation and groups of another one, and its padding unless given."""
+    return relax.op.nn.conv2d(
+        data,
+        kernel,
+        strides=integers(attrs.strides),
+        padding=integers(attrs.padding) if padding is None else padding,
+        dilation=integers(attrs.dilation),
+        groups=int(attrs.groups),
+        data_layout="NHWC",
+        kernel_layout=kernel_layout,
+    )
+
+
 def system_cpu() -> str:
     """LLVM's name of the processor that this runs on."""
     return str(tvm.target.codegen.llvm_get_system_cpu())

@@ -75,8 +75,11 @@ class FusedGraph:
         """Operators that differ in their tensors only share one function, which has the name of the first: the one that reads these."""
         alike = [first, *(operator for _, operator in self.taken.values() if operator is not first and _alike(operator, first))]
         waiting = [operator for operator in alike if operator not in self.operators]
-        in_order = (operator for operator in waiting if self._reads(operator) == read)
-        return next(in_order, None) or next(operator for operator in waiting if sorted(self._reads(operator)) == sorted(read))
+        in_order = [operator for operator in waiting if self._reads(operator) == read]
+        in_any_order = [operator for operator in waiting if sorted(self._reads(operator)) == sorted(read)]
+        if not in_any_order:
+            raise LoweringError(f"partition: no operator like {first.kind} {first.name} reads {', '.join(read)}: a pass must keep names")
+        return (in_order or in_any_order)[0]
 
     def _reads(self, operator: Operator) -> list[str]:
         """The tensors that are no constants, each once."""

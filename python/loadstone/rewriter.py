@@ -11,7 +11,17 @@ from typing import Any
 
 from loadstone._tvm import abandoning, bindings, op_name, relax, result
 
-__all__ = ["Rewriter"]
+__all__ = ["Rewriter", "fresh_name"]
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """`name`, or the first of name#2, name#3 ... that is not taken; it is from now on."""
+    fresh, count = name, 1
+    while fresh in taken:
+        count += 1
+        fresh = f"{name}#{count}"
+    taken.add(fresh)
+    return fresh
 
 
 class Rewriter:
@@ -79,13 +89,8 @@ class Rewriter:
         return variable
 
     def unique(self, name: str) -> str:
-        """`name`, or the first of name#2, name#3 ... that neither a parameter nor an earlier call of this has."""
-        fresh, count = name, 1
-        while fresh in self.taken:
-            count += 1
-            fresh = f"{name}#{count}"
-        self.taken.add(fresh)
-        return fresh
+        """`name`, or one made of it, that neither a parameter nor an earlier call of this has."""
+        return fresh_name(name, self.taken)
 
     def value(self, expr: Any) -> Any:
         """The call behind a new variable; the expression itself where there is none."""

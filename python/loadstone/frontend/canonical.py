@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from loadstone._tvm import (
     DeadCodeElimination,
+    channels_last_conv2d,
     constant,
     dtype,
     integers,
@@ -243,16 +244,7 @@ class _Canonical(Rewriter):
         if order != [0, 1, 2, 3]:
             kernel = self.reordered(kernel, order)
         data, padding = self.unpadded(self.env.get(call.args[0], call.args[0]), integers(attrs.padding))
-        return relax.op.nn.conv2d(
-            self.read(data),
-            self.read(kernel),
-            strides=integers(attrs.strides),
-            padding=padding,
-            dilation=integers(attrs.dilation),
-            groups=int(attrs.groups),
-            data_layout="NHWC",
-            kernel_layout="OHWI",
-        )
+        return channels_last_conv2d(self.read(data), self.read(kernel), attrs, padding=padding)
 
     def normalization(self, call: Any) -> Any:
         """Quantized parameters as plain float constants."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loadstone._tvm import bindings, integers, is_call, op_name, relax, result, shape
+from loadstone._tvm import bindings, channels_last_conv2d, integers, is_call, op_name, relax, result, shape
 from loadstone.rewriter import Rewriter
 
 __all__ = ["channels_last", "transposed"]
@@ -118,7 +118,7 @@ class _ChannelsLast(Rewriter):
         data = self.to_last(value.args[0])
         if name == "nn.conv2d":
             kernel = transposed(self.mapped(value.args[1]), [str(value.attrs.kernel_layout).index(letter) for letter in "OHWI"])
-            return _conv2d(value.attrs, data, self.emit(kernel, self.name + "/weights"))
+            return channels_last_conv2d(data, self.emit(kernel, self.name + "/weights"), value.attrs)
         if name == "image.resize2d":
             return _resize(value, data)
         return _pool(name, value.attrs, data)
@@ -192,19 +192,6 @@ def _tensors(value: Any) -> list[Any]:
     if isinstance(value, relax.TupleGetItem):
         return [value.tuple_value]
     return [item for argument in value.args for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))]
-
-
-def _conv2d(attrs: Any, data: Any, kernel: Any) -> Any:
-    return relax.op.nn.conv2d(
-        data,
-        kernel,
-        strides=integers(attrs.strides),
-        padding=integers(attrs.padding),
-        dilation=integers(attrs.dilation),
-        groups=int(attrs.groups),
-        data_layout="NHWC",
-        kernel_layout="OHWI",
-    )
 
 
 def _pool(name: str, attrs: Any, data: Any) -> Any:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from loadstone._tvm import (
     DeadCodeElimination,
+    channels_last_conv2d,
     constant,
     dtype,
     integers,
@@ -118,7 +119,7 @@ class _Fold(Rewriter):
         if any((n0, n1, c0, c1)):
             return new
         padding = [own + more for own, more in zip(integers(call.attrs.padding), (top, left, bottom, right), strict=True)]
-        return _conv2d(pad.args[0], new.args[1], call.attrs, padding)
+        return channels_last_conv2d(pad.args[0], new.args[1], call.attrs, padding=padding)
 
     def weighted(self, core: Any) -> Any:
         """The core, and a bias of zeros for what follows to change."""
@@ -194,16 +195,3 @@ def _per_channel(number: NDArray[Any], channels: int) -> NDArray[np.float64] | N
     if number.shape[-1] == channels and number.size == channels:
         return number.reshape(-1).astype(np.float64)
     return None
-
-
-def _conv2d(data: Any, kernel: Any, attrs: Any, padding: list[int]) -> Any:
-    return relax.op.nn.conv2d(
-        data,
-        kernel,
-        strides=integers(attrs.strides),
-        padding=padding,
-        dilation=integers(attrs.dilation),
-        groups=int(attrs.groups),
-        data_layout="NHWC",
-        kernel_layout="OHWI",
-    )

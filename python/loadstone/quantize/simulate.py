@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone._tvm import bindings, constant, integers, is_call, relax, tvm
+from loadstone._tvm import bindings, channels_last_conv2d, constant, is_call, relax, tvm
 from loadstone.graph import Quantization
 from loadstone.quantize.executable import executable
 from loadstone.quantize.network import Layer, Network, Role
@@ -152,7 +152,7 @@ class _Instrumented(Rewriter):
         if isinstance(call, relax.Call):
             arguments = list(call.args)
             if variable in self.weights and is_call(call, "nn.conv2d"):
-                return _conv2d(self.mapped(arguments[0]), self.weights[variable], call.attrs)
+                return channels_last_conv2d(self.mapped(arguments[0]), self.weights[variable], call.attrs, kernel_layout="HWIO")
             if variable in self.weights:
                 arguments[1] = self.weights[variable]
             elif is_call(call, "add") and call.args[0] in self.biases:
@@ -181,16 +181,3 @@ class _Instrumented(Rewriter):
 def _weights_shape(layer: Layer) -> tuple[int, ...]:
     assert layer.weights is not None
     return tuple(layer.weights.shape[axis] for axis in _ORDER[layer.kind])
-
-
-def _conv2d(data: Any, kernel: Any, attrs: Any) -> Any:
-    return relax.op.nn.conv2d(
-        data,
-        kernel,
-        strides=integers(attrs.strides),
-        padding=integers(attrs.padding),
-        dilation=integers(attrs.dilation),
-        groups=int(attrs.groups),
-        data_layout="NHWC",
-        kernel_layout="HWIO",
-    )
