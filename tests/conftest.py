@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-#: Examples take as long as they take; in CI the same ones are drawn each time, so that a red run is about the change.
+#: Examples take as long as they take; in CI the same ones are drawn each time, so that a red run is
+#: about the change.
 settings.register_profile("loadstone", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("loadstone")
 
@@ -19,7 +20,8 @@ SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --update-golden` writes the texts in tests/golden anew: read the difference before you commit it."""
+    """`pytest --update-golden` writes the texts in tests/golden anew: read the difference before
+    you commit it."""
     parser.addoption("--update-golden", action="store_true", help="write the golden texts anew")
 
 
@@ -31,7 +33,8 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """`figure(text)`: what a test measured, printed after the last test (from every process, when tests run in several)."""
+    """`figure(text)`: what a test measured, printed after the last test (from every process, when
+    tests run in several)."""
     return lambda text: request.node.user_properties.append(("figure", text))
 
 
@@ -55,9 +58,20 @@ def _rungs(reports: list[pytest.TestReport]) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints the figures, in the order of the tests, and the time of each rung."""
-    reports = [report for kind in terminalreporter.stats.values() for report in kind if isinstance(report, pytest.TestReport)]
+    reports = [
+        report
+        for kind in terminalreporter.stats.values()
+        for report in kind
+        if isinstance(report, pytest.TestReport)
+    ]
     reports.sort(key=lambda report: str(report.nodeid))
-    figures = [value for report in reports if report.when == "teardown" for key, value in report.user_properties if key == "figure"]
+    figures = [
+        value
+        for report in reports
+        if report.when == "teardown"
+        for key, value in report.user_properties
+        if key == "figure"
+    ]
     figures += _rungs(reports)
     if figures:
         terminalreporter.section("figures")
@@ -72,9 +86,13 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of models and RTL vectors beside the checkout; tests that need it are skipped where it is absent."""
+    """The folder of models and RTL vectors beside the checkout; tests that need it are skipped
+    where it is absent."""
     if not SHARED.is_dir():
-        pytest.skip(f"{SHARED} is absent: set LOADSTONE_SHARED to the folder that holds models/ and vta_rtl/")
+        pytest.skip(
+            f"{SHARED} is absent: set LOADSTONE_SHARED to the folder that holds models/ and "
+            "vta_rtl/"
+        )
     return SHARED
 
 

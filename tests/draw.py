@@ -61,9 +61,13 @@ class Random:
         return self.scale(scale / 4, scale * 4)
 
     def weight_scales(self, channels: int) -> NDArray[np.float32]:
-        """One per channel; one channel in eight is far off, as in real networks: there they reach from 2^-36 to 2^-1."""
+        """One per channel; one channel in eight is far off, as in real networks: there they reach
+        from 2^-36 to 2^-1."""
         far = self.rng.random(channels) < (0.125 if channels > 1 else 0)
-        return np.array([self.scale(2**-36, 1.0) if odd else self.scale(2**-9, 2**-4) for odd in far], np.float32)
+        return np.array(
+            [self.scale(2**-36, 1.0) if odd else self.scale(2**-9, 2**-4) for odd in far],
+            np.float32,
+        )
 
     def quantization(self, scale: float | None = None) -> Quantization:
         return Quantization(self.scale() if scale is None else scale, self.int(-128, 127))
@@ -74,7 +78,8 @@ class Random:
 
 @dataclass
 class Count:
-    """Elements compared, those that differ, and those inside the clamp: only they say anything about rounding."""
+    """Elements compared, those that differ, and those inside the clamp: only they say anything
+    about rounding."""
 
     total: int = 0
     wrong: int = 0
@@ -88,6 +93,9 @@ class Count:
         self.inside += np.count_nonzero((want > want.min()) & (want < want.max()))
 
     def check(self, at_least: int) -> None:
-        print(f"{self.total:,} elements, {self.inside:,} of them inside the clamp, {self.wrong} differ")
+        print(
+            f"{self.total:,} elements, {self.inside:,} of them inside the clamp, "
+            f"{self.wrong} differ"
+        )
         assert self.wrong == 0, f"{self.wrong} of {self.total:,} elements differ"
         assert self.inside >= at_least, "too few elements say anything about rounding"

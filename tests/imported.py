@@ -1,4 +1,5 @@
-"""A model's bytes through the front half: import, canonical form, partition to the host, NumPy. Shared by the front end's tests."""
+"""A model's bytes through the front half: import, canonical form, partition to the host, NumPy.
+Shared by the front end's tests."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.frontend import onnx, tflite
 from loadstone.frontend.canonical import canonical
-from loadstone.graph_reference import run
-from loadstone.partition import partition
+from loadstone.graph.reference import run
+from loadstone.partition.eager import partition
 
 __all__ = ["check_same", "imported", "onnx_graph", "tflite_graph"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone import graph_reference
-from loadstone.backend import Backend
+from loadstone.backend.interface import Backend
+from loadstone.backend.plugins import Registry
+from loadstone.backend.template.test_backend import small_model
 from loadstone.compiler import Compiled, compile
-from loadstone.plugins import Registry
-from loadstone.template.test_backend import small_model
+from loadstone.graph import reference as graph_reference
 
 
 def compiled(path: Path, target: str, *backends: type[Backend]) -> Compiled:
@@ -21,5 +21,11 @@ def compiled(path: Path, target: str, *backends: type[Backend]) -> Compiled:
 
 
 def right(made: Compiled) -> bool:
-    image = np.random.default_rng(2).integers(-128, 128, (1, *made.graph.inputs[0].shape)).astype(np.int8)
-    return bool(np.array_equal(made.run(image)[0][0], graph_reference.run(made.graph, [image[0]])[0]))
+    image = (
+        np.random.default_rng(2)
+        .integers(-128, 128, (1, *made.graph.inputs[0].shape))
+        .astype(np.int8)
+    )
+    return bool(
+        np.array_equal(made.run(image)[0][0], graph_reference.run(made.graph, [image[0]])[0])
+    )

@@ -1,8 +1,10 @@
 """ONNX models made by tests: single operators or small graphs, saved to bytes, run on ONNX Runtime.
 
 In:   inputs, constants and nodes.
-Out:  the bytes of a .onnx file; `run` gives what ONNX Runtime computes, as the model says it, without optimisations.
-Next: test_operators_onnx.py compares that with loadstone.operators.onnx; the compiler's property tests compile it.
+Out:  the bytes of a .onnx file; `run` gives what ONNX Runtime computes, as the model says it,
+      without optimisations.
+Next: test_onnx.py compares that with loadstone.operators.onnx; the compiler's property
+tests compile it.
 
     graph = Graph()
     x = graph.dequantize(graph.input((1, 3, 8, 8), np.int8), 0.1, -3)
@@ -41,7 +43,11 @@ class Graph:
     def input(self, shape: Sequence[int], dtype: DTypeLike) -> str:
         """Adds an input of the graph."""
         name = f"in{len(self.inputs)}"
-        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape)))
+        self.inputs.append(
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape)
+            )
+        )
         return name
 
     def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
@@ -51,18 +57,35 @@ class Graph:
         return name
 
     def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Appends a node with one output and gives its name; "" stands for an optional input left out."""
+        """Appends a node with one output and gives its name; "" stands for an optional input left
+        out."""
         name = f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
 
-    def dequantize(self, x: str, scale: ArrayLike, zero_point: ArrayLike, dtype: DTypeLike = np.int8, *, axis: int = 1) -> str:
+    def dequantize(
+        self,
+        x: str,
+        scale: ArrayLike,
+        zero_point: ArrayLike,
+        dtype: DTypeLike = np.int8,
+        *,
+        axis: int = 1,
+    ) -> str:
         """DequantizeLinear; a vector of scales is one per channel along `axis`."""
-        return self.node("DequantizeLinear", x, self.constant(scale, np.float32), self.constant(zero_point, dtype), axis=axis)
+        return self.node(
+            "DequantizeLinear",
+            x,
+            self.constant(scale, np.float32),
+            self.constant(zero_point, dtype),
+            axis=axis,
+        )
 
     def quantize(self, x: str, scale: float, zero_point: int, dtype: DTypeLike = np.int8) -> str:
         """QuantizeLinear."""
-        return self.node("QuantizeLinear", x, self.constant(scale, np.float32), self.constant(zero_point, dtype))
+        return self.node(
+            "QuantizeLinear", x, self.constant(scale, np.float32), self.constant(zero_point, dtype)
+        )
 
     def save(
         self,
@@ -72,17 +95,23 @@ class Graph:
         opset: int = OPSET,
         ir: int = IR_VERSION,
     ) -> bytes:
-        """The .onnx file, its outputs given as (name, type). shapes: ONNX's checker demands them, ONNX Runtime does not."""
+        """The .onnx file, its outputs given as (name, type). shapes: ONNX's checker demands them,
+        ONNX Runtime does not."""
         types = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for _, dtype in outputs]
         extents = shapes or [None] * len(outputs)
-        infos = [helper.make_tensor_value_info(name, t, e) for (name, _), t, e in zip(outputs, types, extents, strict=True)]
+        infos = [
+            helper.make_tensor_value_info(name, t, e)
+            for (name, _), t, e in zip(outputs, types, extents, strict=True)
+        ]
         graph = helper.make_graph(self.nodes, "test", self.inputs, infos, self.constants)
         opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=ir)
         return bytes(model.SerializeToString())
 
 
-def run(model: bytes, inputs: Sequence[NDArray[Any]], *, optimize: bool = False) -> list[NDArray[Any]]:
+def run(
+    model: bytes, inputs: Sequence[NDArray[Any]], *, optimize: bool = False
+) -> list[NDArray[Any]]:
     """Runs a model once on one thread; all outputs in order."""
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
@@ -90,5 +119,7 @@ def run(model: bytes, inputs: Sequence[NDArray[Any]], *, optimize: bool = False)
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    outputs: list[NDArray[Any]] = session.run(None, {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)})
+    outputs: list[NDArray[Any]] = session.run(
+        None, {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)}
+    )
     return outputs

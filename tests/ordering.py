@@ -1,7 +1,9 @@
-"""Which instructions touch the same place, and which of them tokens order: worked out by hand, as an oracle for races.
+"""Which instructions touch the same place, and which of them tokens order: worked out by hand, as
+an oracle for races.
 
 In:   instructions, and the memory that micro-ops are loaded from.
-Out:  `conflicts_of`: pairs of which one writes; `unordered`: those that no chain of tokens puts in order, None for a deadlock.
+Out:  `conflicts_of`: pairs of which one writes; `unordered`: those that no chain of tokens puts in
+      order, None for a deadlock.
 Next: test_sim.py holds the simulator's check against it.
 
 Nothing here is clever: sets of places, a graph of "is over before", reachability.
@@ -54,13 +56,18 @@ def without(insns: Sequence[Insn], *flags: tuple[int, str]) -> list[Insn]:
     return changed
 
 
-def conflicts_of(insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8], base: int) -> set[tuple[int, int]]:
-    """Pairs (earlier, later) of different stages that touch the same place, one of them writing: whatever the tokens."""
+def conflicts_of(
+    insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8], base: int
+) -> set[tuple[int, int]]:
+    """Pairs (earlier, later) of different stages that touch the same place, one of them writing:
+    whatever the tokens."""
     touched = _touched(insns, config, memory, base)
     found = set()
     for b, (reads_b, writes_b) in enumerate(touched):
         for a, (reads_a, writes_a) in enumerate(touched[:b]):
-            if stage_of(insns[a]) != stage_of(insns[b]) and (writes_a & (reads_b | writes_b) or writes_b & reads_a):
+            if stage_of(insns[a]) != stage_of(insns[b]) and (
+                writes_a & (reads_b | writes_b) or writes_b & reads_a
+            ):
                 found.add((a, b))
     return found
 
@@ -78,7 +85,11 @@ def unordered(insns: Sequence[Insn], pairs: set[tuple[int, int]]) -> set[tuple[i
     for (a, _), (b, _) in tokens:
         before[b].add(a)
     closure = _closure(before)
-    return None if closure is None else {(a, b) for a, b in pairs if a not in closure[b] and b not in closure[a]}
+    return (
+        None
+        if closure is None
+        else {(a, b) for a, b in pairs if a not in closure[b] and b not in closure[a]}
+    )
 
 
 def _closure(before: list[set[int]]) -> list[set[int]] | None:
@@ -95,7 +106,9 @@ def _closure(before: list[set[int]]) -> list[set[int]] | None:
     return [done[n] for n in range(len(before))]
 
 
-def _touched(insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8], base: int) -> list[tuple[set[Place], set[Place]]]:
+def _touched(
+    insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8], base: int
+) -> list[tuple[set[Place], set[Place]]]:
     """(reads, writes) of each instruction."""
     uops = np.zeros((config.depth(Memory.UOP), 3), np.int64)
     result = []
@@ -106,17 +119,35 @@ def _touched(insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8],
             case Load() | Store() if insn.x_size:
                 size = config.tile_bytes(Memory(insn.memory_id))
                 rows = [(insn.dram_base + y * insn.x_stride) * size for y in range(insn.y_size)]
-                dram = {("DRAM", byte) for row in rows for byte in range(row, row + insn.x_size * size)}
-                width, height = insn.x_size + insn.x_pad_0 + insn.x_pad_1, insn.y_size + insn.y_pad_0 + insn.y_pad_1
-                name = "ACC" if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT) else Memory(insn.memory_id).name
+                dram = {
+                    ("DRAM", byte) for row in rows for byte in range(row, row + insn.x_size * size)
+                }
+                width, height = (
+                    insn.x_size + insn.x_pad_0 + insn.x_pad_1,
+                    insn.y_size + insn.y_pad_0 + insn.y_pad_1,
+                )
+                name = (
+                    "ACC"
+                    if insn.memory_id in (Memory.ACC_8BIT, Memory.OUT)
+                    else Memory(insn.memory_id).name
+                )
                 tiles = {(name, t) for t in range(insn.sram_base, insn.sram_base + width * height)}
                 reads, writes = (dram, tiles) if isinstance(insn, Load) else (tiles, dram)
                 if insn.memory_id == Memory.UOP:
                     start = rows[0] - base
-                    uops[insn.sram_base : insn.sram_base + insn.x_size] = decode_uops(memory[start : start + 4 * insn.x_size], config)
+                    uops[insn.sram_base : insn.sram_base + insn.x_size] = decode_uops(
+                        memory[start : start + 4 * insn.x_size], config
+                    )
             case Gemm() | Alu():
                 steps = [
-                    uops[u] + np.array([i * insn.dst_out + j * insn.dst_in, i * insn.src_out + j * insn.src_in, _wgt(insn, i, j)])
+                    uops[u]
+                    + np.array(
+                        [
+                            i * insn.dst_out + j * insn.dst_in,
+                            i * insn.src_out + j * insn.src_in,
+                            _wgt(insn, i, j),
+                        ]
+                    )
                     for i in range(insn.iter_out)
                     for j in range(insn.iter_in)
                     for u in range(insn.uop_bgn, insn.uop_end)
@@ -124,9 +155,15 @@ def _touched(insns: Sequence[Insn], config: HwConfig, memory: NDArray[np.uint8],
                 writes = {("ACC", int(d)) for d, _, _ in steps}
                 reads = set(writes)
                 if isinstance(insn, Gemm) and not insn.reset:
-                    reads |= {("INP", int(s)) for _, s, _ in steps} | {("WGT", int(w)) for _, _, w in steps}
+                    reads |= {("INP", int(s)) for _, s, _ in steps} | {
+                        ("WGT", int(w)) for _, _, w in steps
+                    }
                 if isinstance(insn, Alu) and not insn.use_imm:
-                    reads |= {("ACC", int(s) + k) for _, s, _ in steps for k in range(3 if insn.alu_op == AluOp.RQ else 1)}
+                    reads |= {
+                        ("ACC", int(s) + k)
+                        for _, s, _ in steps
+                        for k in range(3 if insn.alu_op == AluOp.RQ else 1)
+                    }
             case _:
                 pass
         result.append((reads, writes))

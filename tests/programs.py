@@ -1,12 +1,16 @@
 """Random legal programs, for everything that runs or checks instruction streams.
 
 In:   a HwConfig and a random generator.
-Out:  `random_program`: instructions in program order with tokens for every hazard between stages, the memory they run on.
-Next: test_sim.py holds the simulator against reference.py; the runtime's validator must accept each.
+Out:  `random_program`: instructions in program order with tokens for every hazard between stages,
+      the memory they run on.
+Next: test_sim.py holds the simulator against reference.py; the runtime's validator must accept
+each.
 
-Tokens come from hazards alone, by a rule of its own (not the compiler's sync.py): an instruction waits for the last one of
-another stage that touches the same tile or bytes, if one of the two writes and it has not waited for it, or a later one, before.
-Programs for profile vta keep to the subset in which real hardware agrees; others use what their device has.
+Tokens come from hazards alone, by a rule of its own (not the compiler's sync.py): an instruction
+waits for the last one of another stage that touches the same tile or bytes, if one of the two
+writes and it has not waited for it, or a later one, before.
+Programs for profile vta keep to the subset in which real hardware agrees; others use what their
+device has.
 """
 
 from __future__ import annotations
@@ -31,12 +35,15 @@ _PUSH = {(Stage.LOAD, Stage.COMPUTE): "push_next", (Stage.COMPUTE, Stage.LOAD): 
 _PUSH |= {(Stage.COMPUTE, Stage.STORE): "push_next", (Stage.STORE, Stage.COMPUTE): "push_prev"}
 _POP = {(Stage.LOAD, Stage.COMPUTE): "pop_prev", (Stage.COMPUTE, Stage.LOAD): "pop_next"}
 _POP |= {(Stage.COMPUTE, Stage.STORE): "pop_prev", (Stage.STORE, Stage.COMPUTE): "pop_next"}
-Place = tuple[str, int]  # a scratchpad's or DRAM's name; a tile, or as many bytes of DRAM as the smallest tile has
+Place = tuple[
+    str, int
+]  # a scratchpad's or DRAM's name; a tile, or as many bytes of DRAM as the smallest tile has
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """insns: uint8 (N, 16). memory: what stands at BASE (region 0 of devices with regions, whose addresses count from its start)."""
+    """insns: uint8 (N, 16). memory: what stands at BASE (region 0 of devices with regions, whose
+    addresses count from its start)."""
 
     config: HwConfig
     objects: list[Insn]
@@ -65,11 +72,14 @@ class _Maker:
         self.config, self.rng, self.steps = config, rng, list[_Step]()
         self.safe = config.profile == "vta"
         window = lambda memory, most: self._window(config.depth(memory), most)  # noqa: E731
-        self.windows = _Windows(window(Memory.INP, 24), window(Memory.WGT, 5), window(Memory.ACC, 24))
+        self.windows = _Windows(
+            window(Memory.INP, 24), window(Memory.WGT, 5), window(Memory.ACC, 24)
+        )
         self.uops: list[NDArray[np.uint32]] = []
         self.uop_count = 0
         self.computed: set[int] = set()  # ACC tiles that the out buffer of real hardware holds
-        # Memory, in bytes from its start: data, then what is stored, then the micro-ops (whose place is known only at the end).
+        # Memory, in bytes from its start: data, then what is stored, then the micro-ops (whose
+        # place is known only at the end).
         self.data_tiles = 40
         self.out_tiles = 40
         self.tile = {m: config.tile_bytes(m) for m in Memory}
@@ -101,9 +111,15 @@ class _Maker:
         self.steps.append(_Step(insn, set(reads), set(writes)))
 
     def load(self, memory: Memory, first: int, room: int, *, fill: bool = False) -> None:
-        """A LOAD into [first, first + room), of all of it with `fill`; from data, or sometimes from what was stored."""
-        pads = {} if (memory in (Memory.WGT, Memory.UOP) and self.safe) or fill else self._pads(room)
-        height, width = sum(pads.get(k, 0) for k in ("y_pad_0", "y_pad_1")), sum(pads.get(k, 0) for k in ("x_pad_0", "x_pad_1"))
+        """A LOAD into [first, first + room), of all of it with `fill`; from data, or sometimes from
+        what was stored."""
+        pads = (
+            {} if (memory in (Memory.WGT, Memory.UOP) and self.safe) or fill else self._pads(room)
+        )
+        height, width = (
+            sum(pads.get(k, 0) for k in ("y_pad_0", "y_pad_1")),
+            sum(pads.get(k, 0) for k in ("x_pad_0", "x_pad_1")),
+        )
         x = room if fill else self.between(1, max(1, min(room, 8) - width))
         y = 1 if fill else self.between(1, max(1, min(6, room // (x + width) - height)))
         if (x + width) * (y + height) > room:
@@ -111,13 +127,29 @@ class _Maker:
             height = width = 0
         size = self.tile[memory]
         stored = memory in (Memory.INP, Memory.ACC_8BIT) and self.chance(0.2)
-        begin, bytes_ = (self.out_start, self.out_tiles * self.tile[Memory.OUT]) if stored else (self.start, self.data_bytes)
+        begin, bytes_ = (
+            (self.out_start, self.out_tiles * self.tile[Memory.OUT])
+            if stored
+            else (self.start, self.data_bytes)
+        )
         tiles = bytes_ // size
-        stride = 0 if y == 1 and self.chance(0.5) else self.between(0, max(0, (tiles - x) // max(1, y - 1)) if y > 1 else 9)
+        stride = (
+            0
+            if y == 1 and self.chance(0.5)
+            else self.between(0, max(0, (tiles - x) // max(1, y - 1)) if y > 1 else 9)
+        )
         stride = min(stride, 60)
         base = begin // size + self.below(tiles - ((y - 1) * stride + x) + 1)
         sram = first if fill else first + self.below(room - (x + width) * (y + height) + 1)
-        insn = Load(memory_id=memory, sram_base=sram, dram_base=base, y_size=y, x_size=x, x_stride=stride, **pads)
+        insn = Load(
+            memory_id=memory,
+            sram_base=sram,
+            dram_base=base,
+            y_size=y,
+            x_size=x,
+            x_stride=stride,
+            **pads,
+        )
         name = "ACC" if memory == Memory.ACC_8BIT else memory.name
         filled = range(sram, sram + (x + width) * (y + height))
         self.emit(insn, self._rows(insn), {(name, t) for t in filled})
@@ -134,7 +166,10 @@ class _Maker:
         size = self.tile[Memory(insn.memory_id)]
         for y in range(insn.y_size):
             begin = (insn.dram_base + y * insn.x_stride) * size
-            yield from (("DRAM", grain) for grain in range(begin // self.grain, (begin + insn.x_size * size) // self.grain))
+            yield from (
+                ("DRAM", grain)
+                for grain in range(begin // self.grain, (begin + insn.x_size * size) // self.grain)
+            )
 
     def micro_ops(self, uops: list[MicroOp]) -> int:
         """LOADs them to some place of UOP; returns its first index."""
@@ -144,7 +179,14 @@ class _Maker:
         base = self.uop_start // 4 + self.uop_count
         self.uops.append(table)
         self.uop_count += len(uops)
-        insn = Load(memory_id=Memory.UOP, sram_base=first, dram_base=base, y_size=1, x_size=len(uops), x_stride=len(uops))
+        insn = Load(
+            memory_id=Memory.UOP,
+            sram_base=first,
+            dram_base=base,
+            y_size=1,
+            x_size=len(uops),
+            x_stride=len(uops),
+        )
         self.emit(insn, self._rows(insn), {("UOP", t) for t in range(first, first + len(uops))})
         return first
 
@@ -158,16 +200,36 @@ class _Maker:
         if self.safe and not set(tiles) <= self.computed:
             self.alu_imm(tiles)
         stride = self.between(0, (self.out_tiles - x) // max(1, y - 1)) if y > 1 else x
-        base = self.out_start // self.tile[Memory.OUT] + self.below(self.out_tiles - ((y - 1) * stride + x) + 1)
-        insn = Store(memory_id=Memory.OUT, sram_base=sram, dram_base=base, y_size=y, x_size=x, x_stride=stride)
+        base = self.out_start // self.tile[Memory.OUT] + self.below(
+            self.out_tiles - ((y - 1) * stride + x) + 1
+        )
+        insn = Store(
+            memory_id=Memory.OUT,
+            sram_base=sram,
+            dram_base=base,
+            y_size=y,
+            x_size=x,
+            x_stride=stride,
+        )
         self.emit(insn, {("ACC", t) for t in tiles}, self._rows(insn))
 
     def alu_imm(self, tiles: range) -> None:
         """Touches tiles, so that real hardware's out buffer holds them."""
         first = self.micro_ops([MicroOp(tiles[0], tiles[0])])
-        loops = {"uop_bgn": first, "uop_end": first + 1, "iter_out": 1, "iter_in": len(tiles), "dst_in": 1, "src_in": 1}
+        loops = {
+            "uop_bgn": first,
+            "uop_end": first + 1,
+            "iter_out": 1,
+            "iter_in": len(tiles),
+            "dst_in": 1,
+            "src_in": 1,
+        }
         touched = {("ACC", t) for t in tiles}
-        self.emit(Alu(alu_op=AluOp.ADD, use_imm=1, imm=self.between(-99, 99), **loops), touched | {("UOP", first)}, touched)
+        self.emit(
+            Alu(alu_op=AluOp.ADD, use_imm=1, imm=self.between(-99, 99), **loops),
+            touched | {("UOP", first)},
+            touched,
+        )
         self.computed |= set(tiles)
 
     def _factors(self, room: int, turns: tuple[int, int]) -> tuple[int, int, int]:
@@ -184,7 +246,12 @@ class _Maker:
             self._factors(size, turns) for _, size in (w.acc, w.inp, w.wgt)
         )
         count = self.between(1, 6)
-        uops = [MicroOp(w.acc[0] + self.below(dst), w.inp[0] + self.below(src), w.wgt[0] + self.below(wgt)) for _ in range(count)]
+        uops = [
+            MicroOp(
+                w.acc[0] + self.below(dst), w.inp[0] + self.below(src), w.wgt[0] + self.below(wgt)
+            )
+            for _ in range(count)
+        ]
         first = self.micro_ops(uops)
         insn = Gemm(
             uop_bgn=first,
@@ -224,16 +291,33 @@ class _Maker:
         if immediate and self.safe:
             src_out, src_in, uops = dst_out, dst_in, [MicroOp(u.dst, u.dst) for u in uops]
         imm = self.between(-16, 15) if op == AluOp.SHR else self.between(-32768, 32767)
-        loops = {"iter_out": turns[0], "iter_in": turns[1], "dst_out": dst_out, "dst_in": dst_in, "src_out": src_out, "src_in": src_in}
-        insn = Alu(alu_op=int(op), use_imm=int(immediate), imm=imm if immediate else 0, uop_end=count, **loops)
+        loops = {
+            "iter_out": turns[0],
+            "iter_in": turns[1],
+            "dst_out": dst_out,
+            "dst_in": dst_in,
+            "src_out": src_out,
+            "src_in": src_in,
+        }
+        insn = Alu(
+            alu_op=int(op),
+            use_imm=int(immediate),
+            imm=imm if immediate else 0,
+            uop_end=count,
+            **loops,
+        )
         d, s = _indices(insn, uops, "dst"), _indices(insn, uops, "src")
-        if self.safe and ((op == AluOp.SHR and not immediate) or not _far_apart(d, d if immediate else s)):
+        if self.safe and (
+            (op == AluOp.SHR and not immediate) or not _far_apart(d, d if immediate else s)
+        ):
             return False
         if requantizes and self.chance(0.3):
             self.load(Memory.ACC, first, size, fill=True)  # data hold sensible operands, and others
         begin = self.micro_ops(uops)
         insn = replace(insn, uop_bgn=begin, uop_end=begin + count)
-        read = {("ACC", t + k) for t in s for k in range(3 if requantizes else 0 if immediate else 1)}
+        read = {
+            ("ACC", t + k) for t in s for k in range(3 if requantizes else 0 if immediate else 1)
+        }
         written = {("ACC", t) for t in d}
         self.emit(insn, read | written | {("UOP", begin + k) for k in range(count)}, written)
         self.computed |= set(d)
@@ -262,8 +346,12 @@ class _Maker:
         w = self.windows
         for memory, window in ((Memory.INP, w.inp), (Memory.WGT, w.wgt), (Memory.ACC, w.acc)):
             self.load(memory, *window, fill=True)
-        choices: list[Callable[[], None]] = [self.gemm] * 4 + [self.alu] * 4 + [self.store] * 3 + [self.configure] * 2
-        choices += [lambda: self.load(Memory.INP, *w.inp)] * 2 + [lambda: self.load(Memory.WGT, *w.wgt)]
+        choices: list[Callable[[], None]] = (
+            [self.gemm] * 4 + [self.alu] * 4 + [self.store] * 3 + [self.configure] * 2
+        )
+        choices += [lambda: self.load(Memory.INP, *w.inp)] * 2 + [
+            lambda: self.load(Memory.WGT, *w.wgt)
+        ]
         choices += [lambda: self.load(Memory.ACC, *w.acc)]
         if self.config.has(Capability.LOAD_ACC8):
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
@@ -273,26 +361,41 @@ class _Maker:
         return Program(self.config, objects, encode_stream(objects, self.config), self._memory())
 
     def _memory(self) -> NDArray[np.uint8]:
-        memory = self.rng.integers(0, 256, self.uop_start + 4 * self.uop_count - self.offset, np.uint8)
+        memory = self.rng.integers(
+            0, 256, self.uop_start + 4 * self.uop_count - self.offset, np.uint8
+        )
         # Some of the data are plausible operands of RQ: any lane may serve as multiplier or shift.
         words = memory[self.start - self.offset :][: self.data_bytes].view("<i4")
         kind = self.rng.integers(0, 6, words.size)
         words[kind == 0] = self.rng.integers(1 << 30, 1 << 31, words.size)[kind == 0]
-        words[kind == 1] = shift_lane(self.rng.integers(-31, 31, words.size), self.rng.integers(0, 8, words.size))[kind == 1]
-        words[kind == 2] = scale_lane((self.rng.random(words.size) * 0.01).astype(np.float32))[kind == 2]
+        words[kind == 1] = shift_lane(
+            self.rng.integers(-31, 31, words.size), self.rng.integers(0, 8, words.size)
+        )[kind == 1]
+        words[kind == 2] = scale_lane((self.rng.random(words.size) * 0.01).astype(np.float32))[
+            kind == 2
+        ]
         words[kind == 3] = self.rng.integers(-5000, 5000, words.size)[kind == 3]
-        memory[self.uop_start - self.offset :] = np.concatenate([np.zeros(0, np.uint32), *self.uops]).astype("<u4").view(np.uint8)
+        memory[self.uop_start - self.offset :] = (
+            np.concatenate([np.zeros(0, np.uint32), *self.uops]).astype("<u4").view(np.uint8)
+        )
         return memory
 
 
 def _indices(insn: Gemm | Alu, uops: list[MicroOp], operand: str) -> list[int]:
     out, inner = getattr(insn, operand + "_out"), getattr(insn, operand + "_in")
-    return [getattr(u, operand) + i * out + j * inner for i in range(insn.iter_out) for j in range(insn.iter_in) for u in uops]
+    return [
+        getattr(u, operand) + i * out + j * inner
+        for i in range(insn.iter_out)
+        for j in range(insn.iter_in)
+        for u in uops
+    ]
 
 
 def _far_apart(dst: list[int], src: list[int]) -> bool:
     """Whether no tile is used within the two steps after the one that writes it."""
-    return all(dst[k] not in (dst[n], src[n]) for n in range(len(dst)) for k in range(max(0, n - 2), n))
+    return all(
+        dst[k] not in (dst[n], src[n]) for n in range(len(dst)) for k in range(max(0, n - 2), n)
+    )
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -308,7 +411,11 @@ class _Order:
     def append(self, insn: Insn, needs: dict[Stage, int]) -> int:
         """Adds `insn`, after the instructions of other stages that it needs; returns its number."""
         who = stage_of(insn)
-        needs = {source: number for source, number in needs.items() if number > self.knows.get((who, source), -1)}
+        needs = {
+            source: number
+            for source, number in needs.items()
+            if number > self.knows.get((who, source), -1)
+        }
         far = {Stage.LOAD: Stage.STORE, Stage.STORE: Stage.LOAD}.get(who)
         if far in needs:  # no neighbours: by way of a no-op in compute
             needs[Stage.COMPUTE] = self.append(Load(memory_id=Memory.UOP), {far: needs.pop(far)})
@@ -320,7 +427,8 @@ class _Order:
         return len(self.insns) - 1
 
     def _push(self, number: int, source: Stage, who: Stage) -> None:
-        """Instruction `number`, or a later one of its stage, pushes to `who`: tokens keep the order of their pops."""
+        """Instruction `number`, or a later one of its stage, pushes to `who`: tokens keep the order
+        of their pops."""
         flag = _PUSH[source, who]
         later = [n for n in range(number, len(self.insns)) if stage_of(self.insns[n]) == source]
         chosen = later[0] if self.chance(0.7) else later[-1]
@@ -355,7 +463,9 @@ def _with_tokens(steps: list[_Step], rng: np.random.Generator) -> list[Insn]:
             readers.pop(place, None)
         for place in step.reads - step.writes:
             readers.setdefault(place, {})[who] = number
-    order.append(Finish(), {stage: number for stage, number in last.items() if stage != Stage.COMPUTE})
+    order.append(
+        Finish(), {stage: number for stage, number in last.items() if stage != Stage.COMPUTE}
+    )
     return order.insns
 
 

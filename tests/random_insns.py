@@ -1,7 +1,9 @@
-"""Instructions of every kind with random and boundary values, for the tests of everything that handles bits.
+"""Instructions of every kind with random and boundary values, for the tests of everything that
+handles bits.
 
 In:   a device.
-Out:  `any_insn`: a hypothesis strategy of single instructions; `random_stream`: many at once, as columns.
+Out:  `any_insn`: a hypothesis strategy of single instructions; `random_stream`: many at once, as
+      columns.
 Next: test_codec.py, test_asm.py, test_generate.py, tests/bench.
 """
 
@@ -15,7 +17,8 @@ from loadstone.vta.isa.codec import Stream
 from loadstone.vta.isa.insn import CLASSES, KINDS, Insn
 from loadstone.vta.isa.spec import BitField, Opcode, layout
 
-#: Devices whose layouts differ: the default, a batch, a wide block, every width small, and one that is no built-in device.
+#: Devices whose layouts differ: the default, a batch, a wide block, every width small, and one that
+#: is no built-in device.
 CONFIGS = [
     *(load_config(name) for name in ("vta-pynq", "vtaq-4x16x16", "vtaq-1x32x32", "vtaq-tiny")),
     load_config(
@@ -42,25 +45,39 @@ def any_insn(config: HwConfig) -> st.SearchStrategy[Insn]:
 
 def _of_kind(opcode: Opcode, config: HwConfig) -> st.SearchStrategy[Insn]:
     places = layout(KINDS[opcode].fields, config.widths)
-    return st.builds(CLASSES[opcode], **{name: _value(place) for name, place in places.items() if name != "opcode"})
+    return st.builds(
+        CLASSES[opcode],
+        **{name: _value(place) for name, place in places.items() if name != "opcode"},
+    )
 
 
 def _value(place: BitField) -> st.SearchStrategy[int]:
     if place.field.enum is not None:
         return st.sampled_from(place.field.enum)
     # small values are what programs hold, and where the text has its short forms
-    return st.one_of(st.integers(0, min(2, place.high)), st.integers(place.low, place.high), st.sampled_from([place.low, place.high]))
+    return st.one_of(
+        st.integers(0, min(2, place.high)),
+        st.integers(place.low, place.high),
+        st.sampled_from([place.low, place.high]),
+    )
 
 
-def random_stream(config: HwConfig, count: int, seed: int, kinds: tuple[Opcode, ...] = tuple(Opcode)) -> Stream:
-    """`count` instructions, the kinds in turn; a fourth of the values of each field lie on its limits."""
+def random_stream(
+    config: HwConfig, count: int, seed: int, kinds: tuple[Opcode, ...] = tuple(Opcode)
+) -> Stream:
+    """`count` instructions, the kinds in turn; a fourth of the values of each field lie on its
+    limits."""
     rng = np.random.default_rng(seed)
     opcode = np.resize(np.array(kinds, np.uint8), count)
     index = {op: np.flatnonzero(opcode == op) for op in Opcode}
     columns = {}
     for op, rows in index.items():
         places = layout(KINDS[op].fields, config.widths)
-        columns[op] = {name: _values(place, rows.size, rng) for name, place in places.items() if name != "opcode"}
+        columns[op] = {
+            name: _values(place, rows.size, rng)
+            for name, place in places.items()
+            if name != "opcode"
+        }
     return Stream(opcode, index, columns)
 
 

@@ -1,11 +1,13 @@
-"""Random int8 and uint8 TFLite networks: single operators and small graphs, as a converter could have written them.
+"""Random int8 and uint8 TFLite networks: single operators and small graphs, as a converter could
+have written them.
 
 In:   a seed.
 Out:  the bytes of a .tflite file and an account of its operators; `inputs` draws samples.
 Next: test_random_graphs.py compiles them and compares with LiteRT's reference kernels.
 
-A network grows from its inputs: an operator is drawn with one of the tensors that are there, so that chains, branches and
-tensors with several readers come by themselves; residual additions and concatenations of branches are drawn on purpose.
+A network grows from its inputs: an operator is drawn with one of the tensors that are there, so
+that chains, branches and tensors with several readers come by themselves; residual additions and
+concatenations of branches are drawn on purpose.
 Scales of outputs fit the spread of their values: a network of saturated values would show nothing.
 """
 
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
-from loadstone.operators.windows import same_padding
+from loadstone.graph.kernels.windows import same_padding
 from tests.draw import Random
 from tests.tflite_builder import Activation, Graph, Padding, Tensor
 
@@ -29,7 +31,14 @@ __all__ = ["MAX_ELEMENTS", "MAX_MACS", "Network", "draw_inputs", "network"]
 Array = NDArray[Any]
 MAX_ELEMENTS = 8_000
 MAX_MACS = 400_000
-ACTIVATIONS = (Activation.NONE, Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+ACTIVATIONS = (
+    Activation.NONE,
+    Activation.NONE,
+    Activation.NONE,
+    Activation.RELU,
+    Activation.RELU6,
+    Activation.RELU_N1_TO_1,
+)
 
 
 @dataclass
@@ -46,12 +55,17 @@ class Network:
         return draw_inputs(self.inputs, seed, samples)
 
 
-def draw_inputs(inputs: list[tuple[tuple[int, ...], np.dtype[Any]]], seed: int, samples: int) -> list[Array]:
+def draw_inputs(
+    inputs: list[tuple[tuple[int, ...], np.dtype[Any]]], seed: int, samples: int
+) -> list[Array]:
     """Values over the whole range of their types."""
     rng = np.random.default_rng(seed)
     limits = [np.iinfo(dtype) for _, dtype in inputs]
     drawn = zip(inputs, limits, strict=True)
-    return [rng.integers(limit.min, limit.max, (samples, *shape), dtype, endpoint=True) for (shape, dtype), limit in drawn]
+    return [
+        rng.integers(limit.min, limit.max, (samples, *shape), dtype, endpoint=True)
+        for (shape, dtype), limit in drawn
+    ]
 
 
 def network(seed: int) -> Network:
@@ -90,15 +104,30 @@ class _Grower:
 
     def grow(self) -> None:
         kinds: list[Callable[[Tensor], bool]] = [
-            *([self.convolution] * 5 + [self.depthwise] * 3 + [self.dense] * 2 + [self.elementwise] * 4 + [self.pool] * 3),
-            *(self.mean, self.activation, self.concatenation, self.concatenation, self.slice, self.pad, self.reshape, self.resize),
+            *(
+                [self.convolution] * 5
+                + [self.depthwise] * 3
+                + [self.dense] * 2
+                + [self.elementwise] * 4
+                + [self.pool] * 3
+            ),
+            *(
+                self.mean,
+                self.activation,
+                self.concatenation,
+                self.concatenation,
+                self.slice,
+                self.pad,
+                self.reshape,
+                self.resize,
+            ),
             *(self.requantize, self.residual, self.branches, self.softmax, self.transpose),
         ]
         recent = self.tensors[-3:]
         x = recent[self.draw.int(0, len(recent) - 1)] if self.draw.chance(2) else self.tensors[-1]
         kinds[self.draw.int(0, len(kinds) - 1)](x)
 
-    # -- what is drawn ------------------------------------------------------------------------------------------
+    # -- what is drawn -----------------------------------------------------------------------------
 
     def shape(self) -> tuple[int, ...]:
         while True:
@@ -128,19 +157,30 @@ class _Grower:
     def of(self, tensor: Tensor) -> Quantization:
         return Quantization(float(tensor.scale[0]), int(tensor.zero_point[0]) - 128 * self.unsigned)
 
-    def emit(self, kind: str, inputs: list[Tensor | None], shape: tuple[int, ...], q: Quantization, **options: Any) -> Tensor:
+    def emit(
+        self,
+        kind: str,
+        inputs: list[Tensor | None],
+        shape: tuple[int, ...],
+        q: Quantization,
+        **options: Any,
+    ) -> Tensor:
         output = self.tensor(shape, q)
         self.graph.operator(kind, inputs, [output], **options)
-        sizes = " ".join("x".join(map(str, tensor.shape)) for tensor in inputs if tensor is not None)
+        sizes = " ".join(
+            "x".join(map(str, tensor.shape)) for tensor in inputs if tensor is not None
+        )
         self.operators.append(f"{kind} {sizes} -> {'x'.join(map(str, shape))} {options}")
         return output
 
     def constant(self, values: Any, dtype: Any = np.int32) -> Tensor:
         return self.graph.constant(np.asarray(values, dtype))
 
-    # -- operators: each draws itself on x, and says whether it could ----------------------------------------------
+    # -- operators: each draws itself on x, and says whether it could ------------------------------
 
-    def weights(self, shape: tuple[int, ...], x: Tensor, channels: int, taps: int, axis: int) -> tuple[Tensor, Tensor, Quantization]:
+    def weights(
+        self, shape: tuple[int, ...], x: Tensor, channels: int, taps: int, axis: int
+    ) -> tuple[Tensor, Tensor, Quantization]:
         """Weights, bias, output quantization."""
         draw = self.draw
         per_channel = self.draw.chance(2) and not self.unsigned
@@ -157,18 +197,35 @@ class _Grower:
         w = self.graph.constant(values, scales, zero_point + 128 * self.unsigned, axis=axis)
         return w, self.graph.constant(bias, product, 0), q
 
-    def convolution(self, x: Tensor, q: Quantization | None = None, same: bool = False, channels: int = 0) -> bool:
+    def convolution(
+        self, x: Tensor, q: Quantization | None = None, same: bool = False, channels: int = 0
+    ) -> bool:
         if len(x.shape) != 4:
             return False
         geometry = self.geometry(x, same)
         divisors = [n for n in range(1, x.shape[3] + 1) if x.shape[3] % n == 0]
-        groups = int(self.draw.pick(divisors)) if self.draw.chance(4) and not self.unsigned and not channels else 1
+        groups = (
+            int(self.draw.pick(divisors))
+            if self.draw.chance(4) and not self.unsigned and not channels
+            else 1
+        )
         out = channels or groups * max(1, self.draw.channels() // groups)
         taps = prod(geometry.kernel) * x.shape[3] // groups
-        if geometry.empty or prod(geometry.output) * out * taps > MAX_MACS or prod(geometry.output) * out > MAX_ELEMENTS:
+        if (
+            geometry.empty
+            or prod(geometry.output) * out * taps > MAX_MACS
+            or prod(geometry.output) * out > MAX_ELEMENTS
+        ):
             return False
         w, bias, own = self.weights((out, *geometry.kernel, x.shape[3] // groups), x, out, taps, 0)
-        self.emit("CONV_2D", [x, w, bias], (1, *geometry.output, out), q or own, **geometry.options, **self.fused())
+        self.emit(
+            "CONV_2D",
+            [x, w, bias],
+            (1, *geometry.output, out),
+            q or own,
+            **geometry.options,
+            **self.fused(),
+        )
         return True
 
     def depthwise(self, x: Tensor) -> bool:
@@ -182,14 +239,28 @@ class _Grower:
         taps = prod(geometry.kernel)
         w, bias, q = self.weights((1, *geometry.kernel, out), x, out, taps, 3)
         options = {**geometry.options, **self.fused(), "depth_multiplier": multiplier}
-        self.emit("DEPTHWISE_CONV_2D", [x, w] if self.draw.chance(6) else [x, w, bias], (1, *geometry.output, out), q, **options)
+        self.emit(
+            "DEPTHWISE_CONV_2D",
+            [x, w] if self.draw.chance(6) else [x, w, bias],
+            (1, *geometry.output, out),
+            q,
+            **options,
+        )
         return True
 
     def geometry(self, x: Tensor, same: bool = False) -> _Geometry:
         draw = self.draw
-        kernel = (draw.int(1, 5), draw.int(1, 5)) if self.draw.chance(2) else self.draw.pick([(1, 1), (3, 3), (3, 3), (5, 5), (7, 7)])
+        kernel = (
+            (draw.int(1, 5), draw.int(1, 5))
+            if self.draw.chance(2)
+            else self.draw.pick([(1, 1), (3, 3), (3, 3), (5, 5), (7, 7)])
+        )
         strides = (draw.int(1, 3), draw.int(1, 3)) if self.draw.chance(3) and not same else (1, 1)
-        dilation = (draw.int(1, 3), draw.int(1, 3)) if self.draw.chance(5) and strides == (1, 1) else (1, 1)
+        dilation = (
+            (draw.int(1, 3), draw.int(1, 3))
+            if self.draw.chance(5) and strides == (1, 1)
+            else (1, 1)
+        )
         return _Geometry(x.shape[1:3], kernel, strides, dilation, same or not self.draw.chance(3))
 
     def fused(self) -> dict[str, Any]:
@@ -201,7 +272,13 @@ class _Grower:
         if len(x.shape) not in (2, 4) or size * out > MAX_MACS // 4:
             return False
         w, bias, q = self.weights((out, size), x, out, size, 0)
-        self.emit("FULLY_CONNECTED", [x, w, None] if self.draw.chance(6) else [x, w, bias], (1, out), q, **self.fused())
+        self.emit(
+            "FULLY_CONNECTED",
+            [x, w, None] if self.draw.chance(6) else [x, w, bias],
+            (1, out),
+            q,
+            **self.fused(),
+        )
         return True
 
     def elementwise(self, x: Tensor) -> bool:
@@ -210,7 +287,9 @@ class _Grower:
 
     def residual(self, x: Tensor) -> bool:
         """x + f(x)."""
-        return self.convolution(x, same=True, channels=x.shape[-1]) and self.two("ADD", x, self.tensors[-1])
+        return self.convolution(x, same=True, channels=x.shape[-1]) and self.two(
+            "ADD", x, self.tensors[-1]
+        )
 
     def partner(self, x: Tensor) -> Tensor:
         """Another tensor of this shape, an input, a value per channel, a constant."""
@@ -221,7 +300,9 @@ class _Grower:
         if choice == 3:
             return self.input(x.shape)
         q = self.quantization()
-        shape = self.draw.pick([x.shape, (1,) * (len(x.shape) - 1) + x.shape[-1:], x.shape[-1:], (1,)])
+        shape = self.draw.pick(
+            [x.shape, (1,) * (len(x.shape) - 1) + x.shape[-1:], x.shape[-1:], (1,)]
+        )
         if choice == 4 and len(shape) == len(x.shape):
             return self.input(shape)
         values = self.draw.rng.integers(-128, 127, shape, np.int8, endpoint=True)
@@ -244,11 +325,19 @@ class _Grower:
             geometry = _Geometry(x.shape[1:3], x.shape[1:3], (1, 1), (1, 1), False)
         else:
             geometry = self.geometry(x)
-            geometry = _Geometry(x.shape[1:3], geometry.kernel, geometry.strides, (1, 1), geometry.same)
+            geometry = _Geometry(
+                x.shape[1:3], geometry.kernel, geometry.strides, (1, 1), geometry.same
+            )
         if geometry.empty:
             return False
-        options = {key: value for key, value in geometry.options.items() if not key.startswith("dilation")}
-        options |= {"filter_height": geometry.kernel[0], "filter_width": geometry.kernel[1], **self.fused()}
+        options = {
+            key: value for key, value in geometry.options.items() if not key.startswith("dilation")
+        }
+        options |= {
+            "filter_height": geometry.kernel[0],
+            "filter_width": geometry.kernel[1],
+            **self.fused(),
+        }
         self.emit(kind, [x], (1, *geometry.output, x.shape[3]), self.of(x), **options)
         return True
 
@@ -259,7 +348,9 @@ class _Grower:
         keep = self.draw.chance(2)
         if not keep and axes != (1, 2):
             return False
-        shape = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes)
+        shape = tuple(
+            1 if axis in axes else n for axis, n in enumerate(x.shape) if keep or axis not in axes
+        )
         q = self.of(x) if self.draw.chance(2) else self.spread(float(x.scale[0]))
         self.emit("MEAN", [x, self.constant(axes)], shape, q, keep_dims=keep)
         return True
@@ -291,13 +382,15 @@ class _Grower:
         return count > 0 and self.join(self.tensors[len(self.tensors) - count :], 3, q)
 
     def concatenation(self, x: Tensor) -> bool:
-        """Of tensors that are there, along any axis; int8 ones have one quantization, as LiteRT demands."""
+        """Of tensors that are there, along any axis; int8 ones have one quantization, as LiteRT
+        demands."""
         axis = self.draw.pick([3, 3, 3, 1, 2]) if len(x.shape) == 4 else len(x.shape) - 1
         q = self.of(x)
         same = [
             t
             for t in self.tensors
-            if len(t.shape) == len(x.shape) and t.shape[:axis] + t.shape[axis + 1 :] == x.shape[:axis] + x.shape[axis + 1 :]
+            if len(t.shape) == len(x.shape)
+            and t.shape[:axis] + t.shape[axis + 1 :] == x.shape[:axis] + x.shape[axis + 1 :]
         ]
         parts = [x] + [self.draw.pick(same) for _ in range(self.draw.int(0, 2))]
         if self.unsigned:
@@ -306,7 +399,12 @@ class _Grower:
         if len(parts) == 1:
             parts.append(
                 self.input(
-                    (*x.shape[:axis], self.draw.channels() if axis == len(x.shape) - 1 else self.draw.int(1, 4), *x.shape[axis + 1 :]), q
+                    (
+                        *x.shape[:axis],
+                        self.draw.channels() if axis == len(x.shape) - 1 else self.draw.int(1, 4),
+                        *x.shape[axis + 1 :],
+                    ),
+                    q,
                 )
             )
         return self.join(parts, axis, q)
@@ -316,12 +414,22 @@ class _Grower:
         shape[axis] = sum(part.shape[axis] for part in parts)
         if prod(shape) > 2 * MAX_ELEMENTS:
             return False
-        self.emit("CONCATENATION", list(parts), tuple(shape), q, axis=axis if self.draw.chance(2) else axis - len(shape))
+        self.emit(
+            "CONCATENATION",
+            list(parts),
+            tuple(shape),
+            q,
+            axis=axis if self.draw.chance(2) else axis - len(shape),
+        )
         return True
 
     def slice(self, x: Tensor) -> bool:
         """Of pixels or channels; STRIDED_SLICE has steps."""
-        axes = self.draw.pick([(1, 2), (len(x.shape) - 1,), tuple(range(1, len(x.shape)))]) if len(x.shape) == 4 else (len(x.shape) - 1,)
+        axes = (
+            self.draw.pick([(1, 2), (len(x.shape) - 1,), tuple(range(1, len(x.shape)))])
+            if len(x.shape) == 4
+            else (len(x.shape) - 1,)
+        )
         begin, end, steps = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
         strided = self.draw.chance(2)
         for axis in axes:
@@ -339,10 +447,16 @@ class _Grower:
         return True
 
     def pad(self, x: Tensor) -> bool:
-        """Asymmetric; often a convolution without padding follows, as converters write it for strides of 2."""
+        """Asymmetric; often a convolution without padding follows, as converters write it for
+        strides of 2."""
         if len(x.shape) != 4:
             return False
-        pads = [(0, 0), (self.draw.int(0, 3), self.draw.int(0, 3)), (self.draw.int(0, 3), self.draw.int(0, 3)), (0, 0)]
+        pads = [
+            (0, 0),
+            (self.draw.int(0, 3), self.draw.int(0, 3)),
+            (self.draw.int(0, 3), self.draw.int(0, 3)),
+            (0, 0),
+        ]
         if self.draw.chance(6):
             pads[3] = (self.draw.int(0, 3), self.draw.int(0, 3))
         shape = tuple(n + before + after for n, (before, after) in zip(x.shape, pads, strict=True))
@@ -350,18 +464,31 @@ class _Grower:
             return False
         y = self.emit("PAD", [x, self.constant(pads)], shape, self.of(x))
         if self.draw.chance(2):
-            geometry = _Geometry(shape[1:3], (3, 3), self.draw.pick([(1, 1), (2, 2)]), (1, 1), False)
+            geometry = _Geometry(
+                shape[1:3], (3, 3), self.draw.pick([(1, 1), (2, 2)]), (1, 1), False
+            )
             out = self.draw.channels(64)
             if not geometry.empty and prod(geometry.output) * out * 9 * shape[3] <= MAX_MACS:
                 w, bias, q = self.weights((out, 3, 3, shape[3]), y, out, 9 * shape[3], 0)
-                self.emit("CONV_2D", [y, w, bias], (1, *geometry.output, out), q, **geometry.options, **self.fused())
+                self.emit(
+                    "CONV_2D",
+                    [y, w, bias],
+                    (1, *geometry.output, out),
+                    q,
+                    **geometry.options,
+                    **self.fused(),
+                )
         return True
 
     def reshape(self, x: Tensor) -> bool:
         _, *rest = x.shape
         choices = [(1, prod(rest))]
         if len(x.shape) == 4:
-            choices += [(1, rest[0] * rest[1], 1, rest[2]), (1, 1, rest[0] * rest[1], rest[2]), (1, rest[1], rest[0], rest[2])]
+            choices += [
+                (1, rest[0] * rest[1], 1, rest[2]),
+                (1, 1, rest[0] * rest[1], rest[2]),
+                (1, rest[1], rest[0], rest[2]),
+            ]
         else:
             choices += [(1, 1, 1, prod(rest))]
         shape = self.draw.pick(choices)
@@ -372,18 +499,26 @@ class _Grower:
         if len(x.shape) != 4:
             return False
         permutation = self.draw.pick([(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2)])
-        self.emit("TRANSPOSE", [x, self.constant(permutation)], tuple(x.shape[axis] for axis in permutation), self.of(x))
+        self.emit(
+            "TRANSPOSE",
+            [x, self.constant(permutation)],
+            tuple(x.shape[axis] for axis in permutation),
+            self.of(x),
+        )
         return True
 
     def resize(self, x: Tensor) -> bool:
-        """By integer factors, nearest or bilinear, with any of the three rules of where samples lie."""
+        """By integer factors, nearest or bilinear, with any of the three rules of where samples
+        lie."""
         if len(x.shape) != 4:
             return False
         factors = (self.draw.int(1, 3), self.draw.int(1, 3))
         size = (x.shape[1] * factors[0], x.shape[2] * factors[1])
         if prod(size) * x.shape[3] > MAX_ELEMENTS:
             return False
-        align_corners, half_pixel_centers = self.draw.pick([(False, False), (True, False), (False, True)])
+        align_corners, half_pixel_centers = self.draw.pick(
+            [(False, False), (True, False), (False, True)]
+        )
         kind = self.draw.pick(["RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"])
         flags = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
         self.emit(kind, [x, self.constant(size)], (1, *size, x.shape[3]), self.of(x), **flags)
@@ -402,9 +537,16 @@ class _Geometry:
 
     @property
     def output(self) -> tuple[int, int]:
-        pads = same_padding(self.image, self.kernel, self.strides, self.dilation) if self.same else (0, 0, 0, 0)
+        pads = (
+            same_padding(self.image, self.kernel, self.strides, self.dilation)
+            if self.same
+            else (0, 0, 0, 0)
+        )
         first, second = (
-            (self.image[a] + pads[a] + pads[a + 2] - self.dilation[a] * (self.kernel[a] - 1) - 1) // self.strides[a] + 1 for a in (0, 1)
+            (self.image[a] + pads[a] + pads[a + 2] - self.dilation[a] * (self.kernel[a] - 1) - 1)
+            // self.strides[a]
+            + 1
+            for a in (0, 1)
         )
         return first, second
 

@@ -1,4 +1,5 @@
-"""ResNet-18's ten distinct 3x3 and 1x1 convolutions, as int8 networks of one layer with power-of-two scales.
+"""ResNet-18's ten distinct 3x3 and 1x1 convolutions, as int8 networks of one layer with
+power-of-two scales.
 
 In:   nothing.
 Out:  LAYERS, how often the network has each, and `network` for one of them.

@@ -3,7 +3,7 @@
 In:   a device configuration.
 Out:  `copy_model` (one LOAD, one STORE), `dense_model` (pack, matrix product, unpack): an
       Artifact with what it computes.
-Next: test_artifact.py, test_device.py, tests/c.
+Next: test_format.py, test_device.py, tests/c.
 """
 
 from __future__ import annotations
@@ -13,11 +13,30 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from loadstone import host_step
-from loadstone.artifact import Artifact, DataType, DeviceProgram, Layer, Layout, Region, RegionKind, Tensor
+from loadstone.artifact import host_step
+from loadstone.artifact.format import (
+    Artifact,
+    DataType,
+    DeviceProgram,
+    Layer,
+    Layout,
+    Region,
+    RegionKind,
+    Tensor,
+)
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
 from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.isa.codec import Alu, Config, Finish, Gemm, Insn, Load, Store, encode_stream, encode_uops
+from loadstone.vta.isa.codec import (
+    Alu,
+    Config,
+    Finish,
+    Gemm,
+    Insn,
+    Load,
+    Store,
+    encode_stream,
+    encode_uops,
+)
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 
 __all__ = ["Dense", "copy_model", "dense_model"]
@@ -26,15 +45,27 @@ Int8Array = npt.NDArray[np.int8]
 
 
 def copy_model(config: HwConfig | None = None) -> Artifact:
-    """y = x of 16 int8: the smallest sound model. x goes through ACC and a shift by 0, on any device with ACC_8BIT."""
+    """y = x of 16 int8: the smallest sound model. x goes through ACC and a shift by 0, on any
+    device with ACC_8BIT."""
     config = config or load_config("vtaq-1x16x16")
     tile = config.tile_bytes(Memory.OUT)
     uops = encode_uops(np.zeros((1, 3), np.int64), config).tobytes().ljust(64, b"\0")
     program = [
         Load(memory_id=Memory.UOP, region=0, y_size=1, x_size=1, x_stride=1),
         Load(memory_id=Memory.ACC_8BIT, region=1, y_size=1, x_size=1, x_stride=1),
-        Alu(uop_bgn=0, uop_end=1, iter_out=1, iter_in=1, alu_op=AluOp.ADD, use_imm=1, imm=0, push_next=1),
-        Store(memory_id=Memory.OUT, region=2, y_size=1, x_size=1, x_stride=1, pop_prev=1, push_prev=1),
+        Alu(
+            uop_bgn=0,
+            uop_end=1,
+            iter_out=1,
+            iter_in=1,
+            alu_op=AluOp.ADD,
+            use_imm=1,
+            imm=0,
+            push_next=1,
+        ),
+        Store(
+            memory_id=Memory.OUT, region=2, y_size=1, x_size=1, x_stride=1, pop_prev=1, push_prev=1
+        ),
         Finish(pop_next=1),
     ]
     return Artifact(
@@ -47,16 +78,24 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
             Region("in", RegionKind.INPUT, 64, 64, device_reads=True),
             Region("out", RegionKind.OUTPUT, 64, 64, device_writes=True),
         ),
-        tensors=(Tensor("x", (1, tile), DataType.INT8, 1, 0, 0.5, 3), Tensor("y", (1, tile), DataType.INT8, 2, 0, 0.5, 3)),
+        tensors=(
+            Tensor("x", (1, tile), DataType.INT8, 1, 0, 0.5, 3),
+            Tensor("y", (1, tile), DataType.INT8, 2, 0, 0.5, 3),
+        ),
         inputs=(0,),
         outputs=(1,),
-        steps=(DeviceProgram("copy", encode_stream(program, config).tobytes(), (Layer("copy", 0, len(program)),)),),
+        steps=(
+            DeviceProgram(
+                "copy", encode_stream(program, config).tobytes(), (Layer("copy", 0, len(program)),)
+            ),
+        ),
     )
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A model y = f(x @ weights.T) with what it computes: f is RQ on a device that has it, else a shift and a clamp."""
+    """A model y = f(x @ weights.T) with what it computes: f is RQ on a device that has it, else a
+    shift and a clamp."""
 
     artifact: Artifact
     weights: Int8Array
@@ -69,7 +108,16 @@ class Dense:
         acc = x.astype(np.int32) @ self.weights.T.astype(np.int32)
         if self.bias.size == 0:
             return np.clip(acc >> SHIFT, -128, 127).astype(np.int8)
-        y = rq(acc, self.bias, self.multiplier, self.shift, zero_point=-7, low=-120, high=119, rounding=Rounding.DOUBLE)
+        y = rq(
+            acc,
+            self.bias,
+            self.multiplier,
+            self.shift,
+            zero_point=-7,
+            low=-120,
+            high=119,
+            rounding=Rounding.DOUBLE,
+        )
         return y.astype(np.int8)
 
 
@@ -77,7 +125,8 @@ SHIFT = 6
 
 
 def dense_model(config: HwConfig) -> Dense:
-    """A matrix product from 1.5 to 4 blocks of channels: pack, GEMM, RQ or SHR/MIN/MAX, unpack. Any device."""
+    """A matrix product from 1.5 to 4 blocks of channels: pack, GEMM, RQ or SHR/MIN/MAX, unpack. Any
+    device."""
     random = np.random.default_rng(1)
     block, batch, blocks_in, blocks_out = config.block, config.batch, 2, 4
     inputs, outputs = block + block // 2, blocks_out * block
@@ -88,8 +137,14 @@ def dense_model(config: HwConfig) -> Dense:
     has_rq = config.has(Capability.REQUANTIZE)
     bias = random.integers(-20000, 20000, outputs if has_rq else 0).astype(np.int32)
     multiplier, shift = quantize_multiplier(random.uniform(0.001, 0.01, bias.size))
-    lanes = np.stack([v.reshape(-1, 1, block) for v in (bias, multiplier, shift_lane(shift))], axis=1)
-    operands = np.broadcast_to(lanes.reshape(-1, 3, 1, block), (bias.size // block, 3, batch, block)).astype("<i4").tobytes()
+    lanes = np.stack(
+        [v.reshape(-1, 1, block) for v in (bias, multiplier, shift_lane(shift))], axis=1
+    )
+    operands = (
+        np.broadcast_to(lanes.reshape(-1, 3, 1, block), (bias.size // block, 3, batch, block))
+        .astype("<i4")
+        .tobytes()
+    )
 
     constants = tiles.tobytes() + operands
     uop_offset = -(-len(constants) // 4096) * 4096
@@ -98,12 +153,43 @@ def dense_model(config: HwConfig) -> Dense:
     tail = _requantize(config, blocks_out, tiles.size) if has_rq else _shift_and_clamp(blocks_out)
     program = [
         Load(memory_id=Memory.INP, region=1, y_size=1, x_size=blocks_in, x_stride=blocks_in),
-        Load(memory_id=Memory.WGT, region=0, y_size=1, x_size=tiles.shape[0] * blocks_in, x_stride=1, push_next=1),
-        Load(memory_id=Memory.UOP, region=0, dram_base=uop_offset // 4, y_size=1, x_size=2, x_stride=2),
+        Load(
+            memory_id=Memory.WGT,
+            region=0,
+            y_size=1,
+            x_size=tiles.shape[0] * blocks_in,
+            x_stride=1,
+            push_next=1,
+        ),
+        Load(
+            memory_id=Memory.UOP,
+            region=0,
+            dram_base=uop_offset // 4,
+            y_size=1,
+            x_size=2,
+            x_stride=2,
+        ),
         Gemm(reset=1, uop_bgn=0, uop_end=1, iter_out=blocks_out, iter_in=1, dst_out=1, pop_prev=1),
-        Gemm(uop_bgn=0, uop_end=1, iter_out=blocks_out, iter_in=blocks_in, dst_out=1, src_in=1, wgt_out=blocks_in, wgt_in=1),
+        Gemm(
+            uop_bgn=0,
+            uop_end=1,
+            iter_out=blocks_out,
+            iter_in=blocks_in,
+            dst_out=1,
+            src_in=1,
+            wgt_out=blocks_in,
+            wgt_in=1,
+        ),
         *tail,
-        Store(memory_id=Memory.OUT, region=2, y_size=1, x_size=blocks_out, x_stride=1, pop_prev=1, push_prev=1),
+        Store(
+            memory_id=Memory.OUT,
+            region=2,
+            y_size=1,
+            x_size=blocks_out,
+            x_stride=1,
+            pop_prev=1,
+            push_prev=1,
+        ),
         Finish(pop_next=1),
     ]
     io_bytes = batch * max(blocks_in, blocks_out) * block
@@ -113,22 +199,55 @@ def dense_model(config: HwConfig) -> Dense:
         fingerprint=config.fingerprint(),
         samples=batch,
         regions=(
-            Region("constants", RegionKind.CONSTANTS, len(constants), 4096, device_reads=True, data=constants),
+            Region(
+                "constants",
+                RegionKind.CONSTANTS,
+                len(constants),
+                4096,
+                device_reads=True,
+                data=constants,
+            ),
             Region("packed", RegionKind.ARENA, io_bytes, 4096, device_reads=True),
             Region("result", RegionKind.ARENA, io_bytes, 4096, device_writes=True),
             Region("host", RegionKind.HOST, 2 * io_bytes, 16),
         ),
         tensors=(
             Tensor("x", (batch, inputs), DataType.INT8, 3, 0),
-            Tensor("x.packed", (batch, 1, 1, inputs), DataType.INT8, 1, 0, 0.0, 0, Layout.BLOCKED, batch, block),
-            Tensor("y.packed", (batch, 1, 1, outputs), DataType.INT8, 2, 0, 0.0, 0, Layout.BLOCKED, batch, block),
+            Tensor(
+                "x.packed",
+                (batch, 1, 1, inputs),
+                DataType.INT8,
+                1,
+                0,
+                0.0,
+                0,
+                Layout.BLOCKED,
+                batch,
+                block,
+            ),
+            Tensor(
+                "y.packed",
+                (batch, 1, 1, outputs),
+                DataType.INT8,
+                2,
+                0,
+                0.0,
+                0,
+                Layout.BLOCKED,
+                batch,
+                block,
+            ),
             Tensor("y", (batch, outputs), DataType.INT8, 3, io_bytes),
         ),
         inputs=(0,),
         outputs=(3,),
         steps=(
             host_step.pack("pack", 0, 1, (1, 1, inputs)),
-            DeviceProgram("dense", encode_stream(program, config).tobytes(), (Layer("dense", 0, len(program)),)),
+            DeviceProgram(
+                "dense",
+                encode_stream(program, config).tobytes(),
+                (Layer("dense", 0, len(program)),),
+            ),
             host_step.unpack("unpack", 2, 3),
         ),
     )
@@ -137,17 +256,52 @@ def dense_model(config: HwConfig) -> Dense:
 
 def _requantize(config: HwConfig, blocks: int, constants_bytes: int) -> list[Insn]:
     first = constants_bytes // config.tile_bytes(Memory.ACC)
-    settings = {ConfigRegister.RQ_ZERO_POINT: -7, ConfigRegister.RQ_MIN: -120, ConfigRegister.RQ_MAX: 119}
+    settings = {
+        ConfigRegister.RQ_ZERO_POINT: -7,
+        ConfigRegister.RQ_MIN: -120,
+        ConfigRegister.RQ_MAX: 119,
+    }
     return [
-        Load(memory_id=Memory.ACC, region=0, sram_base=blocks, dram_base=first, y_size=1, x_size=3 * blocks, x_stride=1),
-        *(Config(stage=Stage.COMPUTE, register_id=register, value=value) for register, value in settings.items()),
-        Alu(uop_bgn=1, uop_end=2, iter_out=blocks, iter_in=1, dst_out=1, src_out=3, alu_op=AluOp.RQ, push_next=1),
+        Load(
+            memory_id=Memory.ACC,
+            region=0,
+            sram_base=blocks,
+            dram_base=first,
+            y_size=1,
+            x_size=3 * blocks,
+            x_stride=1,
+        ),
+        *(
+            Config(stage=Stage.COMPUTE, register_id=register, value=value)
+            for register, value in settings.items()
+        ),
+        Alu(
+            uop_bgn=1,
+            uop_end=2,
+            iter_out=blocks,
+            iter_in=1,
+            dst_out=1,
+            src_out=3,
+            alu_op=AluOp.RQ,
+            push_next=1,
+        ),
     ]
 
 
 def _shift_and_clamp(blocks: int) -> list[Insn]:
     def immediate(op: AluOp, value: int, push: int = 0) -> Insn:
-        loops = {"uop_bgn": 0, "uop_end": 1, "iter_out": blocks, "iter_in": 1, "dst_out": 1, "src_out": 1}
+        loops = {
+            "uop_bgn": 0,
+            "uop_end": 1,
+            "iter_out": blocks,
+            "iter_in": 1,
+            "dst_out": 1,
+            "src_out": 1,
+        }
         return Alu(**loops, alu_op=op, use_imm=1, imm=value, push_next=push)
 
-    return [immediate(AluOp.SHR, SHIFT), immediate(AluOp.MIN, 127), immediate(AluOp.MAX, -128, push=1)]
+    return [
+        immediate(AluOp.SHR, SHIFT),
+        immediate(AluOp.MIN, 127),
+        immediate(AluOp.MAX, -128, push=1),
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadstone.sim import Result, Simulator
+from loadstone.simulator.sim import Result, Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
@@ -29,8 +29,11 @@ def simulate(program: Program, **options: object) -> tuple[np.ndarray, Simulator
     return memory, simulator, simulator.run(program.insns)
 
 
-def run_text(text: str, config: HwConfig = VTA, memory: np.ndarray | None = None, **options: object) -> Result:
-    """Assembler text on 64 KiB of zeros at BASE (all regions of devices that have them); never raises."""
+def run_text(
+    text: str, config: HwConfig = VTA, memory: np.ndarray | None = None, **options: object
+) -> Result:
+    """Assembler text on 64 KiB of zeros at BASE (all regions of devices that have them); never
+    raises."""
     return simulate_text(text, config, memory, **options)[1]
 
 

@@ -50,7 +50,9 @@ def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> No
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "invalid choice: 'nonsense'" in one_line_of(capsys, "nonsense")
     assert "unrecognized arguments: --nonsense" in one_line_of(capsys, "devices", "--nonsense")
-    assert "'vta-nope' is neither built in (vta-de10nano, " in one_line_of(capsys, "devices", "vta-nope")
+    assert "'vta-nope' is neither built in (vta-de10nano, " in one_line_of(
+        capsys, "devices", "vta-nope"
+    )
     (tmp_path / "two\nlines.json").write_text("{")
     assert "two lines.json" in one_line_of(capsys, "devices", str(tmp_path / "two\nlines.json"))
     assert "is no checkout of loadstone" in one_line_of(capsys, "isa", "--root", str(tmp_path))
@@ -61,12 +63,18 @@ def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == device_names()
     assert main(["devices", "--json"]) == 0
-    assert [load_config(d) for d in json.loads(capsys.readouterr().out)] == [load_config(n) for n in device_names()]
+    assert [load_config(d) for d in json.loads(capsys.readouterr().out)] == [
+        load_config(n) for n in device_names()
+    ]
     assert main(["devices", "vtaq-4x16x16"]) == 0
-    assert "4x16 input by 16x16 weights: 1024 multiply-accumulates a cycle" in capsys.readouterr().out
+    assert (
+        "4x16 input by 16x16 weights: 1024 multiply-accumulates a cycle" in capsys.readouterr().out
+    )
 
 
-def test_isa_check_finds_a_changed_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_isa_check_finds_a_changed_file(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["isa", "--check", "--root", str(root)]) == 0
     (tmp_path / "driver" / "include").mkdir(parents=True)
     assert main(["isa", "--root", str(tmp_path)]) == 0
@@ -83,12 +91,20 @@ def test_disasm_and_asm_are_inverse(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["asm", str(source), "-o", str(binary)]) == 0
     assert binary.stat().st_size == 32
     assert main(["disasm", str(binary)]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == ["    0: nop load push(compute)", "    1: pop(load) finish"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "    0: nop load push(compute)",
+        "    1: pop(load) finish",
+    ]
 
 
 def test_asm_and_disasm_as_a_pipe() -> None:
-    command = f"echo finish | {sys.executable} -m loadstone asm - -o - | {sys.executable} -m loadstone disasm -"
-    out = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
+    command = (
+        f"echo finish | {sys.executable} -m loadstone asm - -o - | {sys.executable} -m "
+        "loadstone disasm -"
+    )
+    out = subprocess.run(
+        command, shell=True, capture_output=True, text=True, timeout=60, check=True
+    )
     assert out.stdout == "# stdin: 1 instructions for vta-pynq\n    0: finish\n"
 
 
@@ -98,38 +114,65 @@ def test_mistakes_in_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert one_line_of(capsys, "disasm", str(tmp_path)) == f"loadstone: {tmp_path}: Is a directory"
     bad.write_bytes(b"\x03" + bytes(30))
     assert one_line_of(capsys, "disasm", str(bad)) == (
-        f"loadstone: {bad}: instruction stream of 31 bytes is no multiple of 16: cut after 1 instructions"
+        f"loadstone: {bad}: instruction stream of 31 bytes is no multiple of 16: cut after 1 "
+        "instructions"
     )
     bad.write_bytes(b"\x03" + bytes(15) + b"\x06" + bytes(15))
-    assert one_line_of(capsys, "disasm", str(bad)).startswith(f"loadstone: {bad}: instruction 1: opcode 6 is unknown; known are LOAD 0, ")
-    bad.write_bytes(b"\x02" + bytes(14) + b"\xff")  # reserved on a device whose factors are narrower
-    assert "instruction 0: GEMM has reserved bit 120 set" in one_line_of(capsys, "disasm", str(bad), "--device", "vtaq-tiny")
+    assert one_line_of(capsys, "disasm", str(bad)).startswith(
+        f"loadstone: {bad}: instruction 1: opcode 6 is unknown; known are LOAD 0, "
+    )
+    bad.write_bytes(
+        b"\x02" + bytes(14) + b"\xff"
+    )  # reserved on a device whose factors are narrower
+    assert "instruction 0: GEMM has reserved bit 120 set" in one_line_of(
+        capsys, "disasm", str(bad), "--device", "vtaq-tiny"
+    )
     copy_model().save(bad)
-    assert f"{bad} is for device vtaq-1x16x16 (config hash 0x" in one_line_of(capsys, "disasm", str(bad), "--device", "vta-pynq")
+    assert f"{bad} is for device vtaq-1x16x16 (config hash 0x" in one_line_of(
+        capsys, "disasm", str(bad), "--device", "vta-pynq"
+    )
     bad.write_text("load inp[0] = dram[0 + x] for x<3 pad top 16\n")
-    assert one_line_of(capsys, "asm", str(bad), "-o", "-") == f"loadstone: {bad}, line 1: LOAD.y_pad_0=16 does not fit 4 bits [0, 15]"
+    assert (
+        one_line_of(capsys, "asm", str(bad), "-o", "-")
+        == f"loadstone: {bad}, line 1: LOAD.y_pad_0=16 does not fit 4 bits [0, 15]"
+    )
     bad.write_text("finish\nfinnish\n")
-    assert one_line_of(capsys, "asm", str(bad), "-o", str(tmp_path / "out")).startswith(f"loadstone: {bad}, line 2: expected one of load, ")
+    assert one_line_of(capsys, "asm", str(bad), "-o", str(tmp_path / "out")).startswith(
+        f"loadstone: {bad}, line 2: expected one of load, "
+    )
     assert not (tmp_path / "out").exists()
     bad.write_bytes(b"finish \xff")
-    assert one_line_of(capsys, "asm", str(bad), "-o", "-") == f"loadstone: {bad}: is no UTF-8 text: byte 7 is 0xFF"
+    assert (
+        one_line_of(capsys, "asm", str(bad), "-o", "-")
+        == f"loadstone: {bad}: is no UTF-8 text: byte 7 is 0xFF"
+    )
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
-    child = subprocess.run([sys.executable, "-m", "loadstone", "devices"], stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
+    child = subprocess.run(
+        [sys.executable, "-m", "loadstone", "devices"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
     os.close(write)
     assert child.stderr == b""
     assert child.returncode == 141
 
 
-def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(devices, "run", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background jobs ignore it
     try:
         assert main(["devices"]) == 130
     finally:
@@ -137,9 +180,13 @@ def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert capsys.readouterr().err == "\n"
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def needs_tvm(_: object) -> None:
         raise ModuleNotFoundError("No module named 'tvm'", name="tvm")
 
     monkeypatch.setattr(devices, "run", needs_tvm)
-    assert "tvm is not installed: pip install 'loadstone[compiler]'" in one_line_of(capsys, "devices")
+    assert "tvm is not installed: pip install 'loadstone[compiler]'" in one_line_of(
+        capsys, "devices"
+    )

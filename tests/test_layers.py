@@ -1,7 +1,9 @@
 """Who may import whom: the layers of the project and the tree's own order, read from the sources.
 
-A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not through a package's
-__init__. Imports inside functions are not followed there: they are how a module uses TVM for one thing only.
+A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not
+through a package's
+__init__. Imports inside functions are not followed there: they are how a module uses TVM for one
+thing only.
 """
 
 from __future__ import annotations
@@ -27,70 +29,102 @@ TVM = ("tvm", "tvm_ffi")
 WITHOUT_TVM = (
     "loadstone",
     "loadstone.__main__",
-    "loadstone._native",
-    "loadstone.arena",
-    "loadstone.arrays",
-    "loadstone.artifact",
-    "loadstone.backend",
+    "loadstone.runtime.native",
+    "loadstone.artifact.arena",
+    "loadstone.runtime.arrays",
+    "loadstone.artifact.format",
+    "loadstone.backend.interface",
     "loadstone.cli",
-    "loadstone.device",
+    "loadstone.runtime.device",
     "loadstone.errors",
     "loadstone.graph*",
-    "loadstone.host_step",
-    "loadstone.memory_plan",
+    "loadstone.artifact.host_step",
+    "loadstone.artifact.memory_plan",
     "loadstone.numerics",
-    "loadstone.operators*",
-    "loadstone.plugins",
+    "loadstone.graph.kernels*",
+    "loadstone.backend.plugins",
     "loadstone.printable",
-    "loadstone.region",
-    "loadstone.replay",
-    "loadstone.session",
-    "loadstone.sim",
-    "loadstone.simd",
-    "loadstone.trace",
-    "loadstone.vectors",
+    "loadstone.backend.region",
+    "loadstone.simulator.replay",
+    "loadstone.runtime.session",
+    "loadstone.simulator.sim",
+    "loadstone.simulator.server",
+    "loadstone.simulator.trace",
+    "loadstone.simulator.vectors",
     "loadstone.vta",
     "loadstone.vta.hw_config",
     "loadstone.vta.isa*",
     "loadstone.vta.listing",
     "loadstone.vta.reference",
-    *(f"loadstone.commands.{name}" for name in ("devices", "isa", "disasm", "asm", "run", "replay", "vectors", "inspect", "simd")),
+    *(
+        f"loadstone.commands.{name}"
+        for name in (
+            "devices",
+            "isa",
+            "disasm",
+            "asm",
+            "run",
+            "replay",
+            "vectors",
+            "inspect",
+            "simd",
+        )
+    ),
 )
-#: (module, what it may not import, why). Patterns as in fnmatch; a name stands for the module and all in it.
+#: (module, what it may not import, why). Patterns as in fnmatch; a name stands for the module and
+#: all in it.
 FORBIDDEN = (
     ("loadstone.errors", "loadstone*", "errors is the bottom"),
     ("loadstone.numerics", "loadstone*", "rounding is stated once, below everything"),
-    ("loadstone.vta.isa*", "loadstone.artifact", "instructions know no file format"),
+    ("loadstone.vta.isa*", "loadstone.artifact.format", "instructions know no file format"),
     ("loadstone.vta.isa*", "loadstone.vta.reference", "bits do not depend on meaning"),
     ("loadstone.ir_pass*", "loadstone.vta*", "TensorIR passes know memory scopes, not devices"),
     ("loadstone.graph*", "loadstone.vta*", "the quantized network is the same for every back end"),
-    ("loadstone.artifact", "loadstone.vta*", "the file format is the same for every back end"),
-    ("loadstone.frontend*", "loadstone.quantize*", "stages meet in compiler.py"),
-    ("loadstone.frontend*", "loadstone.partition", "stages meet in compiler.py"),
+    (
+        "loadstone.artifact.format",
+        "loadstone.vta*",
+        "one file format for every back end",
+    ),
+    ("loadstone.frontend*", "loadstone.quantization*", "stages meet in compiler.py"),
+    ("loadstone.frontend*", "loadstone.partition.eager", "stages meet in compiler.py"),
     ("loadstone.frontend*", "loadstone.vta*", "a model file knows no device"),
-    ("loadstone.quantize*", "loadstone.frontend*", "stages meet in compiler.py"),
-    ("loadstone.quantize*", "loadstone.partition", "stages meet in compiler.py"),
-    ("loadstone.partition", "loadstone.frontend*", "stages meet in compiler.py"),
-    ("loadstone.partition", "loadstone.quantize*", "stages meet in compiler.py"),
-    ("loadstone.partition", "loadstone.vta*", "patterns come from back ends"),
-    ("loadstone.backend", "loadstone.vta*", "the interface does not know who implements it"),
+    ("loadstone.quantization*", "loadstone.frontend*", "stages meet in compiler.py"),
+    ("loadstone.quantization*", "loadstone.partition.eager", "stages meet in compiler.py"),
+    ("loadstone.partition.eager", "loadstone.frontend*", "stages meet in compiler.py"),
+    ("loadstone.partition.eager", "loadstone.quantization*", "stages meet in compiler.py"),
+    ("loadstone.partition.eager", "loadstone.vta*", "patterns come from back ends"),
+    (
+        "loadstone.backend.interface",
+        "loadstone.vta*",
+        "it does not know who implements it",
+    ),
     ("loadstone.vta*", "loadstone.frontend*", "a back end reads graphs, not model files"),
     ("loadstone.vta*", "loadstone.compiler", "the compiler calls back ends, not the reverse"),
     ("loadstone.*", "loadstone.commands*", "the command line is on top"),
     ("loadstone.*", "loadstone.cli", "the command line is on top"),
 )
-#: The devices' own facts: what the tools around a device may import from outside vta/; its stages they may not.
-DEVICE_FACTS = ("loadstone.vta", "loadstone.vta.hw_config", "loadstone.vta.isa*", "loadstone.vta.reference", "loadstone.vta.listing")
-DEVICE_TOOLS = tuple(
-    f"loadstone.{name}"
-    for name in ("device", "session", "sim", "simd", "replay", "vectors", "trace", "profile", "timeline", "parallel", "commands*", "demo*")
+#: The devices' own facts: what the tools around a device may import from outside vta/; its stages
+#: they may not.
+DEVICE_FACTS = (
+    "loadstone.vta",
+    "loadstone.vta.hw_config",
+    "loadstone.vta.isa*",
+    "loadstone.vta.reference",
+    "loadstone.vta.listing",
+)
+DEVICE_TOOLS = (
+    "loadstone.runtime*",
+    "loadstone.simulator*",
+    "loadstone.commands*",
+    "loadstone.demo*",
 )
 #: Knows all built-in back ends.
-BACKEND_TABLE = ("loadstone.target",)
+BACKEND_TABLE = ("loadstone.backend.target",)
 #: May import commands or cli.
 CLI_USERS = ("loadstone.commands*", "loadstone.cli", "loadstone.__main__")
 
-#: folder -> the headers of other folders that its C files may include; "*" files are the folder's own.
+#: folder -> the headers of other folders that its C files may include; "*" files are the folder's
+#: own.
 C_HEADERS = {
     "runtime": {"lds_hal.h", "lds_isa.h"},
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
@@ -121,23 +155,36 @@ def imports_of(module: str, at_import_only: bool) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: imports are absolute"
             assert node.module is not None
-            found |= {f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in modules() else node.module for alias in node.names}
-    return frozenset(name if name.startswith("loadstone") else name.partition(".")[0] for name in found)
+            found |= {
+                f"{node.module}.{alias.name}"
+                if f"{node.module}.{alias.name}" in modules()
+                else node.module
+                for alias in node.names
+            }
+    return frozenset(
+        name if name.startswith("loadstone") else name.partition(".")[0] for name in found
+    )
 
 
 def walk(tree: ast.AST, into_functions: bool) -> Iterable[ast.AST]:
     """All nodes; without what only runs in functions, or is there for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if not into_functions and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if not into_functions and isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+        ):
             continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in (
+            "TYPE_CHECKING",
+            "typing.TYPE_CHECKING",
+        ):
             continue
         yield node
         yield from walk(node, into_functions)
 
 
 def reached_from(module: str) -> dict[str, str]:
-    """Everything that importing `module` imports, packages' __init__ included -> the module that asked for it."""
+    """Everything that importing `module` imports, packages' __init__ included -> the module that
+    asked for it."""
     asked = {module: ""}
     todo = [module]
     while todo:
@@ -156,27 +203,38 @@ def matching(patterns: Iterable[str]) -> list[str]:
 
 
 def test_the_graph_sees_what_is_there() -> None:
-    assert reached_from("loadstone.partition")["tvm"] == "loadstone._tvm"
-    assert "loadstone._tvm" not in reached_from("loadstone.graph_reference")  # in a function
-    assert "loadstone._tvm" in imports_of("loadstone.graph_reference", at_import_only=False)
+    assert reached_from("loadstone.partition.eager")["tvm"] == "loadstone.relax.compat"
+    assert "loadstone.relax.compat" not in reached_from(
+        "loadstone.graph.reference"
+    )  # in a function
+    assert "loadstone.relax.compat" in imports_of("loadstone.graph.reference", at_import_only=False)
     assert "loadstone.vta" in reached_from("loadstone.vta.isa.spec")  # a package's __init__
 
 
 def test_only_one_module_imports_tvm() -> None:
-    assert [name for name in modules() if set(TVM) & imports_of(name, at_import_only=False)] in ([], ["loadstone._tvm"])
+    assert [name for name in modules() if set(TVM) & imports_of(name, at_import_only=False)] in (
+        [],
+        ["loadstone.relax.compat"],
+    )
 
 
 @pytest.mark.parametrize("module", matching(WITHOUT_TVM))
 def test_what_a_board_uses_needs_numpy_and_cffi_alone(module: str) -> None:
     allowed = {"numpy", "cffi", *sys.stdlib_module_names}
-    foreign = {name: by for name, by in reached_from(module).items() if not name.startswith("loadstone") and name not in allowed}
+    foreign = {
+        name: by
+        for name, by in reached_from(module).items()
+        if not name.startswith("loadstone") and name not in allowed
+    }
     assert foreign == {}
 
 
 def test_forbidden_imports() -> None:
     for pattern, target, why in FORBIDDEN:
         for module in matching([pattern]):
-            if target in ("loadstone.commands*", "loadstone.cli") and any(fnmatch(module, user) for user in CLI_USERS):
+            if target in ("loadstone.commands*", "loadstone.cli") and any(
+                fnmatch(module, user) for user in CLI_USERS
+            ):
                 continue
             for imported in imports_of(module, at_import_only=False):
                 assert not fnmatch(imported, target), f"{module} imports {imported}: {why}"
@@ -187,20 +245,31 @@ def test_nothing_outside_the_vta_back_end_imports_it() -> None:
         if not any(fnmatch(module, user) for user in ("loadstone.vta*", *BACKEND_TABLE)):
             allowed = DEVICE_FACTS if any(fnmatch(module, tool) for tool in DEVICE_TOOLS) else ()
             for name in imports_of(module, at_import_only=False):
-                refused = fnmatch(name, "loadstone.vta*") and not any(fnmatch(name, fact) for fact in allowed)
-                assert not refused, f"{module} imports {name}: another accelerator is another folder"
+                refused = fnmatch(name, "loadstone.vta*") and not any(
+                    fnmatch(name, fact) for fact in allowed
+                )
+                assert not refused, (
+                    f"{module} imports {name}: another accelerator is another folder"
+                )
 
 
 def test_no_import_cycles() -> None:
     for module in modules():
         for imported in imports_of(module, at_import_only=True):
-            if imported in modules() and imported != module and not module.startswith(imported + "."):
-                assert module not in reached_by_imports(imported), f"{module} and {imported} import each other"
+            if (
+                imported in modules()
+                and imported != module
+                and not module.startswith(imported + ".")
+            ):
+                assert module not in reached_by_imports(imported), (
+                    f"{module} and {imported} import each other"
+                )
 
 
 @cache
 def reached_by_imports(module: str) -> frozenset[str]:
-    """Our modules that `module` imports, directly or not; packages' __init__ only where they are imported by name."""
+    """Our modules that `module` imports, directly or not; packages' __init__ only where they are
+    imported by name."""
     found: set[str] = set()
     todo = [module]
     while todo:
@@ -219,7 +288,9 @@ def test_c_folders_know_only_their_interfaces() -> None:
         for path in files:
             if path.relative_to(ROOT).as_posix() in C_EXEMPT:
                 continue
-            for header in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+            for header in re.findall(
+                r'^\s*#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE
+            ):
                 assert header in own | allowed, f"{path.relative_to(ROOT)} includes {header}"
                 seen += 1
     assert seen > 20
@@ -230,7 +301,9 @@ def test_every_file_begins_with_its_header() -> None:
         doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         assert doc, f"{path} has no header"
         if path.name != "__init__.py":
-            assert all(f"\n{word}" in doc for word in ("In:", "Out:", "Next:")), f"{name}: the header says In:, Out:, Next:"
+            assert all(f"\n{word}" in doc for word in ("In:", "Out:", "Next:")), (
+                f"{name}: the header says In:, Out:, Next:"
+            )
 
 
 # --- and in fact ----------------------------------------------------------------------------------
@@ -262,7 +335,24 @@ sys.exit(main(sys.argv[1:]))
 )
 def test_commands_that_run_without_tvm(words: list[str]) -> None:
     script = BLOCKED.format(
-        names={"tvm", "tvm_ffi", "onnx", "onnxruntime", "tflite", "ai_edge_litert", "torch", "tqdm", "sklearn", "flatbuffers"}
+        names={
+            "tvm",
+            "tvm_ffi",
+            "onnx",
+            "onnxruntime",
+            "tflite",
+            "ai_edge_litert",
+            "torch",
+            "tqdm",
+            "sklearn",
+            "flatbuffers",
+        }
     )
-    done = subprocess.run([sys.executable, "-c", script, *words], input=b"", capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        input=b"",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, b"")

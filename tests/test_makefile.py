@@ -1,4 +1,5 @@
-"""`make` on a machine that lacks something: one line that names the thing and the Debian package that brings it."""
+"""`make` on a machine that lacks something: one line that names the thing and the Debian package
+that brings it."""
 
 from __future__ import annotations
 
@@ -15,9 +16,14 @@ TOOLS = ("bash", "sed", "env")
 
 
 def make_without(
-    root: Path, folder: Path, *, python: str | None = None, tools: tuple[str, ...] = ("cc", "c++", "git")
+    root: Path,
+    folder: Path,
+    *,
+    python: str | None = None,
+    tools: tuple[str, ...] = ("cc", "c++", "git"),
 ) -> subprocess.CompletedProcess[str]:
-    """`make system` with a PATH that holds only `tools`, and a python3 that is the script `python`."""
+    """`make system` with a PATH that holds only `tools`, and a python3 that is the script
+    `python`."""
     for tool in (*TOOLS, *tools):
         found = shutil.which(tool)
         if found is None:
@@ -50,14 +56,25 @@ NO_VENV = 'case "$2" in *ensurepip*) exit 1;; esac; exit 0'
     ("python", "tools", "line"),
     [
         (None, ("cc", "c++", "git"), "python3 is missing: apt-get install python3 python3-venv"),
-        (OLD, ("cc", "c++", "git"), "Python 3.9 is older than 3.11: apt-get install python3.11 python3.11-venv, then make PY=python3.11"),
-        (NO_VENV, ("cc", "c++", "git"), "Python's venv module is missing: apt-get install python3-venv"),
+        (
+            OLD,
+            ("cc", "c++", "git"),
+            "Python 3.9 is older than 3.11: apt-get install python3.11 python3.11-venv, then "
+            "make PY=python3.11",
+        ),
+        (
+            NO_VENV,
+            ("cc", "c++", "git"),
+            "Python's venv module is missing: apt-get install python3-venv",
+        ),
         (REAL, ("c++", "git"), "a C compiler is missing: apt-get install gcc"),
         (REAL, ("cc", "git"), "a C++ compiler is missing: apt-get install g++"),
         (REAL, ("cc", "c++"), "git is missing: apt-get install git"),
     ],
 )
-def test_a_missing_tool_is_one_line(python: str | None, tools: tuple[str, ...], line: str, root: Path, tmp_path: Path) -> None:
+def test_a_missing_tool_is_one_line(
+    python: str | None, tools: tuple[str, ...], line: str, root: Path, tmp_path: Path
+) -> None:
     done = make_without(root, tmp_path, python=python, tools=tools)
     assert done.returncode != 0
     assert (done.stdout + done.stderr).splitlines()[0] == line

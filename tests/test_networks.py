@@ -1,10 +1,12 @@
 """Real networks on every device, against what their frameworks computed: a table, in the full tier.
 
-    python -m pytest tests/test_networks.py -n 2      prints a row per network and device, at its end
+    python -m pytest tests/test_networks.py -n 2      prints a row per network and device, at its
+           end
 
-TFLite networks equal LiteRT's reference kernels in every element. ONNX networks equal the meaning of QDQ (NUMERICS.md) in every
-element of every layer; ONNX Runtime, which made their goldens in float32, differs from that by one in rare elements, and how
-often is printed. So is the agreement of two networks whose last operators have no integer meaning.
+TFLite networks equal LiteRT's reference kernels in every element. ONNX networks equal the meaning
+of QDQ (NUMERICS.md) in every element of every layer; ONNX Runtime, which made their goldens in
+float32, differs from that by one in rare elements, and how often is printed. So is the agreement of
+two networks whose last operators have no integer meaning.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from loadstone import compiler, graph_reference
+from loadstone import compiler
 from loadstone.compiler import Compiled, compile
 from loadstone.graph import Operator, Tensor
-from loadstone.partition import Partition, partition
+from loadstone.graph import reference as graph_reference
+from loadstone.partition.eager import Partition, partition
 from loadstone.vta.hw_config import load_config
 from tests.races import check_races
 
@@ -40,7 +43,12 @@ EXACT = (
     "coral_mnv1_0.25_128_u8.tflite",
     "coral_tf2_mnv2_1.0_224_ptq.tflite",
 )
-ONNX = ("mlonmcu_micro_kws_m_qdq.onnx", "mlonmcu_micro_kws_m_qoperator.onnx", "squeezenet_qdq_int8.onnx", "ulfg_slim_320_qdq_int8.onnx")
+ONNX = (
+    "mlonmcu_micro_kws_m_qdq.onnx",
+    "mlonmcu_micro_kws_m_qoperator.onnx",
+    "squeezenet_qdq_int8.onnx",
+    "ulfg_slim_320_qdq_int8.onnx",
+)
 AGREEING = ("coral_deeplab_mnv2_dm05.tflite", "tinyengine_mcunet_det_int8.tflite", *ONNX)
 
 
@@ -57,7 +65,10 @@ class Row:
 
     def __str__(self) -> str:
         host = ", ".join(sorted(set(self.on_host))) or "nothing"
-        return f"{self.network:<36} {self.device:<13} {self.elements:>9} {self.different:>7} {self.largest:>8.4g}  {host}"
+        return (
+            f"{self.network:<36} {self.device:<13} {self.elements:>9} {self.different:>7} "
+            f"{self.largest:>8.4g}  {host}"
+        )
 
 
 def compared(shared: Path, file: str, device: str, samples: int) -> tuple[Row, Compiled]:
@@ -68,16 +79,28 @@ def compared(shared: Path, file: str, device: str, samples: int) -> tuple[Row, C
     inputs = [data[f"in{k}"][:samples] for k in range(sum(n.startswith("in") for n in data.files))]
     outputs = compiled.run(*inputs)
     wanted = [data[f"out{k}"][: len(inputs[0])] for k in range(len(outputs))]
-    errors = [np.abs(got.reshape(want.shape).astype(np.float64) - want) for got, want in zip(outputs, wanted, strict=True)]
+    errors = [
+        np.abs(got.reshape(want.shape).astype(np.float64) - want)
+        for got, want in zip(outputs, wanted, strict=True)
+    ]
     on_host = [row["kind"] for row in compiled.explain() if row["where"] == "host"]
     different = sum(int(np.count_nonzero(e)) for e in errors)
-    return Row(file, device, sum(e.size for e in errors), different, max(float(e.max()) for e in errors), on_host), compiled
+    return Row(
+        file,
+        device,
+        sum(e.size for e in errors),
+        different,
+        max(float(e.max()) for e in errors),
+        on_host,
+    ), compiled
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", EXACT)
-def test_tflite_networks_equal_litert(shared: Path, file: str, device: str, figure: Callable[[str], None]) -> None:
+def test_tflite_networks_equal_litert(
+    shared: Path, file: str, device: str, figure: Callable[[str], None]
+) -> None:
     row, _ = compared(shared, file, device, 4)
     figure(str(row))
     assert row.different == 0
@@ -86,10 +109,14 @@ def test_tflite_networks_equal_litert(shared: Path, file: str, device: str, figu
 @pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", AGREEING)
-def test_other_networks_agree_with_their_goldens(shared: Path, file: str, device: str, figure: Callable[[str], None]) -> None:
+def test_other_networks_agree_with_their_goldens(
+    shared: Path, file: str, device: str, figure: Callable[[str], None]
+) -> None:
     heavy = device == "vtaq-tiny" and file == "coral_deeplab_mnv2_dm05.tflite"
     if heavy and not os.environ.get("LOADSTONE_HEAVY"):
-        pytest.skip("867 million multiplications, 16 at a time, take minutes: LOADSTONE_HEAVY=1 runs them")
+        pytest.skip(
+            "867 million multiplications, 16 at a time, take minutes: LOADSTONE_HEAVY=1 runs them"
+        )
     row, _ = compared(shared, file, device, 1 if heavy else 4)
     figure(str(row))
     assert row.different < row.elements / 4
@@ -99,9 +126,14 @@ def test_other_networks_agree_with_their_goldens(shared: Path, file: str, device
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", ONNX)
 def test_every_layer_of_onnx_networks_is_exact(
-    shared: Path, file: str, device: str, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    shared: Path,
+    file: str,
+    device: str,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[[str], None],
 ) -> None:
-    """Every tensor between operators, made an output of the network, equals graph_reference; so do the outputs of the network as it is."""
+    """Every tensor between operators, made an output of the network, equals graph_reference; so do
+    the outputs of the network as it is."""
     plain = compile(shared / "models" / file, device)
     monkeypatch.setattr(compiler, "partition", lambda *arguments: observed(partition(*arguments)))
     compiled = compile(shared / "models" / file, device)
@@ -110,7 +142,9 @@ def test_every_layer_of_onnx_networks_is_exact(
     outputs = compiled.run(x)
     want = graph_reference.run_all(compiled.graph, [x.reshape(compiled.graph.inputs[0].shape)])
     wrong = [
-        t.name for t, got in zip(compiled.graph.outputs, outputs, strict=True) if not np.array_equal(got.reshape(t.shape), want[t.name])
+        t.name
+        for t, got in zip(compiled.graph.outputs, outputs, strict=True)
+        if not np.array_equal(got.reshape(t.shape), want[t.name])
     ]
     figure(f"{file} {device}: {len(outputs) - len(wrong)} of {len(outputs)} layers equal")
     assert not wrong
@@ -125,5 +159,8 @@ def observed(divided: Partition) -> Partition:
         return tuple(tensor for operator in operators for tensor in operator.outputs)
 
     graph = replace(divided.graph, outputs=outputs(divided.graph.operators))
-    segments = tuple(replace(segment, graph=graph, outputs=outputs(segment.operators)) for segment in divided.segments)
+    segments = tuple(
+        replace(segment, graph=graph, outputs=outputs(segment.operators))
+        for segment in divided.segments
+    )
     return replace(divided, graph=graph, segments=segments)

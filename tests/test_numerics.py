@@ -1,4 +1,5 @@
-"""numerics.py against a literal reading of its definitions in Python integers, one number at a time."""
+"""numerics.py against a literal reading of its definitions in Python integers, one number at a
+time."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from loadstone import numerics
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding
 from tests.draw import Random
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The definitions again, slowly: Python integers of any size, exact fractions
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def wrap(value: int) -> int:
@@ -42,7 +43,8 @@ def slow_single(acc: int, multiplier: int, shift: int) -> int:
 
 
 def nearest_float32(value: Fraction) -> float:
-    """The float32 nearest to an exact value, ties to even; infinity beyond the largest. Python has no float32 of its own."""
+    """The float32 nearest to an exact value, ties to even; infinity beyond the largest. Python has
+    no float32 of its own."""
     if value == 0:
         return 0.0
     magnitude = abs(value)
@@ -50,7 +52,11 @@ def nearest_float32(value: Fraction) -> float:
     while magnitude / Fraction(2) ** exponent >= 2**24:  # frexp rounds its argument to a float64
         exponent += 1
     ticks = round(magnitude / Fraction(2) ** exponent)  # round() of a Fraction is half to even
-    result = float("inf") if ticks * Fraction(2) ** exponent >= 2**128 else float(ticks * Fraction(2) ** exponent)
+    result = (
+        float("inf")
+        if ticks * Fraction(2) ** exponent >= 2**128
+        else float(ticks * Fraction(2) ** exponent)
+    )
     return math.copysign(result, value)
 
 
@@ -69,7 +75,17 @@ def float_of_bits(bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])
 
 
-def slow_rq(acc: int, bias: int, multiplier: int, lane: int, *, zero_point: int, low: int, high: int, rounding: Rounding) -> int:
+def slow_rq(
+    acc: int,
+    bias: int,
+    multiplier: int,
+    lane: int,
+    *,
+    zero_point: int,
+    low: int,
+    high: int,
+    rounding: Rounding,
+) -> int:
     x = wrap(acc + bias)
     if rounding is Rounding.FLOAT32:
         value = slow_float32(x, float_of_bits(multiplier))
@@ -88,9 +104,9 @@ float_bits = int32 | st.floats(width=32).map(lambda f: struct.unpack("<i", struc
 many = settings(max_examples=300, deadline=None)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Identities
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @many
@@ -153,14 +169,32 @@ def test_float64_is_its_definition(acc: int, scale: float) -> None:
 
 @many
 @given(
-    acc=int32, bias=int32, multiplier=float_bits, lane=int32, zero_point=int32, low=int32, high=int32, rounding=st.sampled_from(Rounding)
+    acc=int32,
+    bias=int32,
+    multiplier=float_bits,
+    lane=int32,
+    zero_point=int32,
+    low=int32,
+    high=int32,
+    rounding=st.sampled_from(Rounding),
 )
 def test_rq_is_total_and_is_its_definition(
-    acc: int, bias: int, multiplier: int, lane: int, zero_point: int, low: int, high: int, rounding: Rounding
+    acc: int,
+    bias: int,
+    multiplier: int,
+    lane: int,
+    zero_point: int,
+    low: int,
+    high: int,
+    rounding: Rounding,
 ) -> None:
     """Any 32 bits may stand in an operand lane or a register: the result is defined for all."""
-    got = numerics.rq(acc, bias, multiplier, lane, zero_point=zero_point, low=low, high=high, rounding=rounding)
-    want = slow_rq(acc, bias, multiplier, lane, zero_point=zero_point, low=low, high=high, rounding=rounding)
+    got = numerics.rq(
+        acc, bias, multiplier, lane, zero_point=zero_point, low=low, high=high, rounding=rounding
+    )
+    want = slow_rq(
+        acc, bias, multiplier, lane, zero_point=zero_point, low=low, high=high, rounding=rounding
+    )
     assert got.dtype == np.int32
     assert got == want
 
@@ -169,8 +203,12 @@ def test_arrays_are_their_scalars() -> None:
     """Vectorised over every pair of edges and every shift, against the slow definition."""
     acc, multiplier, shift = (a.ravel() for a in np.meshgrid(EDGES, EDGES, np.arange(-31, 31)))
     triples = list(zip(acc.tolist(), multiplier.tolist(), shift.tolist(), strict=True))
-    np.testing.assert_array_equal(numerics.requantize_double(acc, multiplier, shift), [slow_double(*t) for t in triples])
-    np.testing.assert_array_equal(numerics.requantize_single(acc, multiplier, shift), [slow_single(*t) for t in triples])
+    np.testing.assert_array_equal(
+        numerics.requantize_double(acc, multiplier, shift), [slow_double(*t) for t in triples]
+    )
+    np.testing.assert_array_equal(
+        numerics.requantize_single(acc, multiplier, shift), [slow_single(*t) for t in triples]
+    )
 
 
 def test_the_roundings_differ() -> None:
@@ -186,14 +224,17 @@ def test_the_roundings_differ() -> None:
     assert numerics.requantize_float32(5, 0.5) == 2  # ties to even
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Lanes
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @given(shifts, st.integers(0, 31))
 def test_shift_lane_round_trips(shift: int, pre_shift: int) -> None:
-    assert tuple(numerics.unpack_shift_lane(numerics.shift_lane(shift, pre_shift))) == (shift, pre_shift)
+    assert tuple(numerics.unpack_shift_lane(numerics.shift_lane(shift, pre_shift))) == (
+        shift,
+        pre_shift,
+    )
 
 
 def test_shift_lane_clamps_and_ignores_upper_bits() -> None:
@@ -214,9 +255,9 @@ def test_an_unknown_rounding_is_refused() -> None:
         numerics.requantize(1, 1, 1, 3)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # From scales to multipliers
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @many
@@ -228,7 +269,9 @@ def test_quantize_multiplier_is_the_nearest(real: float) -> None:
     multiplier, shift = (int(v) for v in numerics.quantize_multiplier(real))
     got = Fraction(multiplier) * Fraction(2) ** (shift - 31)
     if abs(real) >= 2**30 - 1:
-        assert (abs(multiplier), shift) == (INT32_MAX, 30) or abs(got - Fraction(real)) <= Fraction(1, 2)
+        assert (abs(multiplier), shift) == (INT32_MAX, 30) or abs(got - Fraction(real)) <= Fraction(
+            1, 2
+        )
     elif abs(real) < 2**-32:
         assert (multiplier, shift) == (0, 0) or (abs(multiplier), shift) == (2**30, -31)
     else:
@@ -237,7 +280,8 @@ def test_quantize_multiplier_is_the_nearest(real: float) -> None:
 
 
 def test_scales_keep_to_their_precision() -> None:
-    """TFLite multiplies in float64, ONNX Runtime in float32: the results differ, and not by luck."""
+    """TFLite multiplies in float64, ONNX Runtime in float32: the results differ, and not by
+    luck."""
     scales = np.random.default_rng(2).uniform(1e-3, 1, (3, 1000)).astype(np.float32)
     tflite, onnx = numerics.tflite_scale(*scales), numerics.onnx_scale(*scales)
     assert tflite.dtype == np.float64
@@ -248,7 +292,8 @@ def test_scales_keep_to_their_precision() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_single_is_float64_with_a_proven_multiplier(seed: int) -> None:
-    """The multiplier that is called exact makes the device's rounding SINGLE equal float64's, also at ties."""
+    """The multiplier that is called exact makes the device's rounding SINGLE equal float64's, also
+    at ties."""
     draw = Random(seed)
     scale = np.array([draw.scale(2**-16, 2**-1) for _ in range(64)], np.float64)
     zero_point = draw.int(-128, 127)
@@ -258,12 +303,15 @@ def test_single_is_float64_with_a_proven_multiplier(seed: int) -> None:
     acc = draw.rng.integers(-300, 300, (20_000, 64)) / scale
     acc = np.concatenate([acc, (np.rint(acc * scale) + 0.5) / scale]).astype(np.int32)
     single = np.clip(numerics.requantize_single(acc, multiplier, shift) + zero_point, -128, 127)
-    wanted = np.clip(numerics.requantize_float64(acc, scale).astype(np.int64) + zero_point, -128, 127)
+    wanted = np.clip(
+        numerics.requantize_float64(acc, scale).astype(np.int64) + zero_point, -128, 127
+    )
     np.testing.assert_array_equal(single, wanted)
 
 
 def test_a_multiplier_that_cannot_be_proven_says_so() -> None:
-    """7 / 640 is no float64: the kernel's ties depend on how each product rounds, which no fixed multiplier follows."""
+    """7 / 640 is no float64: the kernel's ties depend on how each product rounds, which no fixed
+    multiplier follows."""
     scale = numerics.tflite_scale(7 / 128, 1 / 8, 5 / 8)
     _, _, exact = numerics.single_multiplier(scale, 0)
     assert exact.tolist() == [False]

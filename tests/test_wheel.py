@@ -1,4 +1,5 @@
-"""The wheel: built from the tracked files, installed where there is neither a compiler nor TVM, and used there."""
+"""The wheel: built from the tracked files, installed where there is neither a compiler nor TVM, and
+used there."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.sample_model import copy_model
 
 SCRIPT = """
 import importlib.util
-from loadstone._native import lib
+from loadstone.runtime.native import lib
 assert importlib.util.find_spec("tvm") is None
 print(lib().lds_version())
 """
@@ -26,20 +27,46 @@ print(lib().lds_version())
 
 def output_of(*words: str | Path, path: str | None = None, cwd: Path | None = None) -> str:
     env = None if path is None else {"PATH": path}
-    return subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=600, check=True).stdout
+    return subprocess.run(
+        words, env=env, cwd=cwd, capture_output=True, text=True, timeout=600, check=True
+    ).stdout
 
 
 @pytest.mark.full
 def test_the_wheel_runs_without_a_compiler_and_without_tvm(root: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     subprocess.run(
-        f"mkdir {source} && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar -C {source} -x", shell=True, check=True
+        f"mkdir {source} && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar "
+        f"-C {source} -x",
+        shell=True,
+        check=True,
     )
-    output_of(sys.executable, "-m", "pip", "wheel", "-q", ".", "--no-deps", "-w", str(tmp_path), cwd=source)
+    output_of(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        ".",
+        "--no-deps",
+        "-w",
+        str(tmp_path),
+        cwd=source,
+    )
     (wheel,) = tmp_path.glob("loadstone-*.whl")
     venv.create(tmp_path / "venv", with_pip=True)
     tools = tmp_path / "venv" / "bin"
-    output_of(tools / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel, path=str(tools))
+    output_of(
+        tools / "python",
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--only-binary",
+        ":all:",
+        wheel,
+        path=str(tools),
+    )
 
     devices = output_of(tools / "loadstone", "devices", path=str(tools), cwd=tmp_path)
     assert [line.split()[0] for line in devices.splitlines()[1:]] == device_names()
@@ -48,12 +75,29 @@ def test_the_wheel_runs_without_a_compiler_and_without_tvm(root: Path, tmp_path:
     (tmp_path / "a.bin").write_bytes(insns.tobytes())
     for name in ("a.npz", "a.bin"):
         listing = output_of(tools / "loadstone", "disasm", name, path=str(tools), cwd=tmp_path)
-        assert listing.splitlines()[1:] == ["    0: nop load push(compute)", "    1: pop(load) finish"]
+        assert listing.splitlines()[1:] == [
+            "    0: nop load push(compute)",
+            "    1: pop(load) finish",
+        ]
     assert int(output_of(tools / "python", "-c", SCRIPT, path=str(tools), cwd=tmp_path)) > 0
 
     copy_model().save(tmp_path / "m.lds")
-    np.savez(tmp_path / "x.npz", in0=np.ones((2, 1, 16), np.int8), out0=np.ones((2, 1, 16), np.int8))
-    report = output_of(tools / "loadstone", *["run", "m.lds", "--inputs", "x.npz", "--expect", "x.npz"], path=str(tools), cwd=tmp_path)
+    np.savez(
+        tmp_path / "x.npz", in0=np.ones((2, 1, 16), np.int8), out0=np.ones((2, 1, 16), np.int8)
+    )
+    report = output_of(
+        tools / "loadstone",
+        *["run", "m.lds", "--inputs", "x.npz", "--expect", "x.npz"],
+        path=str(tools),
+        cwd=tmp_path,
+    )
     assert "as expected" in report
-    output_of(tools / "loadstone", *["export", "m.lds", "--board", "linux", "-o", "app"], path=str(tools), cwd=tmp_path)
-    assert {"session.c", "validate.c", "regs_native.c"} <= {p.name for p in (tmp_path / "app/loadstone").iterdir()}
+    output_of(
+        tools / "loadstone",
+        *["export", "m.lds", "--board", "linux", "-o", "app"],
+        path=str(tools),
+        cwd=tmp_path,
+    )
+    assert {"session.c", "validate.c", "regs_native.c"} <= {
+        p.name for p in (tmp_path / "app/loadstone").iterdir()
+    }

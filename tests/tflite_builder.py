@@ -1,19 +1,24 @@
-"""TFLite models made by tests: tensors with quantization, operators with options, saved to bytes, run on LiteRT.
+"""TFLite models made by tests: tensors with quantization, operators with options, saved to bytes,
+run on LiteRT.
 
 In:   tensors and operators, in any number: a single convolution or a small graph.
 Out:  the bytes of a .tflite file; `run` gives what LiteRT's reference kernels compute.
-Next: test_operators_tflite.py compares them with loadstone.operators.tflite; the compiler's property tests compile them.
+Next: test_tflite.py compares them with loadstone.operators.tflite; the compiler's
+property tests compile them.
 
     graph = Graph()
     x = graph.input((1, 8, 8, 3), np.int8, scale=0.1, zero_point=-3)
-    w = graph.constant(weights, scale=[0.01, 0.02], zero_point=[0, 0], axis=0)     # one scale per channel
-    b = graph.constant(bias)                                                      # int32; its scale is set too
+    w = graph.constant(weights, scale=[0.01, 0.02], zero_point=[0, 0], axis=0)     # one scale per
+      channel
+    b = graph.constant(bias)                                                      # int32; its scale
+      is set too
     y = graph.tensor((1, 8, 8, 2), np.int8, scale=0.2, zero_point=5)
     graph.operator("CONV_2D", [x, w, b], [y], padding=Padding.SAME, stride_h=1, stride_w=1)
     outputs = run(graph.save(outputs=[y]), {0: image})
 
-Options are the fields of the schema's table for that operator in snake_case (`fused_activation_function`); a
-sequence becomes a vector. Fields left out have the schema's defaults, mostly 0: strides must be given.
+Options are the fields of the schema's table for that operator in snake_case
+(`fused_activation_function`); a sequence becomes a vector. Fields left out have the schema's
+defaults, mostly 0: strides must be given.
 """
 
 from __future__ import annotations
@@ -60,7 +65,8 @@ _OPTIONS = {
     "LOGISTIC": None,
 }
 
-#: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for int8.
+#: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
+#: int8.
 _VERSIONS = {
     "CONV_2D": 3,
     "SQUEEZE": 1,
@@ -73,7 +79,8 @@ _VERSIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of the graph. `scale` and `zero_point` are one number each or one per channel along `axis`."""
+    """A tensor of the graph. `scale` and `zero_point` are one number each or one per channel along
+    `axis`."""
 
     index: int
     name: str
@@ -116,23 +123,43 @@ class Graph:
         index = len(self.tensors)
         scales = np.atleast_1d(np.asarray(scale, np.float32))
         zeros = np.broadcast_to(np.atleast_1d(np.asarray(zero_point, np.int64)), scales.shape)
-        made = Tensor(index, name or f"t{index}", tuple(int(n) for n in shape), np.dtype(dtype), scales, zeros, axis, data)
+        made = Tensor(
+            index,
+            name or f"t{index}",
+            tuple(int(n) for n in shape),
+            np.dtype(dtype),
+            scales,
+            zeros,
+            axis,
+            data,
+        )
         self.tensors.append(made)
         return made
 
-    def input(self, shape: Sequence[int], dtype: DTypeLike = np.int8, scale: ArrayLike = (), zero_point: ArrayLike = 0) -> Tensor:
+    def input(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike = np.int8,
+        scale: ArrayLike = (),
+        zero_point: ArrayLike = 0,
+    ) -> Tensor:
         """Adds an input of the graph."""
         made = self.tensor(shape, dtype, scale, zero_point, name=f"in{len(self.inputs)}")
         self.inputs.append(made)
         return made
 
-    def constant(self, data: ArrayLike, scale: ArrayLike = (), zero_point: ArrayLike = 0, *, axis: int = 0) -> Tensor:
+    def constant(
+        self, data: ArrayLike, scale: ArrayLike = (), zero_point: ArrayLike = 0, *, axis: int = 0
+    ) -> Tensor:
         """Adds a tensor with its values: weights, a bias, a list of axes."""
         array = np.ascontiguousarray(data)
         return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
 
-    def operator(self, kind: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], **options: Any) -> None:
-        """Appends an operator, by the schema's name (CONV_2D); None stands for an optional input left out."""
+    def operator(
+        self, kind: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], **options: Any
+    ) -> None:
+        """Appends an operator, by the schema's name (CONV_2D); None stands for an optional input
+        left out."""
         sources = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
         self.operators.append(_Operator(kind, sources, tuple(t.index for t in outputs), options))
 
@@ -141,12 +168,20 @@ class Graph:
         return _Writer(self, outputs).model()
 
 
-def run(model: bytes, inputs: Mapping[int, NDArray[Any]] | Sequence[NDArray[Any]], *, reference: bool = True) -> list[NDArray[Any]]:
-    """Runs a model once on LiteRT with its reference kernels (else: the optimised ones, with XNNPACK); all outputs in order."""
+def run(
+    model: bytes,
+    inputs: Mapping[int, NDArray[Any]] | Sequence[NDArray[Any]],
+    *,
+    reference: bool = True,
+) -> list[NDArray[Any]]:
+    """Runs a model once on LiteRT with its reference kernels (else: the optimised ones, with
+    XNNPACK); all outputs in order."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
-    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
+    interpreter = Interpreter(
+        model_content=model, experimental_op_resolver_type=resolver, num_threads=1
+    )
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
     for i, value in inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs):
@@ -156,7 +191,8 @@ def run(model: bytes, inputs: Mapping[int, NDArray[Any]] | Sequence[NDArray[Any]
 
 
 class _Writer:
-    """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their end."""
+    """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their
+    end."""
 
     def __init__(self, graph: Graph, outputs: Sequence[Tensor]) -> None:
         self.builder = flatbuffers.Builder(1 << 16)
@@ -179,7 +215,9 @@ class _Writer:
             Tensors=self.offsets(tensors),
             Inputs=self.vector([t.index for t in graph.inputs], np.int32),
             Outputs=self.vector([t.index for t in self.outputs], np.int32),
-            Operators=self.offsets([self.operator(op, kinds.index(op.kind)) for op in graph.operators]),
+            Operators=self.offsets(
+                [self.operator(op, kinds.index(op.kind)) for op in graph.operators]
+            ),
             Name=builder.CreateString("main"),
         )
         codes = [self.operator_code(kind) for kind in kinds]
@@ -199,7 +237,12 @@ class _Writer:
         if tensor.scale.size:
             zero_point = self.vector(tensor.zero_point, np.int64)
             scale = self.vector(tensor.scale, np.float32)
-            table = self.table("QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=tensor.axis)
+            table = self.table(
+                "QuantizationParameters",
+                Scale=scale,
+                ZeroPoint=zero_point,
+                QuantizedDimension=tensor.axis,
+            )
             quantization["Quantization"] = table
         return self.table(
             "Tensor",
@@ -214,8 +257,14 @@ class _Writer:
         options: dict[str, Any] = {}
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
         if name is not None:
-            fields = {_camel(key): self.vector(v, np.int32) if isinstance(v, list | tuple) else v for key, v in operator.options.items()}
-            options = {"BuiltinOptionsType": getattr(tflite.BuiltinOptions, name), "BuiltinOptions": self.table(name, **fields)}
+            fields = {
+                _camel(key): self.vector(v, np.int32) if isinstance(v, list | tuple) else v
+                for key, v in operator.options.items()
+            }
+            options = {
+                "BuiltinOptionsType": getattr(tflite.BuiltinOptions, name),
+                "BuiltinOptions": self.table(name, **fields),
+            }
         return self.table(
             "Operator",
             OpcodeIndex=opcode_index,
@@ -226,10 +275,16 @@ class _Writer:
 
     def operator_code(self, kind: str) -> int:
         code = getattr(tflite.BuiltinOperator, kind)
-        return self.table("OperatorCode", DeprecatedBuiltinCode=min(code, 127), Version=_VERSIONS.get(kind, 2), BuiltinCode=code)
+        return self.table(
+            "OperatorCode",
+            DeprecatedBuiltinCode=min(code, 127),
+            Version=_VERSIONS.get(kind, 2),
+            BuiltinCode=code,
+        )
 
     def table(self, kind: str, /, **fields: int | float | bool) -> int:
-        """One table by the schema package's generated functions: <kind>Start, <kind>Add<Field>..., <kind>End."""
+        """One table by the schema package's generated functions: <kind>Start, <kind>Add<Field>...,
+        <kind>End."""
         getattr(tflite, f"{kind}Start")(self.builder)
         for name, value in fields.items():
             getattr(tflite, f"{kind}Add{name}")(self.builder, value)

@@ -1,4 +1,5 @@
-"""A small network in PyTorch, float and quantized by PT2E, and what PyTorch computes of it layer by layer. Shared by tests."""
+"""A small network in PyTorch, float and quantized by PT2E, and what PyTorch computes of it layer by
+layer. Shared by tests."""
 
 from __future__ import annotations
 
@@ -16,16 +17,25 @@ INPUT = (1, 3, 20, 28)
 
 
 class Network(nn.Module):
-    """Convolution, depthwise and pointwise with batch normalization, a residual, a concatenation, every pool, a dense layer."""
+    """Convolution, depthwise and pointwise with batch normalization, a residual, a concatenation,
+    every pool, a dense layer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 12, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(inplace=True))
-        self.depthwise = nn.Sequential(nn.Conv2d(12, 12, 3, padding=1, groups=12, bias=False), nn.BatchNorm2d(12), nn.ReLU6())
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 12, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(12),
+            nn.ReLU(inplace=True),
+        )
+        self.depthwise = nn.Sequential(
+            nn.Conv2d(12, 12, 3, padding=1, groups=12, bias=False), nn.BatchNorm2d(12), nn.ReLU6()
+        )
         self.pointwise = nn.Conv2d(12, 12, 1)
         self.side = nn.Conv2d(12, 8, 1)
         self.largest, self.average = nn.MaxPool2d(2), nn.AvgPool2d(2)
-        self.tail = nn.Sequential(nn.Conv2d(20, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(inplace=True))
+        self.tail = nn.Sequential(
+            nn.Conv2d(20, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(inplace=True)
+        )
         self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(32, 10)
 
     def forward(self, x: Any) -> Any:
@@ -63,11 +73,17 @@ def float_program() -> Any:
 
 
 def int8_program() -> Any:
-    """The network quantized as executorch's XNNPACK back end wants it: per channel, int8; average pools stay float."""
+    """The network quantized as executorch's XNNPACK back end wants it: per channel, int8; average
+    pools stay float."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+    from torchao.testing.pt2e._xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
 
-    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    quantizer = XNNPACKQuantizer().set_global(
+        get_symmetric_quantization_config(is_per_channel=True)
+    )
     prepared = prepare_pt2e(float_program().module(), quantizer)
     for image in images(8, seed=1):
         prepared(image)
@@ -77,7 +93,8 @@ def int8_program() -> Any:
 class _Recorder(torch.fx.Interpreter):
     """Runs a program node by node. integers: what each quantize gives, by the name of its node.
 
-    on_grid: biases are rounded to steps of the accumulator (input's scale times weight's scale) before they are added.
+    on_grid: biases are rounded to steps of the accumulator (input's scale times weight's scale)
+        before they are added.
     """
 
     def __init__(self, program: Any, *, on_grid: bool) -> None:
@@ -89,19 +106,28 @@ class _Recorder(torch.fx.Interpreter):
         if self.on_grid and str(n.target) in ("aten.conv2d.default", "aten.linear.default"):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             steps = n.args[0].args[1] * self.env[n.args[1].args[1]]
-            return n.target(*args[:2], torch.round(args[2].double() / steps).float() * steps, *args[3:], **kwargs)
+            return n.target(
+                *args[:2],
+                torch.round(args[2].double() / steps).float() * steps,
+                *args[3:],
+                **kwargs,
+            )
         result = super().run_node(n)
         if ".quantize_per_tensor." in str(n.target):
             self.integers[n.name] = result.numpy()
         return result
 
 
-def quantized_values(program: Any, image: Any, *, on_grid: bool) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+def quantized_values(
+    program: Any, image: Any, *, on_grid: bool
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
     """(the integers of every quantize node by name, the output)."""
     signature, stored = program.graph_signature, {**program.state_dict, **program.constants}
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     placeholders = [node.name for node in program.graph.nodes if node.op == "placeholder"]
     recorder = _Recorder(program, on_grid=on_grid)
     with torch.no_grad():
-        (output,) = recorder.run(*(stored[targets[name]] if name in targets else image for name in placeholders))
+        (output,) = recorder.run(
+            *(stored[targets[name]] if name in targets else image for name in placeholders)
+        )
     return recorder.integers, output.numpy()

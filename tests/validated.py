@@ -1,4 +1,5 @@
-"""What the tests of the validator share: a small program to change, and both validators' word on it.
+"""What the tests of the validator share: a small program to change, and both validators' word on
+it.
 
 In:   sample_model.py; ../shared/vta_rtl.
 Out:  artifacts with changed programs; (status, instruction) on which C and Python agree.
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone import device
-from loadstone.artifact import Artifact, DeviceProgram, Region, RegionKind
+from loadstone.artifact.format import Artifact, DeviceProgram, Region, RegionKind
+from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.codec import Insn, decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, Memory, Opcode, layout
@@ -27,7 +28,10 @@ Program = list[Insn]
 
 def with_program(model: Artifact, instructions: bytes) -> Artifact:
     """The model with another program in place of its own."""
-    steps = tuple(DeviceProgram(s.name, instructions) if isinstance(s, DeviceProgram) else s for s in model.steps)
+    steps = tuple(
+        DeviceProgram(s.name, instructions) if isinstance(s, DeviceProgram) else s
+        for s in model.steps
+    )
     return dataclasses.replace(model, steps=steps)
 
 
@@ -36,7 +40,9 @@ def both(model: Artifact) -> tuple[int, int]:
     status, _, instruction = device.validate(model)
     refusal = validate(model)
     python = (refusal.status, refusal.instruction) if refusal else (0, 0)
-    assert (status, instruction if status else 0) == python, f"C says {status} at {instruction}, Python {refusal}"
+    assert (status, instruction if status else 0) == python, (
+        f"C says {status} at {instruction}, Python {refusal}"
+    )
     return python
 
 
@@ -57,7 +63,20 @@ def replace(at: int, **fields: int) -> Callable[[Program], None]:
 
 
 #: Instructions of dense_model.
-LOAD_INP, LOAD_WGT, LOAD_UOP, RESET, GEMM, LOAD_ACC, CONFIG_ZP, CONFIG_MIN, CONFIG_MAX, RQ, STORE, FINISH = range(12)
+(
+    LOAD_INP,
+    LOAD_WGT,
+    LOAD_UOP,
+    RESET,
+    GEMM,
+    LOAD_ACC,
+    CONFIG_ZP,
+    CONFIG_MIN,
+    CONFIG_MAX,
+    RQ,
+    STORE,
+    FINISH,
+) = range(12)
 
 
 def poke(raw: bytearray, at: int, opcode: Opcode, field: str, value: int) -> None:
@@ -66,11 +85,14 @@ def poke(raw: bytearray, at: int, opcode: Opcode, field: str, value: int) -> Non
     place = layout(spec.fields, CONFIG.widths)[field]
     word = int.from_bytes(raw[16 * at : 16 * at + 16], "little")
     mask = (1 << place.width) - 1 << place.start
-    raw[16 * at : 16 * at + 16] = (word & ~mask | value << place.start & mask).to_bytes(16, "little")
+    raw[16 * at : 16 * at + 16] = (word & ~mask | value << place.start & mask).to_bytes(
+        16, "little"
+    )
 
 
 def vector_model(path: Path, capabilities: Capability) -> Artifact:
-    """A vector measured on VTA's RTL as an artifact: micro-ops from a constant copy of the image, all else from the image."""
+    """A vector measured on VTA's RTL as an artifact: micro-ops from a constant copy of the image,
+    all else from the image."""
     config = dataclasses.replace(load_config("vta-pynq"), capabilities=capabilities)
     with np.load(path) as file:
         image = bytes(int(file["dram_base"])) + file["dram_in"].tobytes()
@@ -83,8 +105,12 @@ def vector_model(path: Path, capabilities: Capability) -> Artifact:
         fingerprint=config.fingerprint(),
         samples=1,
         regions=(
-            Region("image", RegionKind.ARENA, len(image), 4096, device_reads=True, device_writes=True),
-            Region("micro-ops", RegionKind.CONSTANTS, len(image), 4096, device_reads=True, data=image),
+            Region(
+                "image", RegionKind.ARENA, len(image), 4096, device_reads=True, device_writes=True
+            ),
+            Region(
+                "micro-ops", RegionKind.CONSTANTS, len(image), 4096, device_reads=True, data=image
+            ),
         ),
         tensors=(),
         inputs=(),

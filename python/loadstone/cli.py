@@ -7,9 +7,11 @@ Next: loadstone/commands/<command>.py, imported only when it is the command aske
 
 To add a command: one line in COMMANDS, and a module commands/<name>.py with
 
-    def configure(parser: argparse.ArgumentParser) -> None    adds arguments; an epilog with examples
+    def configure(parser: argparse.ArgumentParser) -> None    adds arguments; an epilog with
+                          examples
     def run(args: argparse.Namespace) -> int | None           does it; None and 0 are success
-    def extend(parser, words: Sequence[str]) -> None          optional: adds arguments that depend on those given (plug-ins)
+    def extend(parser, words: Sequence[str]) -> None          optional: adds arguments that depend
+                              on those given (plug-ins)
 """
 
 from __future__ import annotations
@@ -95,17 +97,30 @@ class _Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments, and keeps the line breaks of epilogs."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
+        super().__init__(
+            **{
+                "formatter_class": argparse.RawDescriptionHelpFormatter,
+                "allow_abbrev": False,
+                **options,
+            }
+        )
 
     def error(self, message: str) -> NoReturn:
         self.exit(_EXIT_MISTAKE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser that knows every command's name, and the arguments of the one that `words` ask for."""
-    parser = _Parser(prog="loadstone", description="From a trained int8 network to an accelerator nobody can write C for.", epilog=_EPILOG)
+    """A parser that knows every command's name, and the arguments of the one that `words` ask
+    for."""
+    parser = _Parser(
+        prog="loadstone",
+        description="From a trained int8 network to an accelerator nobody can write C for.",
+        epilog=_EPILOG,
+    )
     parser.add_argument("--version", action="version", version=f"loadstone {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
     wanted = next((word for word in words if not word.startswith("-")), None)
     for name, what in COMMANDS.items():
         sub = commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")

@@ -1,6 +1,7 @@
 """Write every stage as a numbered text file, so that a compile can be read.
 
-In:   a folder (`--dump DIR`, or the environment variable LOADSTONE_DUMP), and texts or modules with a title.
+In:   a folder (`--dump DIR`, or the environment variable LOADSTONE_DUMP), and texts or modules with
+      a title.
 Out:  DIR/001.relax.txt, DIR/002.graph.txt ...
 Next: a person reads them, or a test compares them with golden text.
 """
@@ -19,7 +20,8 @@ class Dump:
     """Writes nothing when no folder is named."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """folder: None takes LOADSTONE_DUMP; files of an earlier dump there are overwritten, never removed."""
+        """folder: None takes LOADSTONE_DUMP; files of an earlier dump there are overwritten, never
+        removed."""
         chosen = folder if folder is not None else os.environ.get("LOADSTONE_DUMP") or None
         self.folder = Path(chosen) if chosen is not None else None
         self.count = 0

@@ -13,7 +13,8 @@ Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
      |    +-- UnsupportedError     a model that can be read, but holds what Loadstone does not do
      +-- TargetError               a target string, alias or attribute that means nothing
      +-- LoweringError             a stage met what it cannot lower (names the stage)
-     +-- BackendError              a back end from outside the tree raised something else (names it, file and line)
+     +-- BackendError              a back end from outside the tree raised something else (names it,
+     file and line)
      +-- DeviceError               the device, the driver or the runtime reported an error
      |    +-- DeviceHungError      the deadline passed without progress
      +-- SimulationError           the simulator stopped a program: bounds, deadlock, cycle limit
@@ -82,7 +83,8 @@ class LoweringError(LoadstoneError):
 
 
 class BackendError(LoadstoneError):
-    """A back end from outside the tree raised an exception: its name, what it was asked, file, line and cause."""
+    """A back end from outside the tree raised an exception: its name, what it was asked, file, line
+    and cause."""
 
 
 class DeviceError(LoadstoneError):
@@ -98,8 +100,12 @@ class SimulationError(LoadstoneError):
 
 
 def cause_of(error: BaseException, file: str = "") -> str:
-    """An exception of foreign code in one line: `ZeroDivisionError: division by zero (npu.py:31)`. file: whose innermost line is named."""
+    """An exception of foreign code in one line: `ZeroDivisionError: division by zero (npu.py:31)`.
+    file: whose innermost line is named."""
     frames = traceback.extract_tb(error.__traceback__)
-    frame = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1] if frames else None)
+    frame = next(
+        (frame for frame in reversed(frames) if frame.filename == file),
+        frames[-1] if frames else None,
+    )
     place = f" ({frame.filename.rpartition('/')[2]}:{frame.lineno})" if frame is not None else ""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{place}"

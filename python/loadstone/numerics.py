@@ -2,17 +2,23 @@
 
 In:   int32 accumulators; a multiplier and a shift, or a float32 scale.
 Out:  the integers that the frameworks' kernels and the device's RQ instruction give, bit for bit.
-Next: vta/reference.py (RQ), operators/ (whole operators), the compiler (constants for RQ's operand tiles).
+Next: vta/reference.py (RQ), operators/ (whole operators), the compiler (constants for RQ's operand
+      tiles).
 
-A real network multiplies an int32 sum by a small real number and rounds it to 8 bits. No two frameworks
-do that alike, and a difference of one unit can grow to 66 at the end of a network. There are three ways:
+A real network multiplies an int32 sum by a small real number and rounds it to 8 bits. No two
+frameworks do that alike, and a difference of one unit can grow to 66 at the end of a network. There
+are three ways:
 
-    DOUBLE   fixed point, rounded twice      TFLite's reference kernels, but fully connected; TFLite Micro
-    SINGLE   fixed point, rounded once       TFLite's reference fully connected, nearly: see `requantize_float64`
-    FLOAT32  float32 product, half to even   ONNX Runtime's QLinearConv, QLinearMatMul, QGemm; XNNPACK
+    DOUBLE   fixed point, rounded twice      TFLite's reference kernels, but fully connected; TFLite
+                          Micro
+    SINGLE   fixed point, rounded once       TFLite's reference fully connected, nearly: see
+                          `requantize_float64`
+    FLOAT32  float32 product, half to even   ONNX Runtime's QLinearConv, QLinearMatMul, QGemm;
+                     XNNPACK
 
-Arguments are NumPy arrays (or scalars) that broadcast against each other: a multiplier per channel is an array
-along the last axis. Every function is total: each int32, also from a corrupt program, has one defined result.
+Arguments are NumPy arrays (or scalars) that broadcast against each other: a multiplier per channel
+is an array along the last axis. Every function is total: each int32, also from a corrupt program,
+has one defined result.
 """
 
 from __future__ import annotations
@@ -71,20 +77,22 @@ class Rounding(IntEnum):
 
 
 def wrap_int32(value: ArrayLike) -> Int32Array:
-    """The low 32 bits of integers, as the device's adders and shifters keep them: 2^31 becomes -2^31."""
+    """The low 32 bits of integers, as the device's adders and shifters keep them: 2^31 becomes
+    -2^31."""
     wrapped: Int32Array = np.asarray(value, np.int64).astype(np.int32)
     return wrapped
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The three roundings
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def requantize_double(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int32Array:
     """acc * multiplier * 2^(shift - 31), rounded twice: gemmlowp's fixed point arithmetic.
 
-    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32; the upper half of the
+    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32; the upper
+        half of the
     product is rounded, then the right shift rounds again.
 
     Equal to TFLite's MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.
@@ -95,9 +103,11 @@ def requantize_double(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -
 
 
 def high_multiply(a: ArrayLike, b: ArrayLike) -> Int32Array:
-    """a * b / 2^31 of int32: the product of two Q0.31 numbers, to nearest; INT32_MIN * INT32_MIN saturates.
+    """a * b / 2^31 of int32: the product of two Q0.31 numbers, to nearest; INT32_MIN * INT32_MIN
+    saturates.
 
-    A nudge, then division truncating toward zero: ties go away from zero for positive and up for negative products.
+    A nudge, then division truncating toward zero: ties go away from zero for positive and up for
+    negative products.
     Equal to gemmlowp's SaturatingRoundingDoublingHighMul.
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
@@ -120,7 +130,8 @@ def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
 def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64Array:
     """acc * multiplier * 2^(shift - 31), rounded once to nearest, ties upward.
 
-    acc, multiplier: int32. shift: [-31, 30]. The result is int64: with a large multiplier and a left shift it does
+    acc, multiplier: int32. shift: [-31, 30]. The result is int64: with a large multiplier and a
+        left shift it does
     not fit 32 bits, and the device clamps it as it is, without wrapping it first.
 
     Equal to TFLite's MultiplyByQuantizedMultiplier with TFLITE_SINGLE_ROUNDING.
@@ -133,7 +144,8 @@ def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -
 def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
     """acc * scale in float32, rounded half to even, saturated to int32; not a number gives 0.
 
-    acc: int32, first rounded to float32 (half to even; sums below 2^24 are exact). scale: float32, subnormals count.
+    acc: int32, first rounded to float32 (half to even; sums below 2^24 are exact). scale: float32,
+        subnormals count.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         product = np.asarray(acc, np.int32).astype(np.float32) * np.asarray(scale, np.float32)
@@ -142,16 +154,19 @@ def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
 
 
 def requantize_float64(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
-    """acc * scale in float64, rounded to nearest, ties away from zero, saturated to int32. No device mode.
+    """acc * scale in float64, rounded to nearest, ties away from zero, saturated to int32. No
+    device mode.
 
-    Equal to FULLY_CONNECTED in LiteRT 2.3's reference kernels (within int32; those overflow to INT32_MIN).
+    Equal to FULLY_CONNECTED in LiteRT 2.3's reference kernels (within int32; those overflow to
+    INT32_MIN).
     """
     product = np.asarray(acc, np.int32).astype(np.float64) * np.asarray(scale, np.float64)
     return np.clip(round_half_away(product), INT32_MIN, INT32_MAX).astype(np.int32)
 
 
 def round_half_away(value: ArrayLike) -> Float64Array:
-    """To the nearest integer, ties away from zero: C's round(), TFLite's rounding of floats. float32 arguments are exact."""
+    """To the nearest integer, ties away from zero: C's round(), TFLite's rounding of floats.
+    float32 arguments are exact."""
     value = np.asarray(value, np.float64)
     magnitude = np.abs(value)
     whole = np.floor(magnitude)
@@ -159,16 +174,21 @@ def round_half_away(value: ArrayLike) -> Float64Array:
         return np.asarray(np.copysign(whole + (magnitude - whole >= 0.5), value), np.float64)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The device's RQ instruction
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
-def requantize(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding | int) -> Int64Array:
-    """The requantization inside RQ: one of the three roundings, its operands as they stand in the operand tiles.
+def requantize(
+    acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding | int
+) -> Int64Array:
+    """The requantization inside RQ: one of the three roundings, its operands as they stand in the
+    operand tiles.
 
-    acc: int32, the bias already added. multiplier: int32 lanes, which FLOAT32 reads as float32 (`scale_lane`).
-    shift: int32 lanes made by `shift_lane`; FLOAT32 ignores them. DOUBLE and SINGLE first shift acc left by the
+    acc: int32, the bias already added. multiplier: int32 lanes, which FLOAT32 reads as float32
+        (`scale_lane`).
+    shift: int32 lanes made by `shift_lane`; FLOAT32 ignores them. DOUBLE and SINGLE first shift acc
+        left by the
     lane's pre-shift, wrapping to int32. The result is int64, neither clamped nor wrapped.
     """
     rounding = Rounding(rounding)
@@ -192,7 +212,8 @@ def rq(
     high: int,
     rounding: Rounding | int,
 ) -> Int32Array:
-    """The whole RQ instruction on lanes: clamp(requantize(acc + bias) + zero_point, low, high), int32.
+    """The whole RQ instruction on lanes: clamp(requantize(acc + bias) + zero_point, low, high),
+    int32.
 
     acc + bias wraps to int32; zero_point is added in int64. With low > high the result is high.
     """
@@ -202,7 +223,8 @@ def rq(
 
 
 def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
-    """Packs RQ's shift operand: the signed shift [-31, 30] in bits 0..7, the pre-shift [0, 31] in bits 8..12.
+    """Packs RQ's shift operand: the signed shift [-31, 30] in bits 0..7, the pre-shift [0, 31] in
+    bits 8..12.
 
     A plain negative int32 is no lane: its upper bits would read as a pre-shift of 31.
     """
@@ -213,7 +235,8 @@ def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
 
 
 def unpack_shift_lane(lane: ArrayLike) -> tuple[Int32Array, Int32Array]:
-    """(shift, pre_shift) of any int32 lane: bits 0..7 sign-extended and clamped to [-31, 30], bits 8..12; others ignored."""
+    """(shift, pre_shift) of any int32 lane: bits 0..7 sign-extended and clamped to [-31, 30], bits
+    8..12; others ignored."""
     lane = np.asarray(lane, np.int64)
     shift = np.clip(((lane & 0xFF) ^ 0x80) - 0x80, SHIFT_MIN, SHIFT_MAX)
     return shift.astype(np.int32), np.asarray((lane >> 8) & 0x1F, np.int64).astype(np.int32)
@@ -228,27 +251,40 @@ def _as_float32(lane: ArrayLike) -> Float32Array:
     return np.ascontiguousarray(lane, np.int32).view(np.float32).reshape(np.shape(lane))
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # From scales to multipliers
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
-def tflite_scale(input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike) -> Float64Array:
-    """input_scale * weight_scale / output_scale as TFLite's convolutions compute it: float32 scales, float64 operations."""
-    s_in, s_w, s_out = (np.asarray(s, np.float32).astype(np.float64) for s in (input_scale, weight_scale, output_scale))
+def tflite_scale(
+    input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
+) -> Float64Array:
+    """input_scale * weight_scale / output_scale as TFLite's convolutions compute it: float32
+    scales, float64 operations."""
+    s_in, s_w, s_out = (
+        np.asarray(s, np.float32).astype(np.float64)
+        for s in (input_scale, weight_scale, output_scale)
+    )
     return np.asarray(s_in * s_w / s_out, np.float64)
 
 
-def onnx_scale(input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike) -> Float32Array:
-    """(input_scale * weight_scale) / output_scale as ONNX Runtime computes it: every operation in float32."""
-    s_in, s_w, s_out = (np.asarray(s, np.float32) for s in (input_scale, weight_scale, output_scale))
+def onnx_scale(
+    input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
+) -> Float32Array:
+    """(input_scale * weight_scale) / output_scale as ONNX Runtime computes it: every operation in
+    float32."""
+    s_in, s_w, s_out = (
+        np.asarray(s, np.float32) for s in (input_scale, weight_scale, output_scale)
+    )
     return np.asarray(s_in * s_w / s_out, np.float32)
 
 
 def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
-    """(multiplier, shift) with real = multiplier * 2^(shift - 31), |multiplier| in [2^30, 2^31): TFLite's QuantizeMultiplier.
+    """(multiplier, shift) with real = multiplier * 2^(shift - 31), |multiplier| in [2^30, 2^31):
+    TFLite's QuantizeMultiplier.
 
-    real: finite float64. The 31 bits are rounded to nearest, ties away from zero. Below 2^-32 (shift < -31) both
+    real: finite float64. The 31 bits are rounded to nearest, ties away from zero. Below 2^-32
+        (shift < -31) both
     become 0, at 2^30 and above (shift > 30) the largest multiplier stands.
     """
     real = np.asarray(real, np.float64)
@@ -267,26 +303,36 @@ def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
 def single_multiplier(
     scale: ArrayLike, zero_point: int = 0, low: int = -128, high: int = 127
 ) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
-    """(multiplier, shift, exact): rounding SINGLE with these is `requantize_float64`, proven per channel where `exact`.
+    """(multiplier, shift, exact): rounding SINGLE with these is `requantize_float64`, proven per
+    channel where `exact`.
 
-    SINGLE takes ties upward, float64 away from zero, and negative ties are common when scales are powers of two. A
-    multiplier one larger takes both away from zero. The proof: both rules grow with acc, so they are the same function
-    when they agree around every acc at which the clamped output changes. scale: float64, > 0.
+    SINGLE takes ties upward, float64 away from zero, and negative ties are common when scales are
+    powers of two. A multiplier one larger takes both away from zero. The proof: both rules grow
+    with acc, so they are the same function when they agree around every acc at which the clamped
+    output changes. scale: float64, > 0.
     """
     scale = np.atleast_1d(np.asarray(scale, np.float64))
     nearest, shift = quantize_multiplier(scale)
     multiplier, exact = nearest.copy(), np.zeros(scale.shape, np.bool_)
     for step in (0, 1, -1, 2):
         candidate = np.minimum(nearest.astype(np.int64) + step, INT32_MAX).astype(np.int32)
-        better = ~exact & _single_is_float64(candidate, shift, scale, low - zero_point, high - zero_point)
+        better = ~exact & _single_is_float64(
+            candidate, shift, scale, low - zero_point, high - zero_point
+        )
         multiplier, exact = np.where(better, candidate, multiplier).astype(np.int32), exact | better
     return multiplier, shift, exact
 
 
-def _single_is_float64(multiplier: Int32Array, shift: Int32Array, scale: Float64Array, low: int, high: int) -> NDArray[np.bool_]:
+def _single_is_float64(
+    multiplier: Int32Array, shift: Int32Array, scale: Float64Array, low: int, high: int
+) -> NDArray[np.bool_]:
     """Whether both roundings, clamped to [low, high], agree on every int32, per channel."""
-    levels = np.arange(low + 1, high + 1)[:, None]  # the output reaches a level where acc * scale passes level - 1/2
-    around = np.ceil((levels - 0.5) / scale)[:, None] + np.arange(-2, 3)[:, None]  # (level, 5 accumulators, channel)
+    levels = np.arange(low + 1, high + 1)[
+        :, None
+    ]  # the output reaches a level where acc * scale passes level - 1/2
+    around = (
+        np.ceil((levels - 0.5) / scale)[:, None] + np.arange(-2, 3)[:, None]
+    )  # (level, 5 accumulators, channel)
     acc = np.clip(around, INT32_MIN, INT32_MAX).astype(np.int64)
     single = np.clip(requantize_single(acc, multiplier, shift), low, high)
     wanted = np.clip(requantize_float64(acc, scale), low, high)

@@ -11,7 +11,8 @@ __all__ = ["c_comment", "one_line"]
 
 
 def one_line(text: object) -> str:
-    """Runs of white space are one space; what is not visible, such as an escape sequence's first character, is a question mark."""
+    """Runs of white space are one space; what is not visible, such as an escape sequence's first
+    character, is a question mark."""
     return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
 
 

@@ -30,5 +30,8 @@ def run() -> bool:
     decoded = decode_stream(encoded, config)
     decode_seconds = time.perf_counter() - start
     assert np.array_equal(encode_stream(decoded, config), encoded)
-    print(f"{COUNT} instructions: encode {encode_seconds:.3f} s, decode {decode_seconds:.3f} s (limit {LIMIT_SECONDS} s each)")
+    print(
+        f"{COUNT} instructions: encode {encode_seconds:.3f} s, decode {decode_seconds:.3f} s "
+        f"(limit {LIMIT_SECONDS} s each)"
+    )
     return encode_seconds < LIMIT_SECONDS and decode_seconds < LIMIT_SECONDS

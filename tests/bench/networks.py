@@ -1,8 +1,10 @@
-"""Networks on `vtaq-1x16x16`: exact cycles of the compiled programs, and what they are to be compared with.
+"""Networks on `vtaq-1x16x16`: exact cycles of the compiled programs, and what they are to be
+compared with.
 
-Columns: cycles of one run on the simulator; MAC utilisation = the network's multiply-accumulates / (cycles x MACs a cycle), DMA,
-requantization and everything else included; roofline = the least cycles that peak and bus allow (the larger of MACs / peak
-and compulsory DRAM bytes / bus: weights and biases once, the network's input and output) / cycles; DRAM bytes moved;
+Columns: cycles of one run on the simulator; MAC utilisation = the network's multiply-accumulates /
+(cycles x MACs a cycle), DMA, requantization and everything else included; roofline = the least
+cycles that peak and bus allow (the larger of MACs / peak and compulsory DRAM bytes / bus: weights
+and biases once, the network's input and output) / cycles; DRAM bytes moved;
 instructions; seconds of compile without `import tvm`; peak memory of a process that compiles it.
 
 The networks are those of ../shared/models; without that folder there is nothing to measure.
@@ -34,7 +36,11 @@ NETWORKS = (
     "ulfg_slim_320_qdq_int8.onnx",
 )
 #: MAC utilisation that a network must reach, in percent.
-LEAST_PERCENT = {"mlpt_resnet8_int8.tflite": 45.0, "mlpt_vww_int8.tflite": 20.0, "mlpt_kws_int8.tflite": 22.0}
+LEAST_PERCENT = {
+    "mlpt_resnet8_int8.tflite": 45.0,
+    "mlpt_vww_int8.tflite": 20.0,
+    "mlpt_kws_int8.tflite": 22.0,
+}
 #: Seconds of compile without `import tvm`, and peak memory in MiB.
 MOST_SECONDS = dict.fromkeys(NETWORKS[:5], 3.0) | {"coral_tf2_mnv2_1.0_224_ptq.tflite": 15.0}
 MOST_MEMORY_MIB = 1024
@@ -43,15 +49,25 @@ _DEVICE = "vtaq-1x16x16"
 
 def run() -> bool:
     """Prints the table; False when a network misses what it must reach."""
-    shared = Path(os.environ.get("LOADSTONE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+    shared = Path(
+        os.environ.get("LOADSTONE_SHARED", Path(__file__).resolve().parents[3] / "shared")
+    )
     if not (shared / "models").is_dir():
         print(f"skipped: {shared / 'models'} is absent")
         return True
-    names = f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} {'insns':>6} {'host':>4}"
+    names = (
+        f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} "
+        f"{'insns':>6} {'host':>4}"
+    )
     print(f"{names} {'compile s':>9} {'peak MiB':>8}")
     held = True
     for name in NETWORKS:
-        done = subprocess.run([sys.executable, __file__, str(shared / "models" / name)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, __file__, str(shared / "models" / name)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             print(f"{name:<36} {done.stderr.strip().splitlines()[-1]}")
             held = False
@@ -60,8 +76,11 @@ def run() -> bool:
         misses = _misses(name, row)
         held &= not misses
         print(
-            f"{name:<36} {row['cycles']:>9} {row['mac_percent']:>6.1f} {row['roofline_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "
-            f"{row['instructions']:>6} {row['on_host']:>4} {row['seconds']:>9.2f} {row['peak_mib']:>8.0f}  {'; '.join(misses)}".rstrip(),
+            f"{name:<36} {row['cycles']:>9} {row['mac_percent']:>6.1f} "
+            f"{row['roofline_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "(
+                f"{row['instructions']:>6} {row['on_host']:>4} {row['seconds']:>9.2f} "
+                f"{row['peak_mib']:>8.0f}  {'; '.join(misses)}"
+            ).rstrip(),
             flush=True,
         )
     return held
@@ -83,7 +102,7 @@ def measure(model: str) -> dict[str, Any]:
     import resource
 
     from loadstone.compiler import compile as compile_model
-    from loadstone.device import Device
+    from loadstone.runtime.device import Device
     from loadstone.vta.hw_config import load_config
 
     config = load_config(_DEVICE)

@@ -1,10 +1,15 @@
-"""Eager partition and partition by cost, on every network of ../shared/models that compiles, for two sizes of VTA-Q and a composite.
+"""Eager partition and partition by cost, on every network of ../shared/models that compiles, for
+two sizes of VTA-Q and a composite.
 
-Columns: microseconds of one run, by the simulator (or the back end's own model) plus the measured time of the host's steps; eager / cost;
-operators that run elsewhere than in the eager partition; whether the search was exact; seconds of the whole compilation by cost.
-The host's times are measured anew, not taken from what the choice was made by, on one thread: two on a busy machine wait for each other.
+Columns: microseconds of one run, by the simulator (or the back end's own model) plus the measured
+time of the host's steps; eager / cost;
+operators that run elsewhere than in the eager partition; whether the search was exact; seconds of
+the whole compilation by cost.
+The host's times are measured anew, not taken from what the choice was made by, on one thread: two
+on a busy machine wait for each other.
 
-LOADSTONE_BENCH_NETWORKS=tiny takes the five of MLPerf Tiny only. A network for which the cost partition is slower is a failure.
+LOADSTONE_BENCH_NETWORKS=tiny takes the five of MLPerf Tiny only. A network for which the cost
+partition is slower is a failure.
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("vtaq-1x16x16", "vtaq-tiny", "my-accel,vtaq-1x16x16")
 TINY = tuple(f"mlpt_{name}_int8.tflite" for name in ("ad", "kws", "resnet8", "strww", "vww"))
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"), "1"
+)
 #: Measurements of plans that differ: the least counts.
 TIMES = 3
 
@@ -32,10 +39,18 @@ def run() -> bool:
         print(f"skipped: {models} is absent")
         return True
     names = sorted(path.name for path in models.iterdir() if path.suffix in (".tflite", ".onnx"))
-    names = [name for name in names if name in TINY] if os.environ.get("LOADSTONE_BENCH_NETWORKS") == "tiny" else names
+    names = (
+        [name for name in names if name in TINY]
+        if os.environ.get("LOADSTONE_BENCH_NETWORKS") == "tiny"
+        else names
+    )
     held = True
     for target in TARGETS:
-        print(f"{target:<36} {'eager us':>12} {'cost us':>12} {'gain':>6} {'moved':>5} {'exact':>5} {'compile s':>9}", flush=True)
+        print(
+            f"{target:<36} {'eager us':>12} {'cost us':>12} {'gain':>6} {'moved':>5} "
+            f"{'exact':>5} {'compile s':>9}",
+            flush=True,
+        )
         for name in names:
             held &= _row(models / name, target)
     return held
@@ -43,7 +58,9 @@ def run() -> bool:
 
 def _row(model: Path, target: str) -> bool:
     words = [sys.executable, __file__, str(model), target]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **ONE_THREAD})
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**os.environ, **ONE_THREAD}
+    )
     if done.returncode:
         print(f"{model.name:<36} {done.stderr.strip().splitlines()[-1][:120]}", flush=True)
         return False
@@ -53,8 +70,10 @@ def _row(model: Path, target: str) -> bool:
         return True
     eager_ns, cost_ns = row["eager_ns"], row["cost_ns"]
     print(
-        f"{model.name:<36} {eager_ns / 1000:>12.1f} {cost_ns / 1000:>12.1f} {eager_ns / max(cost_ns, 1):>6.3f} {row['moved']:>5} "
-        f"{'yes' if row['exact'] else 'no':>5} {row['seconds']:>9.1f}{'  SLOWER' if cost_ns > eager_ns else ''}",
+        f"{model.name:<36} {eager_ns / 1000:>12.1f} {cost_ns / 1000:>12.1f} "
+        f"{eager_ns / max(cost_ns, 1):>6.3f} {row['moved']:>5} "
+        f"{'yes' if row['exact'] else 'no':>5} "
+        f"{row['seconds']:>9.1f}{'  SLOWER' if cost_ns > eager_ns else ''}",
         flush=True,
     )
     return bool(cost_ns <= eager_ns)
@@ -62,12 +81,12 @@ def _row(model: Path, target: str) -> bool:
 
 def measure(model: str, target: str) -> dict[str, Any]:
     """One network, in this process."""
-    from loadstone.choice import Realised, plan_ns
+    from loadstone.backend.plugins import load_plugins
+    from loadstone.backend.target import resolve
     from loadstone.compiler import Compiled, compile
-    from loadstone.costs import CostTable
     from loadstone.errors import LoadstoneError
-    from loadstone.plugins import load_plugins
-    from loadstone.target import resolve
+    from loadstone.partition.cost.choice import Realised, plan_ns
+    from loadstone.partition.cost.prices import CostTable
 
     plugins = load_plugins([ROOT / "docs/examples/c_library"])
     backends = resolve(target, plugins).backends
@@ -81,16 +100,28 @@ def measure(model: str, target: str) -> dict[str, Any]:
     assert by_cost.choice is not None
 
     def places(compiled: Compiled) -> set[tuple[str, str, str]]:
-        return {(p.operator.name, p.operator.kind, p.backend) for p in compiled.partition.placements}
+        return {
+            (p.operator.name, p.operator.kind, p.backend) for p in compiled.partition.placements
+        }
 
     def ns(compiled: Compiled, table: CostTable) -> int:
         divided = compiled.partition
-        return plan_ns(Realised(divided, compiled.graph, divided.segments, (), compiled.deployment), backends, table)
+        return plan_ns(
+            Realised(divided, compiled.graph, divided.segments, (), compiled.deployment),
+            backends,
+            table,
+        )
 
     moved = len(places(by_cost) ^ places(eager)) // 2
     tables = [CostTable(eager.device) for _ in range(TIMES if moved else 1)]
     both = [min(ns(compiled, table) for table in tables) for compiled in (eager, by_cost)]
-    return {"eager_ns": both[0], "cost_ns": both[1], "moved": moved, "exact": by_cost.choice.exact, "seconds": seconds}
+    return {
+        "eager_ns": both[0],
+        "cost_ns": both[1],
+        "moved": moved,
+        "exact": by_cost.choice.exact,
+        "seconds": seconds,
+    }
 
 
 if __name__ == "__main__":

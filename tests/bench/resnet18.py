@@ -1,13 +1,14 @@
-"""ResNet-18's convolutions on `vta-pynq`, VTA as it is: cycles of the RTL's timing model, and MAC utilisation.
+"""ResNet-18's convolutions on `vta-pynq`, VTA as it is: cycles of the RTL's timing model, and MAC
+utilisation.
 
 The network-weighted utilisation counts each layer as often as ResNet-18 has it. It must reach 88 %.
 """
 
 from __future__ import annotations
 
-from loadstone.deploy import deploy
-from loadstone.profile import profile
-from loadstone.target import resolve
+from loadstone.artifact.deploy import deploy
+from loadstone.backend.target import resolve
+from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.offload import OffloadedRegion
 from tests.resnet18 import LAYERS, macs, network
@@ -22,11 +23,19 @@ def run() -> bool:
     cycles_sum = macs_sum = 0
     for name, (_, times) in LAYERS.items():
         graph = network(name)
-        region = OffloadedRegion(name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config)
-        cycles = profile(deploy(graph, [region], config, target.align_bytes).artifact, config)[0].result.cycles
+        region = OffloadedRegion(
+            name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config
+        )
+        cycles = profile(deploy(graph, [region], config, target.align_bytes).artifact, config)[
+            0
+        ].result.cycles
         cycles_sum += times * cycles
         macs_sum += times * macs(name)
-        print(f"{name:<4} {cycles:>8} cycles  {100 * macs(name) / (cycles * config.macs_per_cycle):5.1f} %", flush=True)
+        print(
+            f"{name:<4} {cycles:>8} cycles  "
+            f"{100 * macs(name) / (cycles * config.macs_per_cycle):5.1f} %",
+            flush=True,
+        )
     percent = 100 * macs_sum / (cycles_sum * config.macs_per_cycle)
     print(f"network-weighted {percent:.1f} % (at least {LEAST_PERCENT})")
     return percent >= LEAST_PERCENT

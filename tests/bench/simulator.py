@@ -1,12 +1,15 @@
-"""The simulator's speed: multiply-accumulates a second on the measured convolutions, timing on, one thread.
+"""The simulator's speed: multiply-accumulates a second on the measured convolutions, timing on, one
+thread.
 
 In:   the conv group of ../shared/vta_rtl; without that folder there is nothing to measure.
-Out:  GMAC/s of each path of kernels, beside the portable path and LiteRT's XNNPACK on convolutions of the same shapes;
+Out:  GMAC/s of each path of kernels, beside the portable path and LiteRT's XNNPACK on convolutions
+      of the same shapes;
       what timing and the checks cost; seconds for all programs of the folder.
 Next: docs/timing.md.
 
-The best of many runs counts, of every program: other load on the machine must not. XNNPACK runs the whole operator, with one
-thread, requantization included, as the simulator does; VTA's own layout is packed beforehand for both.
+The best of many runs counts, of every program: other load on the machine must not. XNNPACK runs the
+whole operator, with one thread, requantization included, as the simulator does; VTA's own layout is
+packed beforehand for both.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._native import ffi, lib
-from loadstone.replay import replay
-from loadstone.sim import kernels_available
-from loadstone.vectors import Vector, load_vectors
+from loadstone.runtime.native import ffi, lib
+from loadstone.simulator.replay import replay
+from loadstone.simulator.sim import kernels_available
+from loadstone.simulator.vectors import Vector, load_vectors
 from tests.conftest import SHARED
 from tests.tflite_builder import Graph, Padding
 
@@ -45,7 +48,10 @@ def run() -> bool:
         speed = macs / sum(_seconds(v, kernels=kernels) for v in vectors) / 1e9
         portable = portable or speed
         held &= speed >= LEAST[kernels]
-        beside = f"{speed / portable:5.1f} x portable  {speed / xnnpack:5.2f} x XNNPACK ({xnnpack:.1f} GMAC/s)"
+        beside = (
+            f"{speed / portable:5.1f} x portable  {speed / xnnpack:5.2f} x XNNPACK "
+            f"({xnnpack:.1f} GMAC/s)"
+        )
         print(f"{kernels:<9} {speed:6.1f} GMAC/s (at least {LEAST[kernels]:.0f})  {beside}")
     whole = sum(_seconds(v) for v in vectors)
     for what, options in {
@@ -58,7 +64,10 @@ def run() -> bool:
     start = time.perf_counter()
     for vector in everything:
         replay(vector)
-    print(f"replay of {len(everything)} programs at two latencies: {time.perf_counter() - start:.1f} s")
+    print(
+        f"replay of {len(everything)} programs at two latencies: "
+        f"{time.perf_counter() - start:.1f} s"
+    )
     return held
 
 
@@ -88,7 +97,8 @@ def _macs(vector: Vector) -> int:
 
 
 def _xnnpack_seconds(vector: Vector) -> float:
-    """LiteRT with its XNNPACK delegate, one thread, on a convolution of the shape that the vector's description names."""
+    """LiteRT with its XNNPACK delegate, one thread, on a convolution of the shape that the vector's
+    description names."""
     from ai_edge_litert.interpreter import Interpreter
 
     found = _SHAPE.search(vector.description)
@@ -100,13 +110,18 @@ def _xnnpack_seconds(vector: Vector) -> float:
     x = graph.input((1, height, width, inputs), np.int8, scale=0.1, zero_point=0)
     weights = rng.integers(-127, 128, (outputs, kernel, kernel, inputs)).astype(np.int8)
     w = graph.constant(weights, scale=[0.01] * outputs, zero_point=[0] * outputs, axis=0)
-    b = graph.constant(np.zeros(outputs, np.int32), scale=[0.001] * outputs, zero_point=[0] * outputs, axis=0)
+    b = graph.constant(
+        np.zeros(outputs, np.int32), scale=[0.001] * outputs, zero_point=[0] * outputs, axis=0
+    )
     same = (1, -(-height // stride), -(-width // stride), outputs)
     y = graph.tensor(same, np.int8, scale=1.0, zero_point=0)
-    graph.operator("CONV_2D", [x, w, b], [y], padding=Padding.SAME, stride_h=stride, stride_w=stride)
+    graph.operator(
+        "CONV_2D", [x, w, b], [y], padding=Padding.SAME, stride_h=stride, stride_w=stride
+    )
     interpreter = Interpreter(model_content=graph.save(outputs=[y]), num_threads=1)
     interpreter.allocate_tensors()
     image = rng.integers(-128, 128, (1, height, width, inputs)).astype(np.int8)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-    # The vector's own count of multiply-accumulates, which leaves out nothing but padding, stands for both.
+    # The vector's own count of multiply-accumulates, which leaves out nothing but padding, stands
+    # for both.
     return _best(interpreter.invoke)

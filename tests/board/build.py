@@ -67,15 +67,28 @@ TOOLCHAINS = {
 
 def drivers(*hal: str) -> list[Path]:
     """The register blocks, the pool, and the files of one HAL."""
-    return [ROOT / "driver" / name for name in ("regs.c", "regs_native.c", "regs_chisel.c", "regs_hls.c", "pool.c", *hal)]
+    return [
+        ROOT / "driver" / name
+        for name in ("regs.c", "regs_native.c", "regs_chisel.c", "regs_hls.c", "pool.c", *hal)
+    ]
 
 
-def executable(toolchain: str, name: str, sources: Sequence[Path], flags: Sequence[str | Path] = ()) -> Path:
-    """Compiles what has changed and links C99 sources. Skips the test when the cross-compiler is not there."""
+def executable(
+    toolchain: str, name: str, sources: Sequence[Path], flags: Sequence[str | Path] = ()
+) -> Path:
+    """Compiles what has changed and links C99 sources. Skips the test when the cross-compiler is
+    not there."""
     chain = TOOLCHAINS[toolchain]
     need(chain.prefix + "gcc", chain.packages)
     includes = [word for folder in _INCLUDES for word in ("-I", str(ROOT / folder))]
-    compile_ = [chain.prefix + "gcc", "-std=c99", *_WARNINGS, *chain.flags, *includes, *map(str, flags)]
+    compile_ = [
+        chain.prefix + "gcc",
+        "-std=c99",
+        *_WARNINGS,
+        *chain.flags,
+        *includes,
+        *map(str, flags),
+    ]
     out = work() / f"{toolchain}-{name}"
     run([*compile_, *(_object(source, toolchain, compile_) for source in sources), "-o", out])
     return out
@@ -85,8 +98,14 @@ def _object(source: Path, toolchain: str, compile_: Sequence[str]) -> Path:
     """Its object file, from an earlier run where source, headers and flags are the same."""
     if source.suffix != ".c":
         return source
-    headers = [h for folder in ("runtime", "driver", "tests/board/guest") for h in sorted((ROOT / folder).rglob("*.h"))]
-    key = hashlib.sha256("\0".join(compile_).encode() + b"".join(path.read_bytes() for path in (source, *headers)))
+    headers = [
+        h
+        for folder in ("runtime", "driver", "tests/board/guest")
+        for h in sorted((ROOT / folder).rglob("*.h"))
+    ]
+    key = hashlib.sha256(
+        "\0".join(compile_).encode() + b"".join(path.read_bytes() for path in (source, *headers))
+    )
     out = BUILD / toolchain / f"{source.stem}-{key.hexdigest()[:16]}.o"
     if not out.is_file():
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -103,5 +122,18 @@ def plugin() -> Path:
     with locked("plugin"):
         if not out.is_file() or out.stat().st_mtime < source.stat().st_mtime:
             need("gcc", "gcc")
-            run(["gcc", "-std=gnu11", "-O2", *_WARNINGS, "-fPIC", "-shared", "-fvisibility=hidden", source, "-o", out])
+            run(
+                [
+                    "gcc",
+                    "-std=gnu11",
+                    "-O2",
+                    *_WARNINGS,
+                    "-fPIC",
+                    "-shared",
+                    "-fvisibility=hidden",
+                    source,
+                    "-o",
+                    out,
+                ]
+            )
     return out

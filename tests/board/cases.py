@@ -1,12 +1,15 @@
-"""Faults that a device has while a guest runs a network again and again, and what the guest must then have printed.
+"""Faults that a device has while a guest runs a network again and again, and what the guest must
+then have printed.
 
 In:   a network; where its constants stand in the DMA memory.
 Out:  the faults for `loadstone simd`; assertions on the guest's lines.
 Next: rungs 4 to 7, each on machines of its own.
 
-    run      0   1          2   3             4           5   6                      7, 8           a program without memory
+    run      0   1          2   3             4           5   6                      7, 8
+                            a program without memory
     fault        hangs          no interrupt  bus error       hangs beyond ABORT     a bit flipped
-    status   0   reset, -31 0   0             -30, BUS    0   reset, -31             0, as flipped  BUS
+    status   0   reset, -31 0   0             -30, BUS    0   reset, -31             0, as flipped
+                        BUS
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from tests.board.models import Network
 __all__ = ["ABSENT", "RUNS", "check", "check_gone", "check_healthy", "faults"]
 
 RUNS = 9
-#: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program without memory.
+#: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program
+#: without memory.
 _INTERRUPTS = 8
 #: Statuses of loadstone.h.
 _DEVICE, _HUNG, ABSENT = -30, -31, -33
@@ -41,7 +45,8 @@ def faults(network: Network, pool: int) -> list[str]:
 
 
 def check(lines: Sequence[str], network: Network, *, interrupts: bool = True) -> None:
-    """The guest recovered from all of them, noticed those that can be noticed, and computed the native bytes."""
+    """The guest recovered from all of them, noticed those that can be noticed, and computed the
+    native bytes."""
     runs = console.runs(lines)
     flipped = network.with_bit_flipped(_flipped_offset(network), _BIT)
     assert [run.status for run in runs] == [0, _HUNG, 0, 0, _DEVICE, 0, _HUNG, 0, 0]
@@ -71,5 +76,7 @@ def check_gone(lines: Sequence[str], network: Network, first: int) -> None:
     """From run `first` on there is no device, each run says so, and the guest comes to its end."""
     runs = console.runs(lines)
     assert [run.status for run in runs] == [0] * first + [ABSENT] * (len(runs) - first)
-    assert [run.output for run in runs[:first]] == [network.outputs[k % len(network.inputs)] for k in range(first)]
+    assert [run.output for run in runs[:first]] == [
+        network.outputs[k % len(network.inputs)] for k in range(first)
+    ]
     assert console.bad_address(lines).state == 0xFFFFFFFF

@@ -10,7 +10,8 @@ from tests.conftest import SHARED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Emulators share the machine with everything else and have time-outs: a failure is printed and tried again, twice."""
+    """Emulators share the machine with everything else and have time-outs: a failure is printed and
+    tried again, twice."""
     for item in items:
         if "/board/" in item.path.as_posix():
             item.add_marker(pytest.mark.flaky(reruns=2))
@@ -23,7 +24,8 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
 
 @pytest.fixture(scope="session")
 def network(request: pytest.FixtureRequest) -> Network:
-    """A real network where the shared models are, else a small one of ours: each costs a boot for each machine."""
+    """A real network where the shared models are, else a small one of ours: each costs a boot for
+    each machine."""
     if SHARED.is_dir():
         return models.resnet8(SHARED)
     found: Network = request.getfixturevalue("convolutions")

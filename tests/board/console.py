@@ -35,15 +35,21 @@ class BadAddress:
 
 
 def runs(lines: Sequence[str]) -> list[Run]:
-    """All runs, in order. AssertionError, with the whole console, when the guest did not come to its end."""
+    """All runs, in order. AssertionError, with the whole console, when the guest did not come to
+    its end."""
     assert "done" in lines, "the guest did not finish:\n" + "\n".join(lines)
-    found = [re.fullmatch(r"run \d+ status (-?\d+) error (\d+) cycles (\d+) output ([0-9a-f]*)", line) for line in lines]
+    found = [
+        re.fullmatch(r"run \d+ status (-?\d+) error (\d+) cycles (\d+) output ([0-9a-f]*)", line)
+        for line in lines
+    ]
     return [Run(int(m[1]), int(m[2]), int(m[3]), bytes.fromhex(m[4])) for m in found if m]
 
 
 def bad_address(lines: Sequence[str]) -> BadAddress:
     """The result of that case. AssertionError when it is missing."""
-    return BadAddress(*_numbers(lines, r"bad-address irq (-?\d+) state (\d+) error (\d+) address (\d+)"))
+    return BadAddress(
+        *_numbers(lines, r"bad-address irq (-?\d+) state (\d+) error (\d+) address (\d+)")
+    )
 
 
 def interrupts(lines: Sequence[str]) -> int:

@@ -1,11 +1,13 @@
 """Debian's kernels for other machines, with the one module that they lack.
 
 In:   an architecture of Debian ("arm64", "armhf").
-Out:  Kernel: the boot image, uio.ko, and uio_pdrv_genirq.ko built against Debian's own headers from Debian's own source.
+Out:  Kernel: the boot image, uio.ko, and uio_pdrv_genirq.ko built against Debian's own headers from
+      Debian's own source.
 Next: linux_image.py makes the initial file system.
 
-Packages are downloaded and unpacked below build/board, through an apt state of its own: nothing is installed, no architecture is
-added to the machine, no privileges are needed. A second run downloads nothing.
+Packages are downloaded and unpacked below build/board, through an apt state of its own: nothing is
+installed, no architecture is added to the machine, no privileges are needed. A second run downloads
+nothing.
 """
 
 from __future__ import annotations
@@ -66,18 +68,24 @@ def _kernel(arch: str) -> Kernel:
     _unpack(debs["image"], root / "image", "./boot/vmlinuz*", "*/kernel/drivers/uio/uio.ko")
     shutil.copy(next(root.glob("image/boot/vmlinuz*")), result.image)
     shutil.copy(next(root.glob("image/**/uio.ko")), result.uio)
-    shutil.copy(_build_module(root, debs, flavour, with_table=arch != "armhf"), result.uio_pdrv_genirq)
+    shutil.copy(
+        _build_module(root, debs, flavour, with_table=arch != "armhf"), result.uio_pdrv_genirq
+    )
     return result
 
 
-# --- packages -----------------------------------------------------------------------------------------------------------------------
+# --- packages -------------------------------------------------------------------------------------
 def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
     """The packages of one kernel, by their part: image, headers, common, kbuild, source."""
     need("apt-get", "apt, on a Debian machine")
     host = run(["dpkg", "--print-architecture"]).strip()
     apt = _apt_state(host)
     meta = run(["apt-cache", *apt, "show", f"linux-image-{flavour.package}:{arch}"])
-    found = re.search(r"^Depends: linux-image-(\S+)-" + flavour.package + r"(?:-unsigned)? \(= ([^)]+)\)", meta, re.MULTILINE)
+    found = re.search(
+        r"^Depends: linux-image-(\S+)-" + flavour.package + r"(?:-unsigned)? \(= ([^)]+)\)",
+        meta,
+        re.MULTILINE,
+    )
     if not found:
         missing(f"apt knows no kernel package for {arch}")
     abi, version = found.groups()
@@ -95,22 +103,37 @@ def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
     for part, package in packages.items():
         name = package.partition(":")[0]
         if not (have := sorted(folder.glob(f"{name}_*.deb"))):
-            run(["apt-get", *apt, "-qq", "download", f"{package}={version}"], cwd=folder, or_skip=f"{package} cannot be downloaded")
+            run(
+                ["apt-get", *apt, "-qq", "download", f"{package}={version}"],
+                cwd=folder,
+                or_skip=f"{package} cannot be downloaded",
+            )
             have = sorted(folder.glob(f"{name}_*.deb"))
         result[part] = have[-1]
     return result
 
 
 def _apt_state(host: str) -> list[str]:
-    """Options that give apt lists of its own, from the machine's mirror, for the architectures of the boards."""
+    """Options that give apt lists of its own, from the machine's mirror, for the architectures of
+    the boards."""
     root = BUILD / "apt"
-    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', Path("/etc/os-release").read_text(), re.MULTILINE))
+    release = dict(
+        re.findall(r'^(\w+)="?([^"\n]*)', Path("/etc/os-release").read_text(), re.MULTILINE)
+    )
     suite = release.get("VERSION_CODENAME", "")
     form = "$(CREATED_BY)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)"
-    targets = [line.split("|") for line in run(["apt-get", "indextargets", "--format", form]).splitlines()]
-    mirror = next((uri for by, name, part, uri in targets if (by, name, part) == ("Packages", suite, "main")), None)
+    targets = [
+        line.split("|") for line in run(["apt-get", "indextargets", "--format", form]).splitlines()
+    ]
+    mirror = next(
+        (uri for by, name, part, uri in targets if (by, name, part) == ("Packages", suite, "main")),
+        None,
+    )
     if release.get("ID") != "debian" or mirror is None:
-        missing("Debian's kernels are fetched with apt, on a Debian machine whose sources name its release: apt-get update")
+        missing(
+            "Debian's kernels are fetched with apt, on a Debian machine whose sources name "
+            "its release: apt-get update"
+        )
     options = {
         "Dir::State": root,
         "Dir::State::lists": root / "lists",
@@ -122,14 +145,21 @@ def _apt_state(host: str) -> list[str]:
         "APT::Sandbox::User": "",
     }
     apt = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    apt += [word for name in dict.fromkeys([host, *_FLAVOURS]) for word in ("-o", f"APT::Architectures::={name}")]
+    apt += [
+        word
+        for name in dict.fromkeys([host, *_FLAVOURS])
+        for word in ("-o", f"APT::Architectures::={name}")
+    ]
     stamp = root / "updated"
     if not stamp.exists():
         for folder in ("lists/partial", "cache/archives/partial"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "status").touch()
         (root / "sources.list").write_text(f"deb {mirror} {suite} main\n")
-        run(["apt-get", *apt, "-qq", "update"], or_skip="apt cannot fetch the package lists of the boards' architectures")
+        run(
+            ["apt-get", *apt, "-qq", "update"],
+            or_skip="apt cannot fetch the package lists of the boards' architectures",
+        )
         stamp.touch()
     return apt
 
@@ -142,8 +172,10 @@ def _unpack(deb: Path, folder: Path, *patterns: str) -> None:
         tar.stdout.read()
 
 
-# --- the module ---------------------------------------------------------------------------------------------------------------------
-def _build_module(root: Path, debs: dict[str, Path], flavour: _Flavour, *, with_table: bool) -> Path:
+# --- the module -----------------------------------------------------------------------------------
+def _build_module(
+    root: Path, debs: dict[str, Path], flavour: _Flavour, *, with_table: bool
+) -> Path:
     tree = root / "headers"
     for part in ("headers", "common", "kbuild"):
         _unpack(debs[part], tree, "*")
@@ -153,7 +185,9 @@ def _build_module(root: Path, debs: dict[str, Path], flavour: _Flavour, *, with_
     module = root / "module"
     module.mkdir()
     text = _source(debs["source"])
-    if not with_table:  # the host's modpost has a 64-bit idea of the table that this line declares; of_id= names the node instead
+    # the host's modpost has a 64-bit idea of the table that this line declares; of_id= names the
+    # node instead
+    if not with_table:
         text = re.sub(r"^MODULE_DEVICE_TABLE\(of,.*\n", "", text, flags=re.MULTILINE)
     (module / "uio_pdrv_genirq.c").write_text(text)
     (module / "Kbuild").write_text("obj-m := uio_pdrv_genirq.o\n")
@@ -169,11 +203,23 @@ def _source(deb: Path) -> str:
         name = f"{deb.name.partition('_')[0]}"
         with (
             subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as outer,
-            subprocess.Popen(["tar", "-xO", "--wildcards", f"./usr/src/{name}.tar.xz"], stdin=outer.stdout, stdout=subprocess.PIPE) as xz,
-            subprocess.Popen(["xz", "-dc", "-T0"], stdin=xz.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as inner,
+            subprocess.Popen(
+                ["tar", "-xO", "--wildcards", f"./usr/src/{name}.tar.xz"],
+                stdin=outer.stdout,
+                stdout=subprocess.PIPE,
+            ) as xz,
+            subprocess.Popen(
+                ["xz", "-dc", "-T0"],
+                stdin=xz.stdout,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            ) as inner,
         ):
             # The first hit is enough: the rest of the archive is not read.
-            text = run(["tar", "-xO", "--occurrence=1", f"{name}/drivers/uio/uio_pdrv_genirq.c"], stdin=inner.stdout)
+            text = run(
+                ["tar", "-xO", "--occurrence=1", f"{name}/drivers/uio/uio_pdrv_genirq.c"],
+                stdin=inner.stdout,
+            )
             for process in (inner, xz, outer):
                 process.kill()
         kept.write_text(text)

@@ -4,7 +4,8 @@ In:   a machine's name, what it boots, a device, the faults that it is to have.
 Out:  Console: the lines that the guest printed, as they come; how long it took.
 Next: the tests of the rungs read them.
 
-QEMU's memory is a file that both processes map: the device's DMA is real. Nothing waits for ever: after the deadline everything ends.
+QEMU's memory is a file that both processes map: the device's DMA is real. Nothing waits for ever:
+after the deadline everything ends.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Machine:
-    """What QEMU emulates, where the register page and the interrupt are put, and which memory the two processes share."""
+    """What QEMU emulates, where the register page and the interrupt are put, and which memory the
+    two processes share."""
 
     qemu: str
     machine: str
@@ -46,35 +48,86 @@ class Machine:
 
 MACHINES = {
     "virt-arm64": Machine(
-        "qemu-system-aarch64", "virt", "cortex-a53", 0x40000000, 256 * _MIB, 0x0B000000, "arm_gic", 100, 0x4C000000, "ttyAMA0"
+        "qemu-system-aarch64",
+        "virt",
+        "cortex-a53",
+        0x40000000,
+        256 * _MIB,
+        0x0B000000,
+        "arm_gic",
+        100,
+        0x4C000000,
+        "ttyAMA0",
     ),
     "virt-armhf": Machine(
-        "qemu-system-arm", "virt,highmem=off", "cortex-a15", 0x40000000, 256 * _MIB, 0x0B000000, "arm_gic", 100, 0x4C000000, "ttyAMA0"
+        "qemu-system-arm",
+        "virt,highmem=off",
+        "cortex-a15",
+        0x40000000,
+        256 * _MIB,
+        0x0B000000,
+        "arm_gic",
+        100,
+        0x4C000000,
+        "ttyAMA0",
     ),
-    "zcu102": Machine("qemu-system-aarch64", "xlnx-zcu102", None, 0, 256 * _MIB, 0xA0000000, "/machine/soc/gic", 89, 0xC000000, "ttyPS0"),
-    "mps2-an385": Machine("qemu-system-arm", "mps2-an385", None, 0x21000000, 16 * _MIB, 0x40100000, "armv7m", 20, 0x21000000),
+    "zcu102": Machine(
+        "qemu-system-aarch64",
+        "xlnx-zcu102",
+        None,
+        0,
+        256 * _MIB,
+        0xA0000000,
+        "/machine/soc/gic",
+        89,
+        0xC000000,
+        "ttyPS0",
+    ),
+    "mps2-an385": Machine(
+        "qemu-system-arm",
+        "mps2-an385",
+        None,
+        0x21000000,
+        16 * _MIB,
+        0x40100000,
+        "armv7m",
+        20,
+        0x21000000,
+    ),
 }
 
 
 class Board:
     """A machine that runs, and its simulator."""
 
-    def __init__(self, qemu: subprocess.Popen[bytes], simulator: subprocess.Popen[str], log: Path, deadline: float) -> None:
+    def __init__(
+        self,
+        qemu: subprocess.Popen[bytes],
+        simulator: subprocess.Popen[str],
+        log: Path,
+        deadline: float,
+    ) -> None:
         self.qemu, self.simulator = qemu, simulator
         self.lines: list[str] = []
         self._log, self._deadline = log, deadline
 
     def read(self) -> Iterator[str]:
-        """Lines of the console until the machine is off. AssertionError when the deadline passes, or QEMU fails."""
+        """Lines of the console until the machine is off. AssertionError when the deadline passes,
+        or QEMU fails."""
         assert self.qemu.stdout is not None
         fd, rest = self.qemu.stdout.fileno(), b""
         while True:
             left = self._deadline - time.monotonic()
             if left <= 0 or not select.select([fd], [], [], left)[0]:
-                raise AssertionError("the guest hangs; its console so far:\n" + "\n".join(self.lines))
+                raise AssertionError(
+                    "the guest hangs; its console so far:\n" + "\n".join(self.lines)
+                )
             got = os.read(fd, 65536)
             if not got:
-                assert self.qemu.wait(timeout=10) == 0, f"QEMU ended with {self.qemu.returncode}: {self._log.read_text(errors='replace')}"
+                assert self.qemu.wait(timeout=10) == 0, (
+                    f"QEMU ended with {self.qemu.returncode}: "
+                    f"{self._log.read_text(errors='replace')}"
+                )
                 return
             *lines, rest = (rest + got).split(b"\n")
             for line in lines:
@@ -97,12 +150,16 @@ def boot(
     faults: Sequence[str] = (),
     timeout_s: float = 60,
 ) -> Iterator[Board]:
-    """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone afterwards."""
+    """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone
+    afterwards."""
     machine = MACHINES[name]
     need(machine.qemu, "qemu-system-arm")
     version = run([machine.qemu, "--version"])
     if " 7.2" not in version:
-        missing(f"{machine.qemu} 7.2 is needed, whose structures the plug-in mirrors: apt-get install qemu-system-arm on Debian 12")
+        missing(
+            f"{machine.qemu} 7.2 is needed, whose structures the plug-in mirrors: apt-get "
+            "install qemu-system-arm on Debian 12"
+        )
     shared = plugin()
     with tempfile.TemporaryDirectory(prefix="lds-board-") as folder:
         socket, ram = Path(folder, "simd"), Path(folder, "ram")
@@ -111,21 +168,53 @@ def boot(
         serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
         serve += ["--memory", str(ram), "--base", hex(machine.memory_base), "--clients", "1"]
         serve += [word for fault in faults for word in ("--fault", fault)]
-        command = [machine.qemu, "-machine", f"{machine.machine},memory-backend=ram", *(["-cpu", machine.cpu] if machine.cpu else [])]
-        command += ["-object", f"memory-backend-file,id=ram,size={machine.memory_bytes},mem-path={ram},share=on"]
-        command += ["-m", f"{machine.memory_bytes // _MIB}M", "-nodefaults", "-display", "none", "-no-reboot"]
+        command = [
+            machine.qemu,
+            "-machine",
+            f"{machine.machine},memory-backend=ram",
+            *(["-cpu", machine.cpu] if machine.cpu else []),
+        ]
+        command += [
+            "-object",
+            f"memory-backend-file,id=ram,size={machine.memory_bytes},mem-path={ram},share=on",
+        ]
+        command += [
+            "-m",
+            f"{machine.memory_bytes // _MIB}M",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+        ]
         command += ["-chardev", "stdio,id=console,mux=on", "-serial", "chardev:console"]
-        command += ["-plugin", f"{shared},socket={socket},base={machine.registers:#x},intc={machine.controller},irq={machine.line}"]
+        command += [
+            "-plugin",
+            f"{shared},socket={socket},base={machine.registers:#x},intc={machine.controller},irq={machine.line}",
+        ]
         command += [str(word) for word in arguments]
-        environment = {**os.environ, "QEMU_AUDIO_DRV": "none", "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"}
+        environment = {
+            **os.environ,
+            "QEMU_AUDIO_DRV": "none",
+            "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
+        }
         log = work() / f"{name}.log"
         with (
             log.open("wb") as errors,
-            subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as simulator,
+            subprocess.Popen(
+                serve, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+            ) as simulator,
         ):
             assert simulator.stdout is not None
-            assert simulator.stdout.readline(), f"the simulator does not start: {log.read_text(errors='replace')}"
-            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment) as qemu:
+            assert simulator.stdout.readline(), (
+                f"the simulator does not start: {log.read_text(errors='replace')}"
+            )
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+            ) as qemu:
                 try:
                     yield Board(qemu, simulator, log, time.monotonic() + timeout_s)
                 finally:

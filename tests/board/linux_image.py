@@ -1,4 +1,5 @@
-"""What Debian's kernel boots on a board: an initial file system of four files, and a device tree with the accelerator.
+"""What Debian's kernel boots on a board: an initial file system of four files, and a device tree
+with the accelerator.
 
 In:   a Kernel, the test program, a model and its inputs.
 Out:  the arguments that make QEMU boot them.
@@ -20,7 +21,8 @@ _SOURCES = ROOT / "tests/board/guest/linux"
 
 
 def initramfs(files: dict[str, bytes]) -> bytes:
-    """A cpio archive ("newc", Documentation/driver-api/early-userspace/buffer-format.rst) of these files at the root."""
+    """A cpio archive ("newc", Documentation/driver-api/early-userspace/buffer-format.rst) of these
+    files at the root."""
     entries = [(name, _FOLDER, b"") for name in ("dev", "proc", "sys")]
     entries += [(name, _PROGRAM, content) for name, content in files.items()]
     entries.append(("TRAILER!!!", 0, b""))
@@ -46,13 +48,28 @@ def device_tree(machine: str) -> Path:
     base, overlay, m = folder / "machine.dtb", folder / "overlay.dtbo", MACHINES[machine]
     need(m.qemu, "qemu-system-arm")
     size = f"{m.memory_bytes >> 20}M"
-    run([m.qemu, "-machine", f"{m.machine},dumpdtb={base}", "-cpu", m.cpu or "max", "-m", size, "-nodefaults", "-display", "none"])
+    run(
+        [
+            m.qemu,
+            "-machine",
+            f"{m.machine},dumpdtb={base}",
+            "-cpu",
+            m.cpu or "max",
+            "-m",
+            size,
+            "-nodefaults",
+            "-display",
+            "none",
+        ]
+    )
     run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay, _SOURCES / "virt.dtso"])
     run(["fdtoverlay", "-i", base, "-o", out, overlay])
     return out
 
 
-def arguments(machine: str, kernel: Kernel, program: Path, model: bytes, inputs: bytes, *options: str) -> list[str | Path]:
+def arguments(
+    machine: str, kernel: Kernel, program: Path, model: bytes, inputs: bytes, *options: str
+) -> list[str | Path]:
     """options: what the test program reads on the kernel's command line, such as "runs=3"."""
     files = {
         "init": program.read_bytes(),
@@ -65,4 +82,13 @@ def arguments(machine: str, kernel: Kernel, program: Path, model: bytes, inputs:
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.write_bytes(initramfs(files))
     line = " ".join([f"console={MACHINES[machine].console}", "quiet", "panic=-1", *options])
-    return ["-kernel", kernel.image, "-initrd", archive, "-dtb", device_tree(machine), "-append", line]
+    return [
+        "-kernel",
+        kernel.image,
+        "-initrd",
+        archive,
+        "-dtb",
+        device_tree(machine),
+        "-append",
+        line,
+    ]

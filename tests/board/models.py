@@ -1,7 +1,8 @@
 """The networks that the boards run, with what they must give.
 
 In:   LiteRT's reference kernels, or the goldens that they made.
-Out:  Network: an artifact, inputs, and per input the output bytes and cycles of a native run, found equal to LiteRT's.
+Out:  Network: an artifact, inputs, and per input the output bytes and cycles of a native run, found
+      equal to LiteRT's.
 Next: every rung compares its guest with them.
 """
 
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone import device, host_step
-from loadstone.artifact import Artifact, DataType, Region, RegionKind, Tensor
+from loadstone.artifact import host_step
+from loadstone.artifact.format import Artifact, DataType, Region, RegionKind, Tensor
 from loadstone.compiler import compile as compile_model
+from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from tests.sample_model import dense_model
 from tests.tflite_builder import Activation, Graph, Padding, run
@@ -25,7 +27,8 @@ __all__ = ["Network", "convolutions", "dense", "floats", "resnet8"]
 
 @dataclass(frozen=True)
 class Network:
-    """An artifact and runs of it: inputs one after the other, and for each what a native run gave."""
+    """An artifact and runs of it: inputs one after the other, and for each what a native run
+    gave."""
 
     device: str
     artifact: Artifact
@@ -39,7 +42,9 @@ class Network:
         data = bytearray(region.data)
         data[offset] ^= 1 << bit
         regions = (dataclasses.replace(region, data=bytes(data)), *self.artifact.regions[1:])
-        return _native(self.device, dataclasses.replace(self.artifact, regions=regions), self.inputs)
+        return _native(
+            self.device, dataclasses.replace(self.artifact, regions=regions), self.inputs
+        )
 
 
 def convolutions(folder: Path) -> Network:
@@ -52,18 +57,33 @@ def convolutions(folder: Path) -> Network:
         weights = random.integers(-127, 128, (channels, 3, 3, channels_in), np.int8)
         scales = random.uniform(0.002, 0.01, channels).astype(np.float32)
         w = graph.constant(weights, scale=scales, axis=0)
-        b = graph.constant(random.integers(-2000, 2000, channels).astype(np.int32), scale=scales * image.scale[0], axis=0)
+        b = graph.constant(
+            random.integers(-2000, 2000, channels).astype(np.int32),
+            scale=scales * image.scale[0],
+            axis=0,
+        )
         size = -(-image.shape[1] // stride)
         y = graph.tensor((1, size, size, channels), np.int8, scale=0.1, zero_point=-3)
-        options = {"padding": Padding.SAME, "stride_h": stride, "stride_w": stride, "fused_activation_function": Activation.RELU}
-        graph.operator("CONV_2D", [image, w, b], [y], dilation_h_factor=1, dilation_w_factor=1, **options)
+        options = {
+            "padding": Padding.SAME,
+            "stride_h": stride,
+            "stride_w": stride,
+            "fused_activation_function": Activation.RELU,
+        }
+        graph.operator(
+            "CONV_2D", [image, w, b], [y], dilation_h_factor=1, dilation_w_factor=1, **options
+        )
         image, channels_in = y, channels
     out = graph.tensor((1, 1, 1, 10), np.int8, scale=1 / 256, zero_point=-128)
     graph.operator("SOFTMAX", [image], [out], beta=1.0)
     model = graph.save([out])
     inputs = random.integers(-128, 128, (3, *x.shape), np.int8)
     (folder / "convolutions.tflite").write_bytes(model)
-    network = _native("vtaq-1x16x16", compile_model(folder / "convolutions.tflite", "vtaq-1x16x16").artifact, inputs)
+    network = _native(
+        "vtaq-1x16x16",
+        compile_model(folder / "convolutions.tflite", "vtaq-1x16x16").artifact,
+        inputs,
+    )
     return _checked(network, b"".join(run(model, [x])[0].tobytes() for x in inputs))
 
 
@@ -71,7 +91,9 @@ def resnet8(shared: Path) -> Network:
     """MLPerf Tiny's ResNet8 on three images, with the goldens that LiteRT made."""
     golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
     artifact = compile_model(shared / "models/mlpt_resnet8_int8.tflite", "vtaq-1x16x16").artifact
-    return _checked(_native("vtaq-1x16x16", artifact, golden["in0"][:3]), golden["out0"][:3].tobytes())
+    return _checked(
+        _native("vtaq-1x16x16", artifact, golden["in0"][:3]), golden["out0"][:3].tobytes()
+    )
 
 
 def dense(name: str) -> Network:
@@ -83,7 +105,8 @@ def dense(name: str) -> Network:
 
 
 def floats() -> Network:
-    """No device program: quantize, dequantize and softmax in float32, which a compiler could round otherwise on each CPU."""
+    """No device program: quantize, dequantize and softmax in float32, which a compiler could round
+    otherwise on each CPU."""
     config = load_config("vtaq-1x16x16")
     rows, depth = 8, 24
     tensors = (
@@ -93,7 +116,9 @@ def floats() -> Network:
         Tensor("y", (1, rows * depth), DataType.FLOAT32, 3, 0),
     )
     kinds = (RegionKind.INPUT, RegionKind.HOST, RegionKind.HOST, RegionKind.OUTPUT)
-    regions = tuple(Region(t.name, kind, t.size_bytes, 16) for t, kind in zip(tensors, kinds, strict=True))
+    regions = tuple(
+        Region(t.name, kind, t.size_bytes, 16) for t, kind in zip(tensors, kinds, strict=True)
+    )
     steps = (
         host_step.quantize("quantize", 0, 1, half_to_even=True),
         host_step.dequantize("dequantize", 1, 2),
@@ -118,5 +143,7 @@ def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:
 
 def _checked(network: Network, expected: bytes) -> Network:
     assert b"".join(network.outputs) == expected, "the native run itself is wrong"
-    assert len(set(network.outputs)) == len(network.outputs), "inputs that give one output test nothing"
+    assert len(set(network.outputs)) == len(network.outputs), (
+        "inputs that give one output test nothing"
+    )
     return network

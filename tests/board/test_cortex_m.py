@@ -27,19 +27,36 @@ def firmware(network: Network, runs: int) -> list[str | Path]:
     folder = work() / "cortex-m3"
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for name, content in (("model", network.artifact.to_bytes()), ("inputs", network.inputs.tobytes())):
+    for name, content in (
+        ("model", network.artifact.to_bytes()),
+        ("inputs", network.inputs.tobytes()),
+    ):
         (folder / name).write_bytes(content)
-        lines += [f'.section .rodata.{name}, "a"', ".balign 4096", f".global {name}_begin, {name}_end"]
+        lines += [
+            f'.section .rodata.{name}, "a"',
+            ".balign 4096",
+            f".global {name}_begin, {name}_end",
+        ]
         lines += [f'{name}_begin: .incbin "{folder / name}"', f"{name}_end:"]
     (folder / "data.S").write_text("\n".join(lines) + "\n")
-    sources = [*build.RUNTIME, *build.drivers("hal_baremetal.c"), GUEST / "run_cases.c", GUEST / "cortex_m/start.c", folder / "data.S"]
-    program = build.executable("cortex-m3", "firmware", sources, ["-T", GUEST / "cortex_m/link.ld", f"-DRUNS={runs}u"])
+    sources = [
+        *build.RUNTIME,
+        *build.drivers("hal_baremetal.c"),
+        GUEST / "run_cases.c",
+        GUEST / "cortex_m/start.c",
+        folder / "data.S",
+    ]
+    program = build.executable(
+        "cortex-m3", "firmware", sources, ["-T", GUEST / "cortex_m/link.ld", f"-DRUNS={runs}u"]
+    )
     return ["-kernel", program, "-semihosting-config", "enable=on,target=native"]
 
 
 def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
     faults = cases.faults(network, MACHINES[MACHINE].pool)
-    with boot(MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults) as board:
+    with boot(
+        MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults
+    ) as board:
         cases.check(board.finish(), network)
 
 
@@ -51,19 +68,42 @@ def test_float_operators_give_the_native_bits() -> None:
 
 
 def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
-    """`loadstone export --board cortex-m`, told only where this board's registers and interrupt are: link.ld is made for its memory."""
+    """`loadstone export --board cortex-m`, told only where this board's registers and interrupt
+    are: link.ld is made for its memory."""
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
     network.artifact.save(tmp_path / "model.lds")
     np.savez(tmp_path / "in.npz", in0=network.inputs[:1])
     project, machine = tmp_path / "firmware", MACHINES[MACHINE]
-    words = ["export", tmp_path / "model.lds", "--board", "cortex-m", "-o", project, "--sample", tmp_path / "in.npz"]
+    words = [
+        "export",
+        tmp_path / "model.lds",
+        "--board",
+        "cortex-m",
+        "-o",
+        project,
+        "--sample",
+        tmp_path / "in.npz",
+    ]
     assert main([str(word) for word in words]) == 0
-    flags = f"-DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
+    flags = (
+        f"-DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
+    )
     run(["make", "-C", project, f"FLAGS={flags}"])
-    with boot(MACHINE, ["-kernel", project / "model.elf", "-semihosting-config", "enable=on,target=native,chardev=console"]) as board:
+    with boot(
+        MACHINE,
+        [
+            "-kernel",
+            project / "model.elf",
+            "-semihosting-config",
+            "enable=on,target=native,chardev=console",
+        ],
+    ) as board:
         lines = board.finish()
-    assert lines == ["output " + " ".join(str(byte) for byte in network.outputs[0]), f"cycles {network.cycles[0]}"]
+    assert lines == [
+        "output " + " ".join(str(byte) for byte in network.outputs[0]),
+        f"cycles {network.cycles[0]}",
+    ]
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
@@ -85,31 +125,58 @@ def test_stopped_simulator_does_not_hang_the_guest(convolutions: Network) -> Non
         cases.check_gone(board.lines, convolutions, 1)
 
 
-# --- the plug-in's own refusals -----------------------------------------------------------------------------------------------------
+# --- the plug-in's own refusals -------------------------------------------------------------------
 def test_plugin_refuses_another_qemu(tmp_path: Path) -> None:
     """A program that says it is QEMU 8.0 loads the plug-in."""
     need("gcc", "gcc")
     program = tmp_path / "qemu"
     source = ROOT / "tests/board/qemu_plugin/fake_qemu.c"
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Werror", "-rdynamic", source, "-o", program], check=True)
-    done = subprocess.run([program, build.plugin()], capture_output=True, text=True, check=False, timeout=30)
-    assert (done.returncode, done.stderr) == (1, "lds_board: this is QEMU 8.0; the plug-in mirrors structures of 7.2 only\n")
+    subprocess.run(
+        ["gcc", "-std=gnu11", "-Wall", "-Werror", "-rdynamic", source, "-o", program], check=True
+    )
+    done = subprocess.run(
+        [program, build.plugin()], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "lds_board: this is QEMU 8.0; the plug-in mirrors structures of 7.2 only\n",
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("base=0x40100000,intc=armv7m,irq=20,socket=/nowhere/simd", "no `loadstone simd` listens at /nowhere/simd"),
-        ("base=0x40100000,intc=arm_gic,irq=20,socket=/nowhere/simd", "no interrupt controller is called arm_gic"),
+        (
+            "base=0x40100000,intc=armv7m,irq=20,socket=/nowhere/simd",
+            "no `loadstone simd` listens at /nowhere/simd",
+        ),
+        (
+            "base=0x40100000,intc=arm_gic,irq=20,socket=/nowhere/simd",
+            "no interrupt controller is called arm_gic",
+        ),
         ("base=0x40100000,intc=armv7m,socket=/nowhere/simd", "needs socket=PATH,base=ADDRESS"),
-        ("base=0x40100004,intc=armv7m,irq=20,socket=/nowhere/simd", "needs socket=PATH,base=ADDRESS"),
+        (
+            "base=0x40100004,intc=armv7m,irq=20,socket=/nowhere/simd",
+            "needs socket=PATH,base=ADDRESS",
+        ),
         ("colour=red", "unknown option colour"),
     ],
 )
 def test_plugin_says_in_one_line_what_is_wrong(options: str, complaint: str) -> None:
     need("qemu-system-arm", "qemu-system-arm")
-    command = ["qemu-system-arm", "-machine", MACHINE, "-display", "none", "-nodefaults", "-plugin", f"{build.plugin()},{options}"]
+    command = [
+        "qemu-system-arm",
+        "-machine",
+        MACHINE,
+        "-display",
+        "none",
+        "-nodefaults",
+        "-plugin",
+        f"{build.plugin()},{options}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
-    assert [line for line in done.stderr.splitlines() if line.startswith("lds_board: ")] == [done.stderr.splitlines()[-1]]
+    assert [line for line in done.stderr.splitlines() if line.startswith("lds_board: ")] == [
+        done.stderr.splitlines()[-1]
+    ]
     assert complaint in done.stderr

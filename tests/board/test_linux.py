@@ -1,4 +1,5 @@
-"""Rungs 6 and 7: Debian's Linux on arm64, armv7 and a ZCU102 under QEMU; an unmodified user-space UIO driver, real interrupts, DMA."""
+"""Rungs 6 and 7: Debian's Linux on arm64, armv7 and a ZCU102 under QEMU; an unmodified user-space
+UIO driver, real interrupts, DMA."""
 
 from __future__ import annotations
 
@@ -18,18 +19,41 @@ ARCHITECTURES = {"virt-arm64": "arm64", "virt-armhf": "armhf", "zcu102": "arm64"
 
 
 def image(machine: str, network: Network, runs: int, registers: str = "native") -> list[str | Path]:
-    """The arguments that boot Debian's kernel, fetched and completed once and kept in build/board, with this network in its file system."""
+    """The arguments that boot Debian's kernel, fetched and completed once and kept in build/board,
+    with this network in its file system."""
     arch = ARCHITECTURES[machine]
-    sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c"), GUEST / "run_cases.c", GUEST / "linux/init.c"]
+    sources = [
+        *build.RUNTIME,
+        *build.drivers("hal_linux_uio.c", "linux_board.c"),
+        GUEST / "run_cases.c",
+        GUEST / "linux/init.c",
+    ]
     program = build.executable(TOOLCHAINS[arch], "init", sources)
     options = (f"runs={runs}", f"registers={registers}")
-    return linux_image.arguments(machine, debian.kernel(arch), program, network.artifact.to_bytes(), network.inputs.tobytes(), *options)
+    return linux_image.arguments(
+        machine,
+        debian.kernel(arch),
+        program,
+        network.artifact.to_bytes(),
+        network.inputs.tobytes(),
+        *options,
+    )
 
 
-@pytest.mark.parametrize("machine", [pytest.param(m, marks=pytest.mark.rung("6" if m == "virt-arm64" else "7")) for m in ARCHITECTURES])
-def test_network_gives_the_native_bytes_and_faults_are_survived(machine: str, network: Network) -> None:
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(m, marks=pytest.mark.rung("6" if m == "virt-arm64" else "7"))
+        for m in ARCHITECTURES
+    ],
+)
+def test_network_gives_the_native_bytes_and_faults_are_survived(
+    machine: str, network: Network
+) -> None:
     faults = cases.faults(network, MACHINES[machine].pool)
-    with boot(machine, image(machine, network, cases.RUNS), device=network.device, faults=faults) as board:
+    with boot(
+        machine, image(machine, network, cases.RUNS), device=network.device, faults=faults
+    ) as board:
         cases.check(board.finish(), network)
 
 
@@ -48,7 +72,8 @@ def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None
     [("zcu102", "vta-ultra96", "vta-hls"), ("virt-armhf", "vta-de10nano", "vta-chisel")],
 )
 def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers: str) -> None:
-    """At the addresses and on the CPUs that these have on their boards; they are polled, and know no error."""
+    """At the addresses and on the CPUs that these have on their boards; they are polled, and know
+    no error."""
     network = models.dense(device)
     with boot(machine, image(machine, network, 3, registers), device=device) as board:
         cases.check_healthy(board.finish(), network)

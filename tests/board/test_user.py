@@ -1,4 +1,5 @@
-"""Rung 4: the C runtime on three more instruction sets under qemu-user, with the simulator process as its device."""
+"""Rung 4: the C runtime on three more instruction sets under qemu-user, with the simulator process
+as its device."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from tests.board.tools import ROOT, need
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("4")]
 
-QEMU = {"native": [], "aarch64": ["qemu-aarch64"], "armv7": ["qemu-arm"], "riscv64": ["qemu-riscv64"]}
+QEMU = {
+    "native": [],
+    "aarch64": ["qemu-aarch64"],
+    "armv7": ["qemu-arm"],
+    "riscv64": ["qemu-riscv64"],
+}
 POOL = 0x10000000  # `loadstone simd` without --base
 GUEST = ROOT / "tests/board/guest"
 
@@ -23,7 +29,12 @@ def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: 
     """What the program prints, with a simulator process of its own."""
     for emulator in QEMU[toolchain]:
         need(emulator, "qemu-user")
-    sources = [*build.RUNTIME, *build.drivers("hal_simd.c"), GUEST / "run_cases.c", GUEST / "user/main.c"]
+    sources = [
+        *build.RUNTIME,
+        *build.drivers("hal_simd.c"),
+        GUEST / "run_cases.c",
+        GUEST / "user/main.c",
+    ]
     program = build.executable(toolchain, "user", sources)
     (folder / "model.lds").write_bytes(network.artifact.to_bytes())
     (folder / "inputs").write_bytes(network.inputs.tobytes())
@@ -33,15 +44,30 @@ def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: 
         try:
             assert simulator.stdout is not None
             assert simulator.stdout.readline()
-            arguments = [program, folder / "simd", "native", folder / "model.lds", folder / "inputs", str(runs)]
-            done = subprocess.run([*QEMU[toolchain], *arguments], capture_output=True, text=True, timeout=120, check=True)
+            arguments = [
+                program,
+                folder / "simd",
+                "native",
+                folder / "model.lds",
+                folder / "inputs",
+                str(runs),
+            ]
+            done = subprocess.run(
+                [*QEMU[toolchain], *arguments],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=True,
+            )
         finally:
             simulator.kill()
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("toolchain", list(QEMU))
-def test_network_gives_the_native_bytes_and_faults_are_survived(toolchain: str, network: Network, tmp_path: Path) -> None:
+def test_network_gives_the_native_bytes_and_faults_are_survived(
+    toolchain: str, network: Network, tmp_path: Path
+) -> None:
     lines = run(toolchain, network, cases.RUNS, cases.faults(network, POOL), tmp_path)
     cases.check(lines, network, interrupts=False)
 

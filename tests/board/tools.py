@@ -1,7 +1,8 @@
 """Tools that a rung of the ladder needs, and what it says when one is missing.
 
 In:   a program's name and the Debian package that brings it.
-Out:  a skipped test whose reason names the package (a failed one where LOADSTONE_NEED_ALL is set, as in CI); run(); folders.
+Out:  a skipped test whose reason names the package (a failed one where LOADSTONE_NEED_ALL is set,
+      as in CI); run(); folders.
 Next: everything here.
 """
 
@@ -24,7 +25,8 @@ import pytest
 __all__ = ["BUILD", "ROOT", "locked", "missing", "need", "run", "work"]
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is kept from one run to the next. Tests run in several processes: whoever writes here holds `locked`, or renames into place.
+#: What is kept from one run to the next. Tests run in several processes: whoever writes here holds
+#: `locked`, or renames into place.
 BUILD = ROOT / "build" / "board"
 
 
@@ -60,11 +62,19 @@ def need(program: str, package: str) -> None:
 
 
 def run(
-    command: Sequence[str | Path], *, cwd: Path | None = None, stdin: IO[bytes] | None = None, or_skip: str = "", timeout_s: float = 600
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    stdin: IO[bytes] | None = None,
+    or_skip: str = "",
+    timeout_s: float = 600,
 ) -> str:
-    """What a program printed; its complaint as an AssertionError, or a skipped test where `or_skip` says what a failure means."""
+    """What a program printed; its complaint as an AssertionError, or a skipped test where `or_skip`
+    says what a failure means."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, stdin=stdin, capture_output=True, text=True, check=False, timeout=timeout_s)
+    done = subprocess.run(
+        words, cwd=cwd, stdin=stdin, capture_output=True, text=True, check=False, timeout=timeout_s
+    )
     if done.returncode != 0:
         complaint = (done.stderr or done.stdout).strip()
         if or_skip:

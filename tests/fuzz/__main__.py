@@ -1,7 +1,9 @@
-"""`python -m tests.fuzz [SECONDS] [FOLDER]`: build the simulator's fuzz target with clang, and run it from legal programs as seeds.
+"""`python -m tests.fuzz [SECONDS] [FOLDER]`: build the simulator's fuzz target with clang, and run
+it from legal programs as seeds.
 
 In:   hw_sim/*.cc, sim_fuzz.cc.
-Out:  exit status 0 when nothing was found; else libFuzzer's report, and the input in FOLDER (default: build/fuzz).
+Out:  exit status 0 when nothing was found; else libFuzzer's report, and the input in FOLDER
+      (default: build/fuzz).
 Next: test_fuzz.py runs it for a minute.
 """
 
@@ -28,7 +30,10 @@ FLAGS = [
     "-Wno-psabi",
 ]
 LANES = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
-VECTORS = {"kernels_avx2": ["-mavx2"], "kernels_avx512": [f"-mavx512{x}" for x in ("f", "bw", "dq", "vl", "vnni")]}
+VECTORS = {
+    "kernels_avx2": ["-mavx2"],
+    "kernels_avx512": [f"-mavx512{x}" for x in ("f", "bw", "dq", "vl", "vnni")],
+}
 #: Seconds that one input may take, and MiB.
 TIMEOUT_SECONDS, MEMORY_MIB = 10, 2048
 
@@ -40,11 +45,20 @@ def build(folder: Path) -> Path:
     objects, running = [], []
     for source in [*sorted((ROOT / "hw_sim").glob("*.cc")), Path(__file__).parent / "sim_fuzz.cc"]:
         objects.append(folder / f"{source.stem}.o")
-        flags = [*FLAGS, *(LANES + VECTORS.get(source.stem, []) if source.stem.startswith("kernels_") else [])]
-        running.append(subprocess.Popen(["clang++", *flags, *include, "-c", str(source), "-o", str(objects[-1])]))
+        flags = [
+            *FLAGS,
+            *(LANES + VECTORS.get(source.stem, []) if source.stem.startswith("kernels_") else []),
+        ]
+        running.append(
+            subprocess.Popen(
+                ["clang++", *flags, *include, "-c", str(source), "-o", str(objects[-1])]
+            )
+        )
     if any(process.wait() for process in running):
         raise SystemExit("the fuzz target does not compile")
-    subprocess.run(["clang++", *FLAGS, *map(str, objects), "-o", str(folder / "sim_fuzz")], check=True)
+    subprocess.run(
+        ["clang++", *FLAGS, *map(str, objects), "-o", str(folder / "sim_fuzz")], check=True
+    )
     return folder / "sim_fuzz"
 
 
@@ -52,16 +66,24 @@ def seeds(folder: Path) -> None:
     """Legal programs of several devices, behind the header that sim_fuzz.cc reads."""
     folder.mkdir(parents=True, exist_ok=True)
     tiny = load_config("vtaq-tiny")
-    wide = replace(tiny, name="wide", log_block=4, log_inp_buff=12, log_wgt_buff=15, log_acc_buff=14)
-    for number, config in enumerate([tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta")]):
+    wide = replace(
+        tiny, name="wide", log_block=4, log_inp_buff=12, log_wgt_buff=15, log_acc_buff=14
+    )
+    for number, config in enumerate(
+        [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta")]
+    ):
         for seed in range(8):
             program = random_program(config, np.random.default_rng(seed), 12)
-            (folder / f"{number}_{seed}").write_bytes(_header(config, options=seed) + program.insns.tobytes())
+            (folder / f"{number}_{seed}").write_bytes(
+                _header(config, options=seed) + program.insns.tobytes()
+            )
 
 
 def _header(config: HwConfig, options: int) -> bytes:
     bus = (32, 64, 128, 256, 512).index(config.bus_bits)
-    return config.fingerprint() + bytes([bus, options << 1 & 31, 0, 16, 0, 11, 64, 255, 63, 0, 0, 0])
+    return config.fingerprint() + bytes(
+        [bus, options << 1 & 31, 0, 16, 0, 11, 64, 255, 63, 0, 0, 0]
+    )
 
 
 def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
@@ -76,8 +98,14 @@ def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
         "-max_len=1024",
         "-print_final_stats=1",
     ]
-    return subprocess.run([str(target), *words, str(folder / "corpus"), str(folder / "seeds")], cwd=folder, check=False).returncode
+    return subprocess.run(
+        [str(target), *words, str(folder / "corpus"), str(folder / "seeds")],
+        cwd=folder,
+        check=False,
+    ).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(convert(word) for convert, word in zip((int, Path), sys.argv[1:], strict=False))))
+    sys.exit(
+        main(*(convert(word) for convert, word in zip((int, Path), sys.argv[1:], strict=False)))
+    )

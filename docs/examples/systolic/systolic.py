@@ -1,22 +1,32 @@
-"""A back end for a systolic array with explicit data movement: mvin, preload, compute, mvout, and accumulators that scale.
+"""A back end for a systolic array with explicit data movement: mvin, preload, compute, mvout, and
+accumulators that scale.
 
 In:   convolutions, in runs that follow each other.
-Out:  for each run one program of 32 byte instructions, made from scheduled TensorIR, and the memory image that it works on.
-Next: `execute`, the driver, puts image and inputs into the memory of SystolicArray, the functional model, and runs the program.
+Out:  for each run one program of 32 byte instructions, made from scheduled TensorIR, and the memory
+      image that it works on.
+Next: `execute`, the driver, puts image and inputs into the memory of SystolicArray, the functional
+model, and runs the program.
 
-    loadstone compile net.tflite --uma-backends docs/examples/systolic --target systolic,vtaq-1x16x16
+    loadstone compile net.tflite --uma-backends docs/examples/systolic --target
+    systolic,vtaq-1x16x16
 
-The device, after Gemmini: `dim` x `dim` multipliers that keep a tile of weights; a scratchpad whose rows hold `dim` int8; an accumulator
-whose rows hold `dim` int32. Tensors in memory are (H, W, C), their channels rounded up to rows of `dim`.
+The device, after Gemmini: `dim` x `dim` multipliers that keep a tile of weights; a scratchpad whose
+rows hold `dim` int8; an accumulator whose rows hold `dim` int32. Tensors in memory are (H, W, C),
+their channels rounded up to rows of `dim`.
 
-    MVIN     address stride rows row acc            scratchpad (or accumulator)[row + i] = memory[address + i * stride], for i < rows
+    MVIN     address stride rows row acc            scratchpad (or accumulator)[row + i] =
+                            memory[address + i * stride], for i < rows
     PRELOAD  row                                    weights = scratchpad[row : row + dim]
-    COMPUTE  row step rows target accumulate        accumulator[target + i] (+)= scratchpad[row + i * step] @ weights
-    SCALE    row zero_point low high rounding       how MVOUT scales: bias, multiplier and shift stand in three accumulator rows
-    MVOUT    address stride rows row                memory[address + i * stride] = int8(scaled accumulator[row + i])
+    COMPUTE  row step rows target accumulate        accumulator[target + i] (+)= scratchpad[row + i
+                           * step] @ weights
+    SCALE    row zero_point low high rounding       how MVOUT scales: bias, multiplier and shift
+                            stand in three accumulator rows
+    MVOUT    address stride rows row                memory[address + i * stride] = int8(scaled
+                            accumulator[row + i])
 
-From an operator to instructions: `scheduled` says the sum and its tiles in TensorIR; loadstone.ir_pass makes calls of its loop nests
-(copies, matrix products, requantization); `Code` makes instructions of the calls.
+From an operator to instructions: `scheduled` says the sum and its tiles in TensorIR;
+loadstone.ir_pass makes calls of its loop nests (copies, matrix products, requantization); `Code`
+makes instructions of the calls.
 """
 
 from __future__ import annotations
@@ -30,12 +40,20 @@ from numpy.typing import NDArray
 from tvm import s_tir, te, tirx
 from tvm.ir import IRModule
 
-from loadstone.backend import Attribute, Backend, External, Pattern, Refusal, Segment, offered
+from loadstone.backend import (
+    Attribute,
+    Backend,
+    External,
+    ExternalRegion,
+    Pattern,
+    Refusal,
+    Segment,
+    offered,
+)
 from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.pipeline import lowered
 from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
 from loadstone.numerics import Rounding, rq, wrap_int32
-from loadstone.region import ExternalRegion
 
 Array = NDArray[Any]
 OPCODES = ("mvin", "preload", "compute", "scale", "mvout")
@@ -58,50 +76,100 @@ class Systolic(Backend):
         """What the array cannot do, or what not even one row of output fits."""
         assert isinstance(operator, Conv2D)
         if operator.groups != 1:
-            return Refusal(f"{operator.groups} groups: each would fill one column of the array", "a convolution without groups")
+            return Refusal(
+                f"{operator.groups} groups: each would fill one column of the array",
+                "a convolution without groups",
+            )
         if np.any(operator.weight_zero_points):
             return Refusal("weights with a zero point", "symmetric weights")
         if operator.rounding not in (Rounding.DOUBLE, Rounding.FLOAT32):
-            return Refusal(f"MVOUT has no rounding {operator.rounding.name.lower()}", "another rounding")
+            return Refusal(
+                f"MVOUT has no rounding {operator.rounding.name.lower()}", "another rounding"
+            )
         if self.tile_rows(operator) == 0:
-            return Refusal("a row of output does not fit the scratchpads", "more scratchpad_rows or accumulator_rows")
+            return Refusal(
+                "a row of output does not fit the scratchpads",
+                "more scratchpad_rows or accumulator_rows",
+            )
         return None
 
     def tile_rows(self, operator: Conv2D) -> int:
-        """The most rows of output that fit at once and divide its height; 0 where one does not fit."""
+        """The most rows of output that fit at once and divide its height; 0 where one does not
+        fit."""
         _, height, width, _ = operator.output.shape
         taps = operator.weights[0, :, :, 0].size
-        dim, scratchpad, accumulator = (int(self.attributes[entry.name]) for entry in self.target_attributes)
-        divisors = [rows for rows in range(1, height + 1) if height % rows == 0 and rows * width + 3 <= accumulator]
+        dim, scratchpad, accumulator = (
+            int(self.attributes[entry.name]) for entry in self.target_attributes
+        )
+        divisors = [
+            rows
+            for rows in range(1, height + 1)
+            if height % rows == 0 and rows * width + 3 <= accumulator
+        ]
         pixels = {rows: padded(operator, rows, 0) * padded(operator, width, 1) for rows in divisors}
-        return max((rows for rows in divisors if pixels[rows] + taps * dim <= scratchpad), default=0)
+        return max(
+            (rows for rows in divisors if pixels[rows] + taps * dim <= scratchpad), default=0
+        )
 
     def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
-        return {"conv2d": lambda operator: scheduled(operator, int(self.attributes["dim"]), self.tile_rows(operator))}
+        return {
+            "conv2d": lambda operator: scheduled(
+                operator, int(self.attributes["dim"]), self.tile_rows(operator)
+            )
+        }
 
     def lower(self, segment: Segment) -> ExternalRegion:
         """Every operator through TensorIR, into one program on one memory."""
         dim, memory = int(self.attributes["dim"]), Memory()
-        instructions = [line for o in segment.operators if isinstance(o, Conv2D) for line in self.program(o, memory, dim)]
-        inputs, outputs = ([(memory.address[t.name], t.shape[1:]) for t in side] for side in (segment.inputs, segment.outputs))
+        instructions = [
+            line
+            for o in segment.operators
+            if isinstance(o, Conv2D)
+            for line in self.program(o, memory, dim)
+        ]
+        inputs, outputs = (
+            [(memory.address[t.name], t.shape[1:]) for t in side]
+            for side in (segment.inputs, segment.outputs)
+        )
         text = json.dumps({"inputs": inputs, "outputs": outputs, **self.attributes})
-        constants: dict[str, Array] = {"image": np.frombuffer(memory.image, np.uint8), "program": np.array(instructions, np.int32)}
-        return ExternalRegion(segment.name, segment.operators, segment.inputs, segment.outputs, "systolic.run", text, constants)
+        constants: dict[str, Array] = {
+            "image": np.frombuffer(memory.image, np.uint8),
+            "program": np.array(instructions, np.int32),
+        }
+        return ExternalRegion(
+            segment.name,
+            segment.operators,
+            segment.inputs,
+            segment.outputs,
+            "systolic.run",
+            text,
+            constants,
+        )
 
     def program(self, operator: Conv2D, memory: Memory, dim: int) -> list[list[int]]:
         """The instructions of one operator; its tensors get addresses."""
         (_, *pixels, inputs), (_, *results, outputs) = operator.input.shape, operator.output.shape
-        weights = np.zeros((*operator.weights.shape[1:3], rounded(inputs, dim), rounded(outputs, dim)), np.int8)
+        weights = np.zeros(
+            (*operator.weights.shape[1:3], rounded(inputs, dim), rounded(outputs, dim)), np.int8
+        )
         weights[:, :, :inputs, :outputs] = operator.weights.transpose(1, 2, 3, 0)
         lanes = np.zeros((3, rounded(outputs, dim)), np.int32)
-        bias = operator.bias - operator.input.zero_point * operator.weights.sum(axis=(1, 2, 3), dtype=np.int64)  # pads are zero points
+        bias = operator.bias - operator.input.zero_point * operator.weights.sum(
+            axis=(1, 2, 3), dtype=np.int64
+        )  # pads are zero points
         lanes[:, :outputs] = wrap_int32(bias), *operator.requantization()
         addresses = {
             "w": memory.keep(f"weights of {operator.name}", weights),
             "p": memory.keep(f"lanes of {operator.name}", lanes),
-            "pad": memory.keep(f"pads of {operator.name}", np.full(dim, operator.input.zero_point, np.int8)),
-            "x": memory.keep(operator.input.name, np.zeros((*pixels, rounded(inputs, dim)), np.int8)),
-            "out": memory.keep(operator.output.name, np.zeros((*results, rounded(outputs, dim)), np.int8)),
+            "pad": memory.keep(
+                f"pads of {operator.name}", np.full(dim, operator.input.zero_point, np.int8)
+            ),
+            "x": memory.keep(
+                operator.input.name, np.zeros((*pixels, rounded(inputs, dim)), np.int8)
+            ),
+            "out": memory.keep(
+                operator.output.name, np.zeros((*results, rounded(outputs, dim)), np.int8)
+            ),
         }
         code = Code(dim, addresses)
         for call in unroll(lowered(self, operator)):
@@ -109,9 +177,16 @@ class Systolic(Backend):
         return code.instructions
 
     def cost_cycles(self, segment: Segment) -> int:
-        """One row of the array a cycle, for every tile of weights; copies are hidden behind that."""
-        dim, sizes = int(self.attributes["dim"]), [(o.output.shape, o.weights.shape) for o in segment.operators if isinstance(o, Conv2D)]
-        return sum(h * w * ky * kx * (rounded(i, dim) // dim) * (rounded(o, dim) // dim) for (_, h, w, o), (_, ky, kx, i) in sizes)
+        """One row of the array a cycle, for every tile of weights; copies are hidden behind
+        that."""
+        dim, sizes = (
+            int(self.attributes["dim"]),
+            [(o.output.shape, o.weights.shape) for o in segment.operators if isinstance(o, Conv2D)],
+        )
+        return sum(
+            h * w * ky * kx * (rounded(i, dim) // dim) * (rounded(o, dim) // dim)
+            for (_, h, w, o), (_, ky, kx, i) in sizes
+        )
 
     @classmethod
     def externals(cls) -> Mapping[str, External]:
@@ -120,7 +195,8 @@ class Systolic(Backend):
 
 
 class Memory:
-    """The device's memory as the artifact keeps it: constants, and zeros where activations will stand."""
+    """The device's memory as the artifact keeps it: constants, and zeros where activations will
+    stand."""
 
     def __init__(self) -> None:
         self.address: dict[str, int] = {}
@@ -140,21 +216,34 @@ def rounded(size: int, dim: int) -> int:
 
 def padded(operator: Conv2D, size: int, axis: int) -> int:
     """Pixels of input that `size` pixels of output read along an axis."""
-    return int((size - 1) * operator.strides[axis] + operator.dilation[axis] * (operator.weights.shape[1 + axis] - 1) + 1)
+    return int(
+        (size - 1) * operator.strides[axis]
+        + operator.dilation[axis] * (operator.weights.shape[1 + axis] - 1)
+        + 1
+    )
 
 
 def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
-    """A convolution as a sum over channels and taps, in tiles of `rows` rows of output and `dim` channels."""
+    """A convolution as a sum over channels and taps, in tiles of `rows` rows of output and `dim`
+    channels."""
     (_, h, w, c), (_, oh, ow, o) = op.input.shape, op.output.shape
     c, o = rounded(c, dim), rounded(o, dim)
     (top, left), (sy, sx), (dy, dx) = op.padding[:2], op.strides, op.dilation
-    x, weights = te.placeholder((h, w, c), "int8", name="x"), te.placeholder((*op.weights.shape[1:3], c, o), "int8", name="w")
+    x, weights = (
+        te.placeholder((h, w, c), "int8", name="x"),
+        te.placeholder((*op.weights.shape[1:3], c, o), "int8", name="w"),
+    )
     lanes = te.placeholder((3, o), "int32", name="p")
-    k, ky, kx = (te.reduce_axis((0, size), name) for name, size in (("k", c), ("ky", op.weights.shape[1]), ("kx", op.weights.shape[2])))
+    k, ky, kx = (
+        te.reduce_axis((0, size), name)
+        for name, size in (("k", c), ("ky", op.weights.shape[1]), ("kx", op.weights.shape[2]))
+    )
 
     def pixel(i: Any, j: Any, channel: Any) -> Any:
         inside = tirx.all(i >= top, i < h + top, j >= left, j < w + left)
-        return tirx.if_then_else(inside, x[i - top, j - left, channel], tirx.IntImm("int8", op.input.zero_point))
+        return tirx.if_then_else(
+            inside, x[i - top, j - left, channel], tirx.IntImm("int8", op.input.zero_point)
+        )
 
     def term(i: Any, j: Any, channel: Any) -> Any:
         data = pixels[i * sy + ky * dy, j * sx + kx * dx, k].astype("int32")
@@ -191,7 +280,8 @@ def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
 
 
 class Code:
-    """Instructions from intrinsic calls. addresses: of the operator's parameters, and of a row of pads."""
+    """Instructions from intrinsic calls. addresses: of the operator's parameters, and of a row of
+    pads."""
 
     def __init__(self, dim: int, addresses: Mapping[str, int]) -> None:
         self.dim, self.addresses = dim, addresses
@@ -204,7 +294,8 @@ class Code:
         self.instructions.append([OPCODES.index(opcode), *fields, *[0] * (7 - len(fields))])
 
     def row(self, place: Place, offset: int = 0) -> int:
-        """The row that an element stands in; a buffer gets its rows when it is first met, for all its lives."""
+        """The row that an element stands in; a buffer gets its rows when it is first met, for all
+        its lives."""
         buffer = place.buffer
         if buffer.name not in self.rows:
             memory = "accumulator" if buffer.scope == "local.acc" else "scratchpad"
@@ -216,26 +307,51 @@ class Code:
         self.fresh.add(call.operands[0].buffer.name)  # zero: the next product overwrites
 
     def dma_copy(self, call: Call) -> None:
-        """MVIN or MVOUT for every run of rows: those inside come from the tensor, those outside from the row of pads."""
-        local, far = call.operands if call.operands[1].buffer.scope == "global" else call.operands[::-1]
+        """MVIN or MVOUT for every run of rows: those inside come from the tensor, those outside
+        from the row of pads."""
+        local, far = (
+            call.operands if call.operands[1].buffer.scope == "global" else call.operands[::-1]
+        )
         side = call.operands.index(far)
         acc = local.buffer.scope == "local.acc"
         size = 4 if acc and side else 1
         for run in runs(call.loops[:-1]):
             address = self.addresses[far.buffer.name] + (far.offset + run.offsets[side]) * size
-            place = (address, run.strides[side] * size) if run.inside else (self.addresses["pad"], 0)
-            self.emit("mvin" if side else "mvout", *place, run.count, self.row(local, run.offsets[1 - side]), int(acc))
+            place = (
+                (address, run.strides[side] * size) if run.inside else (self.addresses["pad"], 0)
+            )
+            self.emit(
+                "mvin" if side else "mvout",
+                *place,
+                run.count,
+                self.row(local, run.offsets[1 - side]),
+                int(acc),
+            )
 
     def gemm(self, call: Call) -> None:
         """Weights stay for all pixels: PRELOAD for every tap, COMPUTE for every row of pixels."""
         acc, data, weights = call.operands
-        taps = [loop for loop in call.loops if loop.strides[0] == 0 and loop.strides[1] != 1 and loop.extent > 1]
+        taps = [
+            loop
+            for loop in call.loops
+            if loop.strides[0] == 0 and loop.strides[1] != 1 and loop.extent > 1
+        ]
         pixels = [loop for loop in call.loops if loop.strides[2] == 0]
         for tap in turns(taps):
             self.emit("preload", self.row(weights, offset(taps, tap, 2)))
             for run in runs(pixels):
-                row, target = self.row(data, offset(taps, tap, 1) + run.offsets[1]), self.row(acc, run.offsets[0])
-                self.emit("compute", row, run.strides[1] // self.dim, run.count, target, int(acc.buffer.name not in self.fresh))
+                row, target = (
+                    self.row(data, offset(taps, tap, 1) + run.offsets[1]),
+                    self.row(acc, run.offsets[0]),
+                )
+                self.emit(
+                    "compute",
+                    row,
+                    run.strides[1] // self.dim,
+                    run.count,
+                    target,
+                    int(acc.buffer.name not in self.fresh),
+                )
             self.fresh.discard(acc.buffer.name)
 
     def rq(self, call: Call) -> None:
@@ -246,7 +362,9 @@ class Code:
 class SystolicArray:
     """What the silicon does, instruction by instruction."""
 
-    def __init__(self, memory: Array, dim: int, scratchpad_rows: int, accumulator_rows: int) -> None:
+    def __init__(
+        self, memory: Array, dim: int, scratchpad_rows: int, accumulator_rows: int
+    ) -> None:
         self.memory, self.dim = memory, dim
         self.scratchpad = np.zeros((scratchpad_rows, dim), np.int8)
         self.accumulator = np.zeros((accumulator_rows, dim), np.int32)
@@ -260,23 +378,38 @@ class SystolicArray:
 
     def mvin(self, address: int, stride: int, rows: int, row: int, acc: int, *_: int) -> None:
         target: Array = self.accumulator if acc else self.scratchpad
-        target[row : row + rows] = self.memory[self.at(address, stride, rows, target[0].nbytes)].view(target.dtype)
+        target[row : row + rows] = self.memory[
+            self.at(address, stride, rows, target[0].nbytes)
+        ].view(target.dtype)
 
     def preload(self, row: int, *_: int) -> None:
         self.weights = self.scratchpad[row : row + self.dim].astype(np.int32)
 
-    def compute(self, row: int, step: int, rows: int, target: int, accumulate: int, *_: int) -> None:
+    def compute(
+        self, row: int, step: int, rows: int, target: int, accumulate: int, *_: int
+    ) -> None:
         product = self.scratchpad[row + step * np.arange(rows)] @ self.weights
-        self.accumulator[target : target + rows] = accumulate * self.accumulator[target : target + rows] + product
+        self.accumulator[target : target + rows] = (
+            accumulate * self.accumulator[target : target + rows] + product
+        )
 
     def scale(self, *fields: int) -> None:
         self.scaling = fields
 
     def mvout(self, address: int, stride: int, rows: int, row: int, *_: int) -> None:
         lanes, zero_point, low, high, rounding = self.scaling[:5]
-        limits: dict[str, Any] = {"zero_point": zero_point, "low": low, "high": high, "rounding": Rounding(rounding)}
-        scaled = rq(self.accumulator[row : row + rows], *self.accumulator[lanes : lanes + 3], **limits)
-        self.memory[self.at(address, stride, rows, self.dim)] = scaled.astype(np.int8).view(np.uint8)
+        limits: dict[str, Any] = {
+            "zero_point": zero_point,
+            "low": low,
+            "high": high,
+            "rounding": Rounding(rounding),
+        }
+        scaled = rq(
+            self.accumulator[row : row + rows], *self.accumulator[lanes : lanes + 3], **limits
+        )
+        self.memory[self.at(address, stride, rows, self.dim)] = scaled.astype(np.int8).view(
+            np.uint8
+        )
 
 
 def execute(arrays: Sequence[Array], attributes: str) -> list[Array]:
@@ -285,7 +418,9 @@ def execute(arrays: Sequence[Array], attributes: str) -> list[Array]:
     *inputs, image, program = arrays
     outputs = [np.empty((len(inputs[0]), *shape), np.int8) for _, shape in said["outputs"]]
     for sample in range(len(inputs[0])):
-        array = SystolicArray(np.array(image), *(said[entry.name] for entry in Systolic.target_attributes))
+        array = SystolicArray(
+            np.array(image), *(said[entry.name] for entry in Systolic.target_attributes)
+        )
         for (address, shape), x in zip(said["inputs"], inputs, strict=True):
             whole(array, address, shape)[..., : shape[-1]] = x[sample]
         array.run(program)

@@ -1,1 +1,2 @@
-"""One module per command of the command line; cli.py lists them and imports the one that is asked for."""
+"""One module per command of the command line; cli.py lists them and imports the one that is asked
+for."""

@@ -38,9 +38,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds FILE, -o and --device."""
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="text; - is stdin")
-    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="where the instruction bytes go; - is stdout")
     parser.add_argument(
-        "--device", metavar="NAME", default=DEFAULT_DEVICE, help=f"a device's name or JSON file (default: {DEFAULT_DEVICE})"
+        "-o",
+        "--output",
+        metavar="OUT",
+        required=True,
+        help="where the instruction bytes go; - is stdout",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        default=DEFAULT_DEVICE,
+        help=f"a device's name or JSON file (default: {DEFAULT_DEVICE})",
     )
 
 
@@ -48,10 +57,14 @@ def run(args: argparse.Namespace) -> None:
     """Writes the bytes; nothing is written when a line is wrong."""
     name = "stdin" if args.file == "-" else args.file
     try:
-        text = (sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()).decode("utf-8")
+        text = (
+            sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+        ).decode("utf-8")
         insns = assemble(text, load_config(args.device)).tobytes()
     except UnicodeDecodeError as error:
-        raise AssemblerError(f"{name}: is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02X}") from None
+        raise AssemblerError(
+            f"{name}: is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02X}"
+        ) from None
     except AssemblerError as error:
         raise AssemblerError(f"{name}, {error}") from None
     if args.output == "-":

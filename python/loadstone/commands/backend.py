@@ -2,7 +2,8 @@
 
 In:   a name.
 Out:  DIR/NAME.py, a back end that works, and DIR/test_NAME.py.
-Next: edit two functions; `loadstone conform NAME --uma-backends DIR`; docs/bring-your-own-accelerator.md.
+Next: edit two functions; `loadstone conform NAME --uma-backends DIR`;
+      docs/bring-your-own-accelerator.md.
 """
 
 from __future__ import annotations
@@ -29,25 +30,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the verb, NAME and -o."""
     parser.epilog = _EPILOG
     parser.add_argument("verb", choices=["new"], help="what to do")
-    parser.add_argument("name", metavar="NAME", help="what targets will call it: letters, digits, - and _")
-    parser.add_argument("-o", "--output", metavar="DIR", default=".", help="where the two files go (default: here)")
+    parser.add_argument(
+        "name", metavar="NAME", help="what targets will call it: letters, digits, - and _"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default=".", help="where the two files go (default: here)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Writes the template under the new name; never over a file that is there."""
-    from loadstone.plugins import RESERVED
+    from loadstone.backend.plugins import RESERVED
 
     if not _NAME.fullmatch(args.name) or args.name in RESERVED:
-        raise TargetError(f"backend new: {args.name!r} is no name: lower-case letters, digits, - and _, and not {', '.join(RESERVED)}")
+        raise TargetError(
+            f"backend new: {args.name!r} is no name: lower-case letters, digits, - and _, "
+            f"and not {', '.join(RESERVED)}"
+        )
     stem, folder = args.name.replace("-", "_"), Path(args.output)
     title = "".join(part.capitalize() for part in stem.split("_"))
-    files = {folder / f"{stem}.py": "backend.py", folder / f"test_{stem}.py": "test_backend.py"}
+    files = {
+        folder / f"{stem}.py": "backend.py",
+        folder / f"test_{stem}.py": "backend/test_interface.py",
+    }
     for path in files:
         if path.exists():
-            raise TargetError(f"backend new: {path} is there already: choose another name or folder")
+            raise TargetError(
+                f"backend new: {path} is there already: choose another name or folder"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     for path, source in files.items():
-        text = resources.files("loadstone.template").joinpath(source).read_text(encoding="utf-8")
-        path.write_text(text.replace("my-npu", args.name).replace("my_npu", stem).replace("MyNpu", title), encoding="utf-8")
+        text = (
+            resources.files("loadstone.backend.template")
+            .joinpath(source)
+            .read_text(encoding="utf-8")
+        )
+        path.write_text(
+            text.replace("my-npu", args.name).replace("my_npu", stem).replace("MyNpu", title),
+            encoding="utf-8",
+        )
         print(path)
-    print(f"next: python -m pytest {folder}; then edit `accepts` and `execute` in {next(iter(files))}")
+    print(
+        f"next: python -m pytest {folder}; then edit `accepts` and `execute` in {next(iter(files))}"
+    )

@@ -47,25 +47,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="TARGET",
-        help="an accelerator, an alias, a composite such as `vtaq-1x16x16 -clock_mhz=200,llvm`, or a JSON file (`loadstone target`); "
+        help="an accelerator, an alias, a composite such as `vtaq-1x16x16 "
+        "-clock_mhz=200,llvm`, or a JSON file (`loadstone target`); "
         "repeated, each adds accelerators",
     )
-    parser.add_argument("--output", "-o", metavar="FILE", help="where the artifact goes; default: the model's name with .lds")
-    parser.add_argument("--explain", action="store_true", help="say for each operator where it runs, and why")
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="where the artifact goes; default: the model's name with .lds",
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="say for each operator where it runs, and why"
+    )
     parser.add_argument(
         "--partition",
         choices=("eager", "cost"),
         default="eager",
-        help="eager (default): an operator goes to the first accelerator that takes it; cost: to where the network takes least",
+        help="eager (default): an operator goes to the first accelerator that takes it; "
+        "cost: to where the network takes least",
     )
     parser.add_argument(
         "--costs",
         metavar="FILE",
-        help="costs for --partition cost: read if it is there, then written; the same file, the same artifact",
+        help="costs for --partition cost: read if it is there, then written; the same file, "
+        "the same artifact",
     )
-    parser.add_argument("--dump", metavar="DIR", help="write every stage as a numbered text file into DIR")
+    parser.add_argument(
+        "--dump", metavar="DIR", help="write every stage as a numbered text file into DIR"
+    )
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
-    parser.add_argument("--data", metavar="SAMPLES.npz", help="quantize a float model with these samples first (in0, in1 ...)")
+    parser.add_argument(
+        "--data",
+        metavar="SAMPLES.npz",
+        help="quantize a float model with these samples first (in0, in1 ...)",
+    )
     quantize.add_options(parser)
 
 
@@ -74,14 +90,22 @@ def run(args: argparse.Namespace) -> None:
     from loadstone.compiler import compile as compile_model
 
     if args.costs and args.partition != "cost":
-        raise ConfigError("--costs is for --partition cost: the eager partition does not look at costs")
+        raise ConfigError(
+            "--costs is for --partition cost: the eager partition does not look at costs"
+        )
     options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
-    compiled = compile_model(args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **options)
+    compiled = compile_model(
+        args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **options
+    )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}
     if args.json:
-        print(json.dumps({**report, **({"explain": compiled.explain()} if args.explain else {})}, indent=2))
+        print(
+            json.dumps(
+                {**report, **({"explain": compiled.explain()} if args.explain else {})}, indent=2
+            )
+        )
         return
     if args.explain:
         print(table(compiled.explain()))
@@ -90,7 +114,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs, on lines of their own."""
+    """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
+    on lines of their own."""
     lines = [f"{'operator':<48} {'kind':<16} where"]
     for row in rows:
         lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
@@ -104,8 +129,11 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cost(alternative: dict[str, Any]) -> str:
-    """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs and take the outputs back."""
-    transfers = f" ({alternative['transfer_us']:.1f} us transfers)" if alternative["transfer_us"] else ""
+    """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs
+    and take the outputs back."""
+    transfers = (
+        f" ({alternative['transfer_us']:.1f} us transfers)" if alternative["transfer_us"] else ""
+    )
     return f"{alternative['place']}.{alternative['pattern']} {alternative['us']:.1f} us{transfers}"
 
 
@@ -123,15 +151,22 @@ def summary(report: dict[str, Any]) -> str:
     host = report["operators_on_host"]
     memory = report["regions_bytes"]
     seconds = sum(v for k, v in report["seconds"].items() if k != "import TVM")
-    accelerators = {name: count for name, count in report["operators_by_place"].items() if name != "host"}
-    places = [f"{count} of {report['operators']} on {name}" for name, count in accelerators.items()] or ["none on an accelerator"]
+    accelerators = {
+        name: count for name, count in report["operators_by_place"].items() if name != "host"
+    }
+    places = [
+        f"{count} of {report['operators']} on {name}" for name, count in accelerators.items()
+    ] or ["none on an accelerator"]
     return "\n".join(
         (
-            f"{report['artifact']}: {report['model']} for {', '.join(accelerators) or 'the host'}, {report['samples']} sample(s) a run",
-            f"  operators      {', '.join(places)}" + (f"; on the host: {_some(host)}" if host else ""),
+            f"{report['artifact']}: {report['model']} for "
+            f"{', '.join(accelerators) or 'the host'}, {report['samples']} sample(s) a run",
+            f"  operators      {', '.join(places)}"
+            + (f"; on the host: {_some(host)}" if host else ""),
             f"  instructions   {report['instructions']} in {report['programs']} program(s)",
             f"  constants      {memory['constants'] + memory['micro-ops']} bytes",
-            f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} unshared, {report['arena_bound_bytes']} at least",
+            f"  activations    {report['arena_bytes']} bytes; {report['arena_sum_bytes']} "
+            f"unshared, {report['arena_bound_bytes']} at least",
             *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
         )
@@ -142,5 +177,9 @@ def _by_cost(choice: dict[str, Any] | None) -> list[str]:
     if choice is None:
         return []
     if choice["chosen"] == "cost":
-        return [f"  by cost        {choice['cost_us']:.1f} us a run; eager {choice['eager_us']:.1f} us"]
-    return [f"  by cost        {choice['eager_us']:.1f} us a run, as eager: nothing cheaper was found"]
+        return [
+            f"  by cost        {choice['cost_us']:.1f} us a run; eager {choice['eager_us']:.1f} us"
+        ]
+    return [
+        f"  by cost        {choice['eager_us']:.1f} us a run, as eager: nothing cheaper was found"
+    ]

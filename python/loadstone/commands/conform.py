@@ -1,7 +1,9 @@
-"""`loadstone conform BACKEND`: what a back end takes, what it refuses and why, and what it computes wrongly.
+"""`loadstone conform BACKEND`: what a back end takes, what it refuses and why, and what it computes
+wrongly.
 
 In:   an accelerator as in a target: a built-in device, or a plug-in.
-Out:  a table by kind of operator; each reason and each wrong case. Exit status 1 when something is wrong.
+Out:  a table by kind of operator; each reason and each wrong case. Exit status 1 when something is
+      wrong.
 Next: docs/bring-your-own-accelerator.md.
 """
 
@@ -17,7 +19,7 @@ from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 
 if TYPE_CHECKING:
-    from loadstone.conform import Verdict
+    from loadstone.conformance.check import Verdict
 
 __all__ = ["configure", "extend", "run"]
 
@@ -31,22 +33,41 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds BACKEND, --cases, --seed and --json."""
     parser.epilog = _EPILOG
-    parser.add_argument("backend", metavar="BACKEND", help="an accelerator, with attributes as in a target")
-    parser.add_argument("--cases", metavar="N", type=int, default=8, help="cases of each kind (default: %(default)s)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="other cases (default: %(default)s)")
+    parser.add_argument(
+        "backend", metavar="BACKEND", help="an accelerator, with attributes as in a target"
+    )
+    parser.add_argument(
+        "--cases",
+        metavar="N",
+        type=int,
+        default=8,
+        help="cases of each kind (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="other cases (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="every case as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """1 when a case is wrong."""
-    from loadstone.conform import conform
+    from loadstone.backend.target import resolve
+    from loadstone.conformance.check import conform
     from loadstone.errors import TargetError
-    from loadstone.target import resolve
 
     if args.cases < 1 or args.seed < 0:
-        raise TargetError(f"conform: --cases {args.cases} or --seed {args.seed}: at least 1 case, and a seed of 0 or more")
-    verdicts = list(conform(resolve(target_of(args, args.backend), args.plugins), args.cases, args.seed))
-    print(json.dumps([vars(verdict) for verdict in verdicts], indent=2) if args.json else table(verdicts))
+        raise TargetError(
+            f"conform: --cases {args.cases} or --seed {args.seed}: at least 1 case, and a "
+            "seed of 0 or more"
+        )
+    verdicts = list(
+        conform(resolve(target_of(args, args.backend), args.plugins), args.cases, args.seed)
+    )
+    print(
+        json.dumps([vars(verdict) for verdict in verdicts], indent=2)
+        if args.json
+        else table(verdicts)
+    )
     return int(any(verdict.outcome == "wrong" for verdict in verdicts))
 
 
@@ -56,12 +77,24 @@ def table(verdicts: Sequence[Verdict]) -> str:
     for kind in dict.fromkeys(verdict.kind for verdict in verdicts):
         group = [verdict for verdict in verdicts if verdict.kind == kind]
         count = Counter(verdict.outcome for verdict in group)
-        why = Counter(verdict.why for verdict in group if verdict.outcome == "refused" or (verdict.outcome == "taken" and verdict.why))
+        why = Counter(
+            verdict.why
+            for verdict in group
+            if verdict.outcome == "refused" or (verdict.outcome == "taken" and verdict.why)
+        )
         more = f" (and {len(why) - 1} other reasons)" if len(why) > 1 else ""
         reason = f"{why.most_common(1)[0][0]}{more}" if why else ""
-        lines.append(f"{kind:<16} {count['taken']:>5} {count['refused']:>7} {count['wrong']:>5}  {reason}".rstrip())
+        lines.append(
+            (
+                f"{kind:<16} {count['taken']:>5} {count['refused']:>7} {count['wrong']:>5}  "
+                f"{reason}"
+            ).rstrip()
+        )
     wrong = [verdict for verdict in verdicts if verdict.outcome == "wrong"]
     lines += [f"WRONG {verdict.kind}: {verdict.why}: {verdict.case}" for verdict in wrong]
     count = Counter(verdict.outcome for verdict in verdicts)
-    lines.append(f"{len(verdicts)} cases: {count['taken']} taken and equal, {count['refused']} refused, {count['wrong']} wrong")
+    lines.append(
+        f"{len(verdicts)} cases: {count['taken']} taken and equal, {count['refused']} "
+        f"refused, {count['wrong']} wrong"
+    )
     return "\n".join(lines)

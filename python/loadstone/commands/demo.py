@@ -1,7 +1,8 @@
 """`loadstone demo`: the whole way, with a network that this project trained itself.
 
 In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn's images.
-Out:  accuracy, agreement with ONNX Runtime, cycles; a folder with the int8 model, the artifact and a timeline in HTML.
+Out:  accuracy, agreement with ONNX Runtime, cycles; a folder with the int8 model, the artifact and
+      a timeline in HTML.
 Next: the same with a network of yours: `loadstone quantize`, `compile`, `run`.
 """
 
@@ -24,16 +25,30 @@ examples:
   loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
 """
 _CALIBRATION_IMAGES = 200
-#: ONNX Runtime sums in float32: where a sum lies on the edge between two integers it may take the other one. More than this is wrong.
+#: ONNX Runtime sums in float32: where a sum lies on the edge between two integers it may take the
+#: other one. More than this is wrong.
 _EDGES = 1e-3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the device, the scheme and the folder."""
     parser.epilog = _EPILOG
-    parser.add_argument("--target", "-t", default="vtaq-1x16x16", metavar="TARGET", help="what to compile for (default vtaq-1x16x16)")
-    parser.add_argument("--scheme", choices=("affine", "pow2"), default="affine", help="how to quantize (default affine)")
-    parser.add_argument("--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)")
+    parser.add_argument(
+        "--target",
+        "-t",
+        default="vtaq-1x16x16",
+        metavar="TARGET",
+        help="what to compile for (default vtaq-1x16x16)",
+    )
+    parser.add_argument(
+        "--scheme",
+        choices=("affine", "pow2"),
+        default="affine",
+        help="how to quantize (default affine)",
+    )
+    parser.add_argument(
+        "--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,10 +65,15 @@ def run(args: argparse.Namespace) -> int:
     print(f"network    {network_path().name}, float: {right} of {len(images)} images")
 
     start = time.perf_counter()
-    quantized = quantize(network_path(), digits.train_images[:_CALIBRATION_IMAGES, None], scheme=args.scheme)
+    quantized = quantize(
+        network_path(), digits.train_images[:_CALIBRATION_IMAGES, None], scheme=args.scheme
+    )
     model = folder / "digits.int8.onnx"
     quantized.save(model)
-    print(f"quantized  {args.scheme}, with {_CALIBRATION_IMAGES} images: {model} ({time.perf_counter() - start:.1f} s)")
+    print(
+        f"quantized  {args.scheme}, with {_CALIBRATION_IMAGES} images: {model} "
+        f"({time.perf_counter() - start:.1f} s)"
+    )
 
     compiled = compile_model(model, args.target)
     artifact = folder / "digits.lds"
@@ -62,13 +82,17 @@ def run(args: argparse.Namespace) -> int:
     on_device = report["operators"] - len(report["operators_on_host"])
     print(
         f"compiled   {artifact}: {report['instructions']} instructions for {report['device']}, "
-        f"{on_device} of {report['operators']} operators on the device ({sum(report['seconds'].values()):.1f} s)"
+        f"{on_device} of {report['operators']} operators on the device "
+        f"({sum(report['seconds'].values()):.1f} s)"
     )
 
     start = time.perf_counter()
     (scores,) = compiled.run(images)
     seconds = time.perf_counter() - start
-    print(f"simulated  {len(images)} images in {seconds:.1f} s, through the C runtime: {_accuracy(scores, digits.test_labels)}")
+    print(
+        f"simulated  {len(images)} images in {seconds:.1f} s, through the C runtime: "
+        f"{_accuracy(scores, digits.test_labels)}"
+    )
     equal, note = _compare(scores, _onnx_runtime(model, images))
     print(f"compared   {note}")
 
@@ -83,7 +107,8 @@ def _accuracy(scores: NDArray[Any] | None, labels: NDArray[np.int64]) -> str:
 
 
 def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | None:
-    """Scores of every image; None where ONNX Runtime is not installed. Without graph optimisations: the meaning of the file."""
+    """Scores of every image; None where ONNX Runtime is not installed. Without graph optimisations:
+    the meaning of the file."""
     try:
         import onnxruntime
     except ModuleNotFoundError:
@@ -97,22 +122,35 @@ def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | No
 
 def _compare(scores: NDArray[Any], wanted: NDArray[Any] | None) -> tuple[bool, str]:
     if wanted is None:
-        return True, "ONNX Runtime is not installed: pip install onnxruntime, to compare every score"
+        return (
+            True,
+            "ONNX Runtime is not installed: pip install onnxruntime, to compare every score",
+        )
     differing = int(np.count_nonzero(scores != wanted))
-    by = f", by {np.abs(scores - wanted).max():.2g} at most (its sums are float32)" if differing else ""
-    return differing <= _EDGES * scores.size, f"{scores.size} scores with ONNX Runtime's for the same file: {differing} differ{by}"
+    by = (
+        f", by {np.abs(scores - wanted).max():.2g} at most (its sums are float32)"
+        if differing
+        else ""
+    )
+    return (
+        differing <= _EDGES * scores.size,
+        f"{scores.size} scores with ONNX Runtime's for the same file: {differing} differ{by}",
+    )
 
 
 def _timeline(compiled: Any, path: Path) -> None:
-    from loadstone.profile import profile
-    from loadstone.timeline import page
+    from loadstone.simulator.profile import profile
+    from loadstone.simulator.timeline import page
 
     profiles = profile(compiled.artifact, compiled.device)
     cycles = sum(p.result.cycles for p in profiles)
     busy = sum(p.result.busy_cycles["compute"] for p in profiles)
     facts = (
-        f"{compiled.device.name}: {cycles} cycles, {1000 * cycles / compiled.device.clock_mhz:.0f} ns at {compiled.device.clock_mhz} MHz",
+        f"{compiled.device.name}: {cycles} cycles, "
+        f"{1000 * cycles / compiled.device.clock_mhz:.0f} ns at {compiled.device.clock_mhz} MHz",
         f"compute works in {100 * busy / cycles:.0f} % of them",
     )
-    path.write_text(page("Loadstone's demo: one image of a digit", facts, profiles), encoding="utf-8")
+    path.write_text(
+        page("Loadstone's demo: one image of a digit", facts, profiles), encoding="utf-8"
+    )
     print(f"timeline   {path}: {'; '.join(facts)}")

@@ -29,7 +29,12 @@ GOPS counts a multiply-accumulate as two operations. Scratchpad depths are in ti
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds NAME and --json."""
     parser.epilog = _EPILOG
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a device, or a JSON file such as VTA's vta_config.json")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="a device, or a JSON file such as VTA's vta_config.json",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -45,11 +50,19 @@ def run(args: argparse.Namespace) -> None:
 
 def table(configs: list[HwConfig]) -> str:
     """One line for each device."""
-    lines = [f"{'device':<14} {'tile':<8} {'uop':>5} {'inp':>5} {'wgt':>5} {'acc':>5} {'MHz':>5} {'bus':>4} {'GOPS':>7}  capabilities"]
+    lines = [
+        f"{'device':<14} {'tile':<8} {'uop':>5} {'inp':>5} {'wgt':>5} {'acc':>5} {'MHz':>5} "
+        f"{'bus':>4} {'GOPS':>7}  capabilities"
+    ]
     for c in configs:
-        depths = " ".join(f"{c.depth(m):>5}" for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC))
+        depths = " ".join(
+            f"{c.depth(m):>5}" for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
+        )
         tile = f"{c.batch}x{c.block}x{c.block}"
-        lines.append(f"{c.name:<14} {tile:<8} {depths} {c.clock_mhz:>5} {c.bus_bits:>4} {c.peak_gops:>7.1f}  {_capabilities(c)}")
+        lines.append(
+            f"{c.name:<14} {tile:<8} {depths} {c.clock_mhz:>5} {c.bus_bits:>4} "
+            f"{c.peak_gops:>7.1f}  {_capabilities(c)}"
+        )
     return "\n".join(lines)
 
 
@@ -58,9 +71,11 @@ def details(c: HwConfig) -> str:
     lines = [
         f"{c.name}: {c.description}" if c.description else c.name,
         f"  profile       {c.profile}",
-        f"  GEMM          {c.batch}x{c.block} input by {c.block}x{c.block} weights: {c.macs_per_cycle} multiply-accumulates a cycle",
+        f"  GEMM          {c.batch}x{c.block} input by {c.block}x{c.block} weights: "
+        f"{c.macs_per_cycle} multiply-accumulates a cycle",
         f"  clock         {c.clock_mhz} MHz: {c.peak_gops:.1f} GOPS at peak",
-        f"  bus           {c.bus_bits} bits: {c.bus_bits // 8 * c.clock_mhz / 1000:.1f} GB/s at peak",
+        f"  bus           {c.bus_bits} bits: {c.bus_bits // 8 * c.clock_mhz / 1000:.1f} GB/s "
+        "at peak",
         f"  registers     {c.registers} at 0x{c.register_base:X}",
         f"  capabilities  {_capabilities(c)}",
         f"  config hash   0x{c.config_hash:08X}",
@@ -71,7 +86,9 @@ def details(c: HwConfig) -> str:
         lines.append(f"    {memory.name.lower():<9} {depth:>5}  {size:>10}  {depth * size:>8}")
     lines.append("  timing constants")
     width = max(map(len, c.timing), default=0)
-    lines += [f"    {name:<{width}}  {entry.value:>5}  {entry.source}" for name, entry in c.timing.items()]
+    lines += [
+        f"    {name:<{width}}  {entry.value:>5}  {entry.source}" for name, entry in c.timing.items()
+    ]
     return "\n".join(lines)
 
 

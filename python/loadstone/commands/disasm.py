@@ -34,9 +34,13 @@ docs/isa.md says what each instruction does; `python -m pydoc loadstone.vta.isa.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds FILE and --device."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="artifact, .npz vector, or instruction bytes; - is stdin")
     parser.add_argument(
-        "--device", metavar="NAME", help=f"a device's name or JSON file (default: the artifact's own; else {DEFAULT_DEVICE})"
+        "file", metavar="FILE", help="artifact, .npz vector, or instruction bytes; - is stdin"
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help=f"a device's name or JSON file (default: the artifact's own; else {DEFAULT_DEVICE})",
     )
 
 

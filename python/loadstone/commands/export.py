@@ -1,7 +1,9 @@
-"""`loadstone export MODEL.lds --board cortex-m|linux -o DIR`: a small C project around a compiled model.
+"""`loadstone export MODEL.lds --board cortex-m|linux -o DIR`: a small C project around a compiled
+model.
 
 In:   an artifact, the kind of board.
-Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and (cortex-m) a port and a linker script.
+Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
+      (cortex-m) a port and a linker script.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
 
@@ -14,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone._native import ffi, lib
-from loadstone.arrays import read_arrays
-from loadstone.artifact import Artifact, HostStep
-from loadstone.device import builtin_config
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.errors import ArtifactError, LoadstoneError
 from loadstone.printable import c_comment, one_line
+from loadstone.runtime.arrays import read_arrays
+from loadstone.runtime.device import builtin_config
+from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import HwConfig, load_config
 
 __all__ = ["BOARDS", "configure", "export", "run"]
@@ -35,10 +37,26 @@ then: change board.c and link.ld (cortex-m) for your board; under Linux, `./mode
 #: Board -> drivers it needs beside the runtime.
 BOARDS = {
     "cortex-m": ("hal_baremetal.c", "mmio.h", "pool.c"),
-    "linux": ("hal_linux_uio.c", "hal_linux_devmem.c", "hal_simd.c", "linux_board.c", "linux_board.h", "mmio.h", "pool.c"),
+    "linux": (
+        "hal_linux_uio.c",
+        "hal_linux_devmem.c",
+        "hal_simd.c",
+        "linux_board.c",
+        "linux_board.h",
+        "mmio.h",
+        "pool.c",
+    ),
 }
-_REGISTERS = {"native": "lds_registers_native", "vta-chisel": "lds_registers_chisel", "vta-hls": "lds_registers_hls"}
-_REGISTER_FILES = {"native": "regs_native.c", "vta-chisel": "regs_chisel.c", "vta-hls": "regs_hls.c"}
+_REGISTERS = {
+    "native": "lds_registers_native",
+    "vta-chisel": "lds_registers_chisel",
+    "vta-hls": "lds_registers_hls",
+}
+_REGISTER_FILES = {
+    "native": "regs_native.c",
+    "vta-chisel": "regs_chisel.c",
+    "vta-hls": "regs_hls.c",
+}
 _REGISTER_BYTES = {"native": 0x1000, "vta-chisel": 0x1000, "vta-hls": 0x4000}
 _STREAM_ALIGN = 64
 
@@ -49,8 +67,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
     parser.add_argument("--board", choices=sorted(BOARDS), required=True, help="what it is for")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
-    parser.add_argument("--device", metavar="FILE", help="the device's JSON file, if it is not built in")
-    parser.add_argument("--sample", metavar="IN.npz", help="inputs whose first sample is built into the firmware (cortex-m)")
+    parser.add_argument(
+        "--device", metavar="FILE", help="the device's JSON file, if it is not built in"
+    )
+    parser.add_argument(
+        "--sample",
+        metavar="IN.npz",
+        help="inputs whose first sample is built into the firmware (cortex-m)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -58,19 +82,28 @@ def run(args: argparse.Namespace) -> None:
     artifact = Artifact.load(args.model)
     config = load_config(args.device) if args.device else builtin_config(artifact)
     if config.fingerprint() != artifact.fingerprint:
-        raise ArtifactError(f"{args.model} was compiled for device {artifact.device or 'unknown'!r}, not for {config.name!r}")
+        raise ArtifactError(
+            f"{args.model} was compiled for device {artifact.device or 'unknown'!r}, not for "
+            f"{config.name!r}"
+        )
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
     export(artifact, config, args.board, folder, sample)
-    print(f"{folder}: {one_line(artifact.name)} for {args.board} ({config.name}); next: make -C {folder}")
+    print(
+        f"{folder}: {one_line(artifact.name)} for {args.board} ({config.name}); next: make "
+        f"-C {folder}"
+    )
 
 
-def export(artifact: Artifact, config: HwConfig, board: str, folder: Path, sample: bytes | None = None) -> None:
+def export(
+    artifact: Artifact, config: HwConfig, board: str, folder: Path, sample: bytes | None = None
+) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
     for step in artifact.steps:
         if isinstance(step, HostStep) and step.function:
             raise ArtifactError(
-                f"step {step.name!r} needs the function {step.function!r} of the Python runtime: C cannot run this model alone"
+                f"step {step.name!r} needs the function {step.function!r} of the Python "
+                "runtime: C cannot run this model alone"
             )
     folder.mkdir(parents=True, exist_ok=True)
     for file in resources.files("loadstone.boards").joinpath(board).iterdir():
@@ -80,14 +113,18 @@ def export(artifact: Artifact, config: HwConfig, board: str, folder: Path, sampl
     (folder / "model.lds").write_bytes(data)
     if sample is not None:
         (folder / "sample.bin").write_bytes(sample)
-    (folder / "model.h").write_text(_header(artifact, config, data, sample is not None), encoding="utf-8")
+    (folder / "model.h").write_text(
+        _header(artifact, config, data, sample is not None), encoding="utf-8"
+    )
     (folder / "model.S").write_text(
-        _assembly("model", "model.lds") + (_assembly("sample", "sample.bin") if sample else ""), encoding="utf-8"
+        _assembly("model", "model.lds") + (_assembly("sample", "sample.bin") if sample else ""),
+        encoding="utf-8",
     )
 
 
 def _sources() -> Path:
-    """The folder with runtime/ and driver/: in an installed package `csrc`, in a checkout its root."""
+    """The folder with runtime/ and driver/: in an installed package `csrc`, in a checkout its
+    root."""
     package = Path(str(resources.files("loadstone")))
     for folder in (package / "csrc", package.parent.parent):
         if (folder / "runtime/include/loadstone.h").is_file():
@@ -107,18 +144,25 @@ def _copy_sources(folder: Path, drivers: list[str]) -> None:
 
 
 def _dma_bytes(artifact: Artifact) -> int:
-    """Regions of the device and the stream, each at its alignment, from a page on; no less than the C pool needs."""
+    """Regions of the device and the stream, each at its alignment, from a page on; no less than the
+    C pool needs."""
     total = 0
     for region in artifact.regions:
         if region.on_device:
             total = -(-total // region.align_bytes) * region.align_bytes + region.size_bytes
-    total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(len(p.instructions) for p in artifact.programs)
+    total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
+        len(p.instructions) for p in artifact.programs
+    )
     return -(-total // 4096) * 4096
 
 
 def _session_bytes(data: bytes) -> int:
     open_model = lib().lds_model_open
-    model, config, buffer = ffi.new("lds_model *"), ffi.new("lds_session_config *"), ffi.from_buffer(data)
+    model, config, buffer = (
+        ffi.new("lds_model *"),
+        ffi.new("lds_session_config *"),
+        ffi.from_buffer(data),
+    )
     assert open_model(model, buffer, len(data)) == 0
     lib().lds_session_config_default(config)
     return int(lib().lds_session_size_bytes(model, config))
@@ -126,7 +170,8 @@ def _session_bytes(data: bytes) -> int:
 
 def _header(artifact: Artifact, config: HwConfig, data: bytes, sample: bool) -> str:
     inputs = "".join(
-        f" *   {c_comment(artifact.tensors[i].name)}: {artifact.tensors[i].dtype.name.lower()} {list(artifact.tensors[i].shape)}\n"
+        f" *   {c_comment(artifact.tensors[i].name)}: "
+        f"{artifact.tensors[i].dtype.name.lower()} {list(artifact.tensors[i].shape)}\n"
         for i in (*artifact.inputs, *artifact.outputs)
     )
     return f"""/* GENERATED by `loadstone export`: {c_comment(artifact.name)} for {config.name}.
@@ -171,5 +216,8 @@ def _sample(artifact: Artifact, path: str) -> bytes:
     (array, *_) = read_arrays(path, [artifact.tensors[i] for i in artifact.inputs], "in")
     shape = (tensor.shape[0] // artifact.samples, *tensor.shape[1:])
     if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:
-        raise ArtifactError(f"{path}: in0 has shape {array.shape} and type {array.dtype}, not (samples, {', '.join(map(str, shape))})")
+        raise ArtifactError(
+            f"{path}: in0 has shape {array.shape} and type {array.dtype}, not (samples, "
+            f"{', '.join(map(str, shape))})"
+        )
     return np.ascontiguousarray(array[:1]).tobytes().ljust(tensor.size_bytes, b"\0")

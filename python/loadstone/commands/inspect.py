@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from loadstone.artifact import Artifact, DeviceProgram, HostStep, Tensor
+from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, Tensor
 from loadstone.printable import one_line
 
 __all__ = ["configure", "run"]
@@ -29,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and --json."""
     parser.epilog = _EPILOG
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--layers", action="store_true", help="also the layers of each device program")
+    parser.add_argument(
+        "--layers", action="store_true", help="also the layers of each device program"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -37,15 +39,32 @@ def run(args: argparse.Namespace) -> None:
     """Prints the artifact."""
     size = Path(args.model).stat().st_size
     artifact = Artifact.load(args.model)
-    print(json.dumps(_as_dict(artifact, size), indent=2) if args.json else text(artifact, size, args.layers))
+    print(
+        json.dumps(_as_dict(artifact, size), indent=2)
+        if args.json
+        else text(artifact, size, args.layers)
+    )
 
 
 def _step(step: DeviceProgram | HostStep) -> dict[str, Any]:
     if isinstance(step, DeviceProgram):
-        layers = [{"name": layer.name, "first": layer.first, "count": layer.count} for layer in step.layers]
+        layers = [
+            {"name": layer.name, "first": layer.first, "count": layer.count}
+            for layer in step.layers
+        ]
         return {"kind": "device", "name": step.name, "instructions": len(step), "layers": layers}
-    fields = {"kind": step.operator.name.lower(), "name": step.name, "inputs": list(step.inputs), "outputs": list(step.outputs)}
-    return {**fields, "parameters": dict(step.parameters), "function": step.function, "attributes": step.attributes}
+    fields = {
+        "kind": step.operator.name.lower(),
+        "name": step.name,
+        "inputs": list(step.inputs),
+        "outputs": list(step.outputs),
+    }
+    return {
+        **fields,
+        "parameters": dict(step.parameters),
+        "function": step.function,
+        "attributes": step.attributes,
+    }
 
 
 def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
@@ -58,7 +77,13 @@ def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
         "inputs": list(a.inputs),
         "outputs": list(a.outputs),
         "regions": [
-            {"name": r.name, "kind": r.kind.name.lower(), "size_bytes": r.size_bytes, "reads": r.device_reads, "writes": r.device_writes}
+            {
+                "name": r.name,
+                "kind": r.kind.name.lower(),
+                "size_bytes": r.size_bytes,
+                "reads": r.device_reads,
+                "writes": r.device_writes,
+            }
             for r in a.regions
         ],
         "tensors": [
@@ -88,7 +113,8 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
     """For people."""
     instructions = sum(len(p) for p in a.programs)
     lines = [
-        f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} (config {a.config_hash:#010x}), "
+        f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
+        f"(config {a.config_hash:#010x}), "
         f"{a.samples} sample(s) a run",
         "inputs",
         *(_tensor(a.tensors[i]) for i in a.inputs),
@@ -97,15 +123,35 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
         f"memory, {sum(r.size_bytes for r in a.regions)} bytes",
     ]
     for index, r in enumerate(a.regions):
-        access = "device " + "".join(c for c, on in (("r", r.device_reads), ("w", r.device_writes)) if on) if r.on_device else "host only"
-        lines.append(f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} {one_line(r.name)}")
+        access = (
+            "device "
+            + "".join(c for c, on in (("r", r.device_reads), ("w", r.device_writes)) if on)
+            if r.on_device
+            else "host only"
+        )
+        lines.append(
+            f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} "
+            f"{one_line(r.name)}"
+        )
     lines.append(f"steps, {instructions} instructions")
     for index, step in enumerate(a.steps):
         if isinstance(step, HostStep):
-            ins, outs = (", ".join(one_line(a.tensors[i].name) for i in which) for which in (step.inputs, step.outputs))
-            lines.append(f"  {index} host    {one_line(step.function or step.operator.name.lower())}: {ins} -> {outs}")
+            ins, outs = (
+                ", ".join(one_line(a.tensors[i].name) for i in which)
+                for which in (step.inputs, step.outputs)
+            )
+            lines.append(
+                f"  {index} host    {one_line(step.function or step.operator.name.lower())}: "
+                f"{ins} -> {outs}"
+            )
             continue
-        lines.append(f"  {index} device  {one_line(step.name)}: {len(step)} instructions, {len(step.layers)} layers")
+        lines.append(
+            f"  {index} device  {one_line(step.name)}: {len(step)} instructions, "
+            f"{len(step.layers)} layers"
+        )
         if layers:
-            lines += [f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}" for layer in step.layers]
+            lines += [
+                f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}"
+                for layer in step.layers
+            ]
     return "\n".join(lines)

@@ -1,7 +1,8 @@
 """`loadstone isa [--check]`: the files generated from the instruction set.
 
 In:   the spec; a checkout of the repository.
-Out:  driver/include/lds_isa.h and docs/isa.md, or with --check exit status 1 when one is not current.
+Out:  driver/include/lds_isa.h and docs/isa.md, or with --check exit status 1 when one is not
+      current.
 Next: `make check` runs it.
 """
 
@@ -26,9 +27,20 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds --check, --root and --print."""
     parser.epilog = _EPILOG
-    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 when a file is not current")
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: the current folder)")
-    parser.add_argument("--print", dest="shown", choices=sorted(generate.OUTPUTS), help="print one file instead of writing any")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit status 1 when a file is not current",
+    )
+    parser.add_argument(
+        "--root", type=Path, default=Path(), help="the repository (default: the current folder)"
+    )
+    parser.add_argument(
+        "--print",
+        dest="shown",
+        choices=sorted(generate.OUTPUTS),
+        help="print one file instead of writing any",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
         print(generate.OUTPUTS[args.shown](), end="")
         return 0
     if not (args.root / "driver" / "include").is_dir():
-        raise LoadstoneError(f"{args.root.resolve()} is no checkout of loadstone (no driver/include): go there, or give --root")
+        raise LoadstoneError(
+            f"{args.root.resolve()} is no checkout of loadstone (no driver/include): go "
+            "there, or give --root"
+        )
     if args.check:
         stale = generate.stale(args.root)
         for path in stale:

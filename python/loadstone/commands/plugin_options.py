@@ -1,7 +1,9 @@
-"""Options of accelerators, built in and from plug-ins: a parser in two phases, shared by the commands that take a target.
+"""Options of accelerators, built in and from plug-ins: a parser in two phases, shared by the
+commands that take a target.
 
 In:   the words of the command line: first only --uma-backends is read, and its folders are loaded.
-Out:  `args.plugins`; an option --target-NAME-ATTRIBUTE for every attribute; a line on stderr for each broken plug-in.
+Out:  `args.plugins`; an option --target-NAME-ATTRIBUTE for every attribute; a line on stderr for
+      each broken plug-in.
 Next: target.with_attributes puts the values into the target.
 """
 
@@ -12,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from loadstone.backend import Attribute
-from loadstone.plugins import Registry, load_plugins
+from loadstone.backend.interface import Attribute
+from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
 
 __all__ = ["add_plugin_options", "target_of"]
@@ -21,10 +23,21 @@ __all__ = ["add_plugin_options", "target_of"]
 _PREFIX = "target attribute "
 
 
-def add_plugin_options(parser: argparse.ArgumentParser, words: Sequence[str], *, attributes: bool = True, installed: bool = True) -> None:
-    """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises TargetError for what is no folder."""
+def add_plugin_options(
+    parser: argparse.ArgumentParser,
+    words: Sequence[str],
+    *,
+    attributes: bool = True,
+    installed: bool = True,
+) -> None:
+    """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises
+    TargetError for what is no folder."""
     parser.add_argument(
-        "--uma-backends", metavar="DIR", action="append", default=[], help="a folder whose *.py files define back ends; may be repeated"
+        "--uma-backends",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a folder whose *.py files define back ends; may be repeated",
     )
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--uma-backends", action="append", default=[])
@@ -42,25 +55,41 @@ def add_plugin_options(parser: argparse.ArgumentParser, words: Sequence[str], *,
 
 def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
     devices = {name: load_config(name) for name in device_names()}
-    known = {name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()] for name, c in devices.items()}
-    for name, attributes in {**known, **{name: backend.target_attributes for name, backend in plugins.backends.items()}}.items():
+    known = {
+        name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()]
+        for name, c in devices.items()
+    }
+    for name, attributes in {
+        **known,
+        **{name: backend.target_attributes for name, backend in plugins.backends.items()},
+    }.items():
         group = parser.add_argument_group(f"attributes of accelerator {name}")
         for entry in attributes:
             group.add_argument(
                 f"--target-{name}-{entry.name}",
                 dest=f"{_PREFIX}{name} {entry.name}",
                 metavar=type(entry.default).__name__.upper(),
-                help=f"{entry.doc}{f', {entry.limits}' if entry.limits else ''} (default: {entry.default})".replace("%", "%%"),
+                help=(
+                    f"{entry.doc}{f', {entry.limits}' if entry.limits else ''} (default: "
+                    f"{entry.default})"
+                ).replace("%", "%%"),
             )
 
 
 def target_of(args: argparse.Namespace, target: Any) -> Any:
     """The target, with the values of those options. Raises TargetError."""
-    from loadstone.target import with_attributes
-    from loadstone.target_spec import parse_target
+    from loadstone.backend.target import with_attributes
+    from loadstone.backend.target_spec import parse_target
 
-    given = {key[len(_PREFIX) :]: text for key, text in vars(args).items() if key.startswith(_PREFIX) and text is not None}
+    given = {
+        key[len(_PREFIX) :]: text
+        for key, text in vars(args).items()
+        if key.startswith(_PREFIX) and text is not None
+    }
     if not given:
         return target
-    pairs = {(name, attribute): text for (name, attribute), text in ((key.split(" "), text) for key, text in given.items())}
+    pairs = {
+        (name, attribute): text
+        for (name, attribute), text in ((key.split(" "), text) for key, text in given.items())
+    }
     return with_attributes(parse_target(target), pairs)

@@ -1,6 +1,7 @@
 """`loadstone quantize MODEL --data samples.npz -o MODEL.int8.onnx`: from a float model to int8.
 
-In:   a float .onnx, .tflite or .pt2 file; samples in0, in1 ... with a leading axis; labels, if there are some.
+In:   a float .onnx, .tflite or .pt2 file; samples in0, in1 ... with a leading axis; labels, if
+      there are some.
 Out:  standard QDQ ONNX; what each layer lost, as a summary, a page or JSON.
 Next: `loadstone compile MODEL.int8.onnx --target DEVICE`.
 """
@@ -37,11 +38,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
     parser.add_argument("model", metavar="MODEL", help="a float .onnx, .tflite or .pt2 file")
-    parser.add_argument("--data", metavar="SAMPLES.npz", required=True, help="samples to calibrate with")
-    parser.add_argument("--labels", metavar="Y.npz", help="a class for each sample: prints accuracy before and after")
-    parser.add_argument("--output", "-o", metavar="FILE", help="where the model goes; default: the model's name with .int8.onnx")
-    parser.add_argument("--report", metavar="FILE", help="write a page (.html) or figures (.json) about every layer")
-    parser.add_argument("--sensitivity", action="store_true", help="measure every layer alone, for the report")
+    parser.add_argument(
+        "--data", metavar="SAMPLES.npz", required=True, help="samples to calibrate with"
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="Y.npz",
+        help="a class for each sample: prints accuracy before and after",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="where the model goes; default: the model's name with .int8.onnx",
+    )
+    parser.add_argument(
+        "--report", metavar="FILE", help="write a page (.html) or figures (.json) about every layer"
+    )
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="measure every layer alone, for the report"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_options(parser)
 
@@ -56,17 +72,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="steps of the integers (default: affine, or what the target can)",
     )
     methods = ("expected", "minmax", "percentile", "mse", "entropy")
-    group.add_argument("--method", default="", choices=methods, help="how ranges are chosen (default: expected)")
-    group.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a layer, not one per channel")
     group.add_argument(
-        "--host-cycles", type=int, default=0, metavar="N", help="leave the most sensitive layers on the host, for N cycles at most"
+        "--method", default="", choices=methods, help="how ranges are chosen (default: expected)"
+    )
+    group.add_argument(
+        "--per-tensor",
+        action="store_true",
+        help="one scale for all weights of a layer, not one per channel",
+    )
+    group.add_argument(
+        "--host-cycles",
+        type=int,
+        default=0,
+        metavar="N",
+        help="leave the most sensitive layers on the host, for N cycles at most",
     )
     for repair, what in (
         ("equalize", "channels as they are"),
         ("compensate", "weights rounded to nearest"),
         ("correct", "biases as they are"),
     ):
-        group.add_argument(f"--no-{repair}", action="store_false", dest=repair, help=f"a repair less: {what}")
+        group.add_argument(
+            f"--no-{repair}", action="store_false", dest=repair, help=f"a repair less: {what}"
+        )
 
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
@@ -77,12 +105,14 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 def arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What compile() needs to quantize first; nothing without --data."""
-    from loadstone.quantize import Options
+    from loadstone.quantization.pipeline import Options
 
     if not args.data:
         given = [name for name, value in options(args).items() if value != getattr(Options, name)]
         if given:
-            raise ModelError(f"{given[0]} is said of a quantization, which needs samples: --data SAMPLES.npz")
+            raise ModelError(
+                f"{given[0]} is said of a quantization, which needs samples: --data SAMPLES.npz"
+            )
         return {}
     shown = {"show": sys.stderr.isatty(), "where": args.data}
     return {"samples": read(args.data), "options": {**options(args), **shown}}
@@ -91,7 +121,7 @@ def arguments(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """Quantizes, writes, prints."""
     from loadstone.compiler import quantize
-    from loadstone.quantize.report import as_html, as_json
+    from loadstone.quantization.report import as_html, as_json
 
     output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
     check_places(output, args.report)
@@ -102,11 +132,22 @@ def run(args: argparse.Namespace) -> None:
             raise ModelError(f"{args.labels} holds {len(arrays)} arrays: one of labels is needed")
         labels = next(iter(arrays.values()))
     chosen = {**options(args), "sensitivity": args.sensitivity}
-    found = quantize(args.model, read(args.data), labels=labels, show=sys.stderr.isatty(), where=args.data, **chosen)
+    found = quantize(
+        args.model,
+        read(args.data),
+        labels=labels,
+        show=sys.stderr.isatty(),
+        where=args.data,
+        **chosen,
+    )
     found.save(output)
     if args.report:
         title = f"Quantization of {Path(args.model).name}"
-        text = as_html(found.report, title) if Path(args.report).suffix.lower() == ".html" else as_json(found.report)
+        text = (
+            as_html(found.report, title)
+            if Path(args.report).suffix.lower() == ".html"
+            else as_json(found.report)
+        )
         Path(args.report).write_text(text, encoding="utf-8")
     print(as_json(found.report) if args.json else summary(found.report, output))
 
@@ -117,11 +158,15 @@ def check_places(output: Path, page: str | None) -> None:
         raise ModelError(f"--report {page}: a page ends with .html, figures with .json")
     for path in (output, *([Path(page)] if page else [])):
         if not path.absolute().parent.is_dir() or path.is_dir():
-            raise ModelError(f"{path} cannot be written: {'it is a folder' if path.is_dir() else f'{path.parent} is no folder'}")
+            raise ModelError(
+                f"{path} cannot be written: "
+                f"{'it is a folder' if path.is_dir() else f'{path.parent} is no folder'}"
+            )
 
 
 def read(path: str) -> dict[str, NDArray[Any]]:
-    """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another file."""
+    """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another
+    file."""
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
@@ -129,20 +174,33 @@ def read(path: str) -> dict[str, NDArray[Any]]:
         with found:
             return {name: found[name] for name in found.files}
     except (ValueError, zipfile.BadZipFile, EOFError):
-        raise ModelError(f"{path} is no .npz file of numbers: numpy.savez(path, in0=samples) makes one") from None
+        raise ModelError(
+            f"{path} is no .npz file of numbers: numpy.savez(path, in0=samples) makes one"
+        ) from None
 
 
 def summary(report: dict[str, Any], output: Path) -> str:
     """A few lines for people: the result, and the layers that lost most."""
-    worst = sorted((entry for entry in report["layers"] if entry["sqnr_db"] is not None), key=lambda entry: entry["sqnr_db"])[:5]
-    ratios = ", ".join("exact" if value is None else f"{value:.1f} dB" for value in report["output_sqnr_db"])
+    worst = sorted(
+        (entry for entry in report["layers"] if entry["sqnr_db"] is not None),
+        key=lambda entry: entry["sqnr_db"],
+    )[:5]
+    ratios = ", ".join(
+        "exact" if value is None else f"{value:.1f} dB" for value in report["output_sqnr_db"]
+    )
     lines = [
         f"{output}: {report['scheme']}, ranges by {report['method']}; {'; '.join(report['steps'])}",
         f"  signal to noise of the outputs   {ratios}",
     ]
     if report["top1"] is not None:
-        lines.append(f"  top-1                            {report['float_top1']:.2%} in float, {report['top1']:.2%} quantized")
+        lines.append(
+            f"  top-1                            {report['float_top1']:.2%} in float, "
+            f"{report['top1']:.2%} quantized"
+        )
     if report["host"]:
         lines.append(f"  on the host                      {', '.join(report['host'])}")
-    lines.append("  noisiest tensors                 " + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst))
+    lines.append(
+        "  noisiest tensors                 "
+        + "; ".join(f"{entry['name'][-40:]} {entry['sqnr_db']:.1f} dB" for entry in worst)
+    )
     return "\n".join(lines)

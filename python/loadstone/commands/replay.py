@@ -1,7 +1,9 @@
-"""`loadstone replay FILE|DIR ...`: vectors on the simulator, against what they say of memory and cycles.
+"""`loadstone replay FILE|DIR ...`: vectors on the simulator, against what they say of memory and
+cycles.
 
 In:   vectors: .npz files, or folders with index.json.
-Out:  a line for each program and each group, or JSON; exit status 1 when a program is not exact or a limit is passed.
+Out:  a line for each program and each group, or JSON; exit status 1 when a program is not exact or
+      a limit is passed.
 Next: vectors.py and docs/timing.md say what the numbers mean.
 """
 
@@ -13,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
-from loadstone.replay import GroupFigures, Replayed, figures, replay
-from loadstone.sim import KERNELS, Simulator
-from loadstone.trace import write_trace
-from loadstone.vectors import load_vectors
+from loadstone.simulator.replay import GroupFigures, Replayed, figures, replay
+from loadstone.simulator.sim import KERNELS, Simulator
+from loadstone.simulator.trace import write_trace
+from loadstone.simulator.vectors import load_vectors
 
 __all__ = ["configure", "run"]
 
@@ -34,8 +36,14 @@ lat0 and lat64 are the two memory models: 64 cycles more in front of every read 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds paths, checks, limits, output."""
     parser.epilog = _EPILOG
-    parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="a vector, or a folder of them with index.json")
-    parser.add_argument("--device", metavar="NAME", help="a device, or its JSON file (default: the one in index.json, else vta-pynq)")
+    parser.add_argument(
+        "paths", nargs="+", metavar="FILE|DIR", help="a vector, or a folder of them with index.json"
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="a device, or its JSON file (default: the one in index.json, else vta-pynq)",
+    )
     parser.add_argument(
         "--check",
         action="append",
@@ -43,11 +51,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("races", "init"),
         help="races: accesses that no token orders; init: reads of what was never written",
     )
-    parser.add_argument("--strict", action="store_true", help="stop where real VTA hardware would compute something else")
-    parser.add_argument("--kernels", choices=KERNELS, default="best", help="force a path of inner loops")
-    parser.add_argument("--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace")
-    parser.add_argument("--max-median", type=float, metavar="P", help="exit status 1 when a group's median error is above P percent")
-    parser.add_argument("--max-error", type=float, metavar="P", help="exit status 1 when a program's error is above P percent")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="stop where real VTA hardware would compute something else",
+    )
+    parser.add_argument(
+        "--kernels", choices=KERNELS, default="best", help="force a path of inner loops"
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace"
+    )
+    parser.add_argument(
+        "--max-median",
+        type=float,
+        metavar="P",
+        help="exit status 1 when a group's median error is above P percent",
+    )
+    parser.add_argument(
+        "--max-error",
+        type=float,
+        metavar="P",
+        help="exit status 1 when a program's error is above P percent",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -56,7 +82,12 @@ def run(args: argparse.Namespace) -> int:
     vectors = load_vectors(args.paths, args.device)
     if not vectors:
         raise LoadstoneError("no vectors: the index lists none")
-    options = {"races": "races" in args.check, "uninitialised": "init" in args.check, "strict": args.strict, "kernels": args.kernels}
+    options = {
+        "races": "races" in args.check,
+        "uninitialised": "init" in args.check,
+        "strict": args.strict,
+        "kernels": args.kernels,
+    }
     done: list[Replayed] = []
     traced: list[tuple[str, Simulator]] = []
     for vector in vectors:
@@ -70,13 +101,23 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         write_trace(args.trace, traced)
     if args.json:
-        print(json.dumps({"programs": [r.to_json() for r in done], "groups": [vars(g) for g in groups]}, indent=1))
+        print(
+            json.dumps(
+                {"programs": [r.to_json() for r in done], "groups": [vars(g) for g in groups]},
+                indent=1,
+            )
+        )
     else:
         print("\n".join(["", _GROUP_HEADER, *map(_group_line, groups)]))
     return 0 if _passes(done, groups, args.max_median, args.max_error) else 1
 
 
-def _passes(done: Sequence[Replayed], groups: Sequence[GroupFigures], max_median: float | None, max_error: float | None) -> bool:
+def _passes(
+    done: Sequence[Replayed],
+    groups: Sequence[GroupFigures],
+    max_median: float | None,
+    max_error: float | None,
+) -> bool:
     good = all(r.exact and not r.findings for r in done)
     if max_median is not None:
         good = good and all(g.median_error <= max_median for g in groups)
@@ -89,11 +130,17 @@ def _line(r: Replayed) -> str:
     cells = [f"{r.name:<28}", "exact " if r.exact else "WRONG "]
     for latency, cycles in r.cycles.items():
         error = r.errors().get(latency)
-        cells.append(f"lat{latency} {cycles:>9} cycles" + (" (not measured)" if error is None else f" {error:6.2f} %"))
+        cells.append(
+            f"lat{latency} {cycles:>9} cycles"
+            + (" (not measured)" if error is None else f" {error:6.2f} %")
+        )
     return "  ".join([*cells, r.message]).rstrip()
 
 
-_GROUP_HEADER = f"{'group':<12} {'lat':>4} {'programs':>9} {'exact':>6} {'cycle-exact':>12} {'median error':>13} {'max error':>10}"
+_GROUP_HEADER = (
+    f"{'group':<12} {'lat':>4} {'programs':>9} {'exact':>6} {'cycle-exact':>12} "
+    f"{'median error':>13} {'max error':>10}"
+)
 
 
 def _group_line(g: GroupFigures) -> str:

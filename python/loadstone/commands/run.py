@@ -1,7 +1,9 @@
-"""`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare with what it should give.
+"""`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare with
+what it should give.
 
 In:   an artifact; a .npz file of inputs with a leading axis of samples; a device.
-Out:  a .npz file of outputs; differences; samples per second, cycles. Exit status 1 when outputs differ by more than --atol.
+Out:  a .npz file of outputs; differences; samples per second, cycles. Exit status 1 when outputs
+      differ by more than --atol.
 Next: a person, or CI.
 """
 
@@ -14,13 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadstone import device
-from loadstone.arrays import compare, read_arrays, write_arrays
-from loadstone.artifact import Artifact
+from loadstone.artifact.format import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
-from loadstone.parallel import run_in_threads
 from loadstone.printable import one_line
+from loadstone.runtime import device
+from loadstone.runtime.arrays import compare, read_arrays, write_arrays
+from loadstone.runtime.parallel import run_in_threads
 
 __all__ = ["configure", "extend", "run"]
 
@@ -47,10 +49,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
     parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
     parser.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
-    parser.add_argument("--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with")
-    parser.add_argument("--atol", metavar="N", type=float, default=0.0, help="largest difference that passes (default: %(default)g)")
-    parser.add_argument("--device", metavar="D", default="sim", help="what runs it (default: %(default)s)")
-    parser.add_argument("--threads", metavar="N", type=int, default=1, help="simulate N devices side by side (default: 1)")
+    parser.add_argument(
+        "--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with"
+    )
+    parser.add_argument(
+        "--atol",
+        metavar="N",
+        type=float,
+        default=0.0,
+        help="largest difference that passes (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=int,
+        default=1,
+        help="simulate N devices side by side (default: 1)",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -63,18 +81,30 @@ def run(args: argparse.Namespace) -> int:
     """Runs all samples; 1 when the outputs are not as expected."""
     artifact = Artifact.load(args.model)
     inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
-    wanted = read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out") if args.expect else []
+    wanted = (
+        read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out")
+        if args.expect
+        else []
+    )
     if args.threads > 1 and not device.is_private(args.device):
-        raise DeviceError(f"--threads {args.threads} needs a device for each thread; {args.device} is only one: use sim")
+        raise DeviceError(
+            f"--threads {args.threads} needs a device for each thread; {args.device} is only "
+            "one: use sim"
+        )
     if not args.atol >= 0:
         raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
     begin = time.perf_counter()
     progress = _bar(len(inputs[0]) if inputs else 1)
-    outputs, counters, config = run_in_threads(artifact, inputs, lambda: device.open(args.device), args.threads, progress)
+    outputs, counters, config = run_in_threads(
+        artifact, inputs, lambda: device.open(args.device), args.threads, progress
+    )
     seconds = time.perf_counter() - begin
     if args.output:
         write_arrays(args.output, outputs, "out")
-    differences = [compare(f"out{k}", y, w[: len(y)]) for k, (y, w) in enumerate(zip(outputs, wanted, strict=False))]
+    differences = [
+        compare(f"out{k}", y, w[: len(y)])
+        for k, (y, w) in enumerate(zip(outputs, wanted, strict=False))
+    ]
     report: dict[str, Any] = {
         "model": artifact.name,
         "device": args.device,
@@ -95,18 +125,32 @@ def run(args: argparse.Namespace) -> int:
 
 def _text(report: dict[str, Any], differences: list[Any], atol: float) -> str:
     speed = report["samples"] / max(report["seconds"], 1e-9)
-    lines = [f"{one_line(report['model'])} on {report['device']} ({report['config']}): {report['samples']} samples, {speed:.1f} a second"]
+    lines = [
+        f"{one_line(report['model'])} on {report['device']} ({report['config']}): "
+        f"{report['samples']} samples, {speed:.1f} a second"
+    ]
     if report["cycles_per_run"]:
-        per = "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"
-        lines.append(f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the device's clock {per}")
+        per = (
+            "a sample"
+            if report["samples_per_run"] == 1
+            else f"for {report['samples_per_run']} samples"
+        )
+        lines.append(
+            f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the "
+            f"device's clock {per}"
+        )
     lines += map(str, differences)
     if differences:
-        lines.append(("as expected" if report["passed"] else "NOT as expected") + (f", within {atol:g}" if atol else ""))
+        lines.append(
+            ("as expected" if report["passed"] else "NOT as expected")
+            + (f", within {atol:g}" if atol else "")
+        )
     return "\n".join(lines)
 
 
 def _bar(total: int) -> Callable[[int], None] | None:
-    """A progress line on a terminal's stderr, rewritten a few times a second and cleared at the end."""
+    """A progress line on a terminal's stderr, rewritten a few times a second and cleared at the
+    end."""
     if not sys.stderr.isatty():
         return None
     begin = last = time.perf_counter()
@@ -121,7 +165,8 @@ def _bar(total: int) -> Callable[[int], None] | None:
             filled = 30 * done // total
             speed = done / (now - begin)
             text = (
-                f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{total} samples, {speed:.1f} a second, {(total - done) / speed:.0f} s left"
+                f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{total} samples, "
+                f"{speed:.1f} a second, {(total - done) / speed:.0f} s left"
             )
             print(text + "\033[K", end="", file=sys.stderr, flush=True)
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from loadstone.errors import DeviceError
-from loadstone.simd import FAULTS, Device, Fault, Memory, Server
+from loadstone.simulator.server import FAULTS, Device, Fault, Memory, Server
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["configure", "run"]
@@ -33,26 +33,66 @@ The protocol is described in loadstone/simd.py, the board without a board in doc
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds SOCKET, the device, its memory and its faults."""
     parser.epilog = _EPILOG
-    parser.add_argument("socket", metavar="SOCKET", type=Path, help="path of the Unix socket to listen at")
-    parser.add_argument("--device", metavar="NAME", default="vtaq-1x16x16", help="a device, or a JSON file (default: %(default)s)")
-    parser.add_argument("--registers", choices=("native", "vta-chisel", "vta-hls"), help="register page (default: the device's)")
-    parser.add_argument("--memory", metavar="FILE", type=Path, help="an existing file that is the memory, all of it")
     parser.add_argument(
-        "--base", metavar="ADDRESS", type=_number, default=0x10000000, help="bus address of the memory's first byte (default: 0x10000000)"
+        "socket", metavar="SOCKET", type=Path, help="path of the Unix socket to listen at"
     )
-    parser.add_argument("--size", metavar="BYTES", type=_number, default=64 << 20, help="memory without a FILE (default: 64 MiB)")
-    parser.add_argument("--fault", metavar="FAULT", type=_fault, action="append", default=[], help="a fault of one job; may be given again")
-    parser.add_argument("--clients", metavar="N", type=_number, help="end after so many clients (default: never)")
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        default="vtaq-1x16x16",
+        help="a device, or a JSON file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--registers",
+        choices=("native", "vta-chisel", "vta-hls"),
+        help="register page (default: the device's)",
+    )
+    parser.add_argument(
+        "--memory", metavar="FILE", type=Path, help="an existing file that is the memory, all of it"
+    )
+    parser.add_argument(
+        "--base",
+        metavar="ADDRESS",
+        type=_number,
+        default=0x10000000,
+        help="bus address of the memory's first byte (default: 0x10000000)",
+    )
+    parser.add_argument(
+        "--size",
+        metavar="BYTES",
+        type=_number,
+        default=64 << 20,
+        help="memory without a FILE (default: 64 MiB)",
+    )
+    parser.add_argument(
+        "--fault",
+        metavar="FAULT",
+        type=_fault,
+        action="append",
+        default=[],
+        help="a fault of one job; may be given again",
+    )
+    parser.add_argument(
+        "--clients", metavar="N", type=_number, help="end after so many clients (default: never)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Serves until interrupted."""
     config = load_config(args.device)
-    memory = Memory.of_file(args.memory, args.base) if args.memory else Memory.anonymous(args.base, args.size)
+    memory = (
+        Memory.of_file(args.memory, args.base)
+        if args.memory
+        else Memory.anonymous(args.base, args.size)
+    )
     device = Device(config, memory, registers=args.registers, faults=tuple(args.fault))
     server = Server(args.socket, device, memory)
     end = memory.bus_address + memory.size_bytes
-    print(f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, {len(args.fault)} faults", flush=True)
+    print(
+        f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
+        f"{len(args.fault)} faults",
+        flush=True,
+    )
     try:
         server.serve(clients=args.clients)
     finally:

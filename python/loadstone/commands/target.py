@@ -1,7 +1,8 @@
 """`loadstone target [NAME] [--json]`: what can be compiled for.
 
 In:   a target as `loadstone compile --target` takes it, or nothing for all names.
-Out:  accelerators and aliases; or one target in full: its parts, their attributes and defaults; or JSON that parses back.
+Out:  accelerators and aliases; or one target in full: its parts, their attributes and defaults; or
+      JSON that parses back.
 Next: `loadstone compile --target`.
 """
 
@@ -27,24 +28,44 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds NAME and --json."""
     parser.epilog = _EPILOG
-    parser.add_argument("name", nargs="?", metavar="TARGET", help="a name, an alias, a composite, or a JSON file")
+    parser.add_argument(
+        "name", nargs="?", metavar="TARGET", help="a name, an alias, a composite, or a JSON file"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the table, or one target."""
-    from loadstone.target import accelerators, attributes_of, externals, resolve
-    from loadstone.target_spec import ALIASES, HOSTS
+    from loadstone.backend.target import accelerators, attributes_of, externals, resolve
+    from loadstone.backend.target_spec import ALIASES, HOSTS
 
     if args.name is None:
         if args.json:
-            print(json.dumps({"accelerators": accelerators(args.plugins), "aliases": ALIASES, "hosts": HOSTS}, indent=2))
+            print(
+                json.dumps(
+                    {
+                        "accelerators": accelerators(args.plugins),
+                        "aliases": ALIASES,
+                        "hosts": HOSTS,
+                    },
+                    indent=2,
+                )
+            )
             return
         print("accelerators   " + "\n               ".join(accelerators(args.plugins)))
-        print("aliases        " + "\n               ".join(f"{name:<12} {text}" for name, text in ALIASES.items()))
-        print("of TVM         " + "\n               ".join(f"{name:<12} {state}" for name, state in externals().items()))
         print(
-            "hosts          " + "\n               ".join(f"{name:<12} {' '.join(f'-{a}=' for a in known)}" for name, known in HOSTS.items())
+            "aliases        "
+            + "\n               ".join(f"{name:<12} {text}" for name, text in ALIASES.items())
+        )
+        print(
+            "of TVM         "
+            + "\n               ".join(f"{name:<12} {state}" for name, state in externals().items())
+        )
+        print(
+            "hosts          "
+            + "\n               ".join(
+                f"{name:<12} {' '.join(f'-{a}=' for a in known)}" for name, known in HOSTS.items()
+            )
         )
         return
     target = resolve(target_of(args, args.name), args.plugins)
@@ -57,5 +78,8 @@ def run(args: argparse.Namespace) -> None:
         for attribute in attributes_of(entry.name, args.plugins):
             value = entry.attributes.get(attribute.name, attribute.default)
             allowed = f", {attribute.limits}" if attribute.limits else ""
-            print(f"    -{attribute.name}={value:<8} {attribute.doc}{allowed} (default {attribute.default})")
+            print(
+                f"    -{attribute.name}={value:<8} {attribute.doc}{allowed} (default "
+                f"{attribute.default})"
+            )
     print(f"  host {target.spec.host}")

@@ -1,7 +1,10 @@
-"""`loadstone vectors SOURCE ... -o DIR`: programs as conformance vectors, for a hardware team's RTL.
+"""`loadstone vectors SOURCE ... -o DIR`: programs as conformance vectors, for a hardware team's
+RTL.
 
-In:   a compiled model, assembler text, or raw instruction bytes; and the memory that the program starts with.
-Out:  a folder in the format of vectors.py: memory before and after, cycles of the simulator's model.
+In:   a compiled model, assembler text, or raw instruction bytes; and the memory that the program
+      starts with.
+Out:  a folder in the format of vectors.py: memory before and after, cycles of the simulator's
+      model.
 Next: `loadstone replay DIR` reads it back; a test bench runs the same files.
 """
 
@@ -14,9 +17,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from loadstone.artifact import Artifact
+from loadstone.artifact.format import Artifact
 from loadstone.errors import EncodingError, LoadstoneError
-from loadstone.vectors import DramRegion, Vector, absolute, load_vectors, measure, save_vectors
+from loadstone.simulator.vectors import (
+    DramRegion,
+    Vector,
+    absolute,
+    load_vectors,
+    measure,
+    save_vectors,
+)
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import INSN_BYTES, Capability
@@ -46,10 +56,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a model, assembler text (.txt, .asm), instruction bytes (.bin), or a vector (.npz)",
     )
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="DIR", help="folder to write")
-    parser.add_argument("--device", metavar="NAME", help="a device, or its JSON file (default: the one that a model or vector is for)")
-    parser.add_argument("--memory", metavar="FILE[@ADDRESS]", help="what memory holds before the run (default address 0x1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="DIR", help="folder to write"
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="a device, or its JSON file (default: the one that a model or vector is for)",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="FILE[@ADDRESS]",
+        help="what memory holds before the run (default address 0x1000)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -57,29 +79,40 @@ def run(args: argparse.Namespace) -> None:
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
     save_vectors(args.output, vectors)
     for v in vectors:
-        print(f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} bytes  {v.cycles[0]:>9} cycles")
+        print(
+            f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} "
+            f"bytes  {v.cycles[0]:>9} cycles"
+        )
 
 
 def _vectors_of(source: Path, args: argparse.Namespace) -> list[Vector]:
     if source.suffix == ".npz":
         return [
-            measure(v.name, v.config, v.insns, v.dram_base, v.dram_in, v.regions, v.description, v.group)
+            measure(
+                v.name, v.config, v.insns, v.dram_base, v.dram_in, v.regions, v.description, v.group
+            )
             for v in load_vectors([source], args.device)
         ]
     if source.suffix in (".txt", ".asm", ".bin"):
         return [_of_stream(source, args)]
     artifact = Artifact.load(source)
-    return of_artifact(artifact, load_config(args.device) if args.device else _device_of(artifact), args.seed)
+    return of_artifact(
+        artifact, load_config(args.device) if args.device else _device_of(artifact), args.seed
+    )
 
 
 def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
     if not args.device:
-        raise LoadstoneError(f"{source}: text and bytes do not say which device they are for: give --device")
+        raise LoadstoneError(
+            f"{source}: text and bytes do not say which device they are for: give --device"
+        )
     config = load_config(args.device)
     if source.suffix == ".bin":
         data = np.frombuffer(source.read_bytes(), np.uint8)
         if data.size == 0 or data.size % INSN_BYTES:
-            raise EncodingError(f"{source}: {data.size} bytes are no positive multiple of {INSN_BYTES}")
+            raise EncodingError(
+                f"{source}: {data.size} bytes are no positive multiple of {INSN_BYTES}"
+            )
         insns = data.reshape(-1, INSN_BYTES)
     else:
         insns = assemble(source.read_text(encoding="utf-8"), config)
@@ -90,7 +123,11 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
 def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
     if text is None:
         return np.zeros(0, np.uint8), _FIRST
-    name, _, address = text.rpartition("@") if re.search("@(0x)?[0-9a-fA-F]+$", text) else (text, "", f"{_FIRST:#x}")
+    name, _, address = (
+        text.rpartition("@")
+        if re.search("@(0x)?[0-9a-fA-F]+$", text)
+        else (text, "", f"{_FIRST:#x}")
+    )
     return np.frombuffer(Path(name).read_bytes(), np.uint8).copy(), int(address, 0)
 
 
@@ -100,15 +137,19 @@ def _device_of(artifact: Artifact) -> HwConfig:
         if config.fingerprint() == artifact.fingerprint:
             return config
     raise LoadstoneError(
-        f"model {artifact.name!r} is for a device that is not built in (config hash {artifact.config_hash:#010x}): give --device FILE"
+        f"model {artifact.name!r} is for a device that is not built in (config hash "
+        f"{artifact.config_hash:#010x}): give --device FILE"
     )
 
 
 def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vector]:
-    """A vector for each device program: constants as they are, the rest random bytes. Addresses become absolute for a device
-    without regions, as the runtime does when it binds a model."""
+    """A vector for each device program: constants as they are, the rest random bytes. Addresses
+    become absolute for a device without regions, as the runtime does when it binds a model."""
     if config.fingerprint() != artifact.fingerprint:
-        hashes = f"its config hash is {artifact.config_hash:#010x}, the device's {config.config_hash:#010x}"
+        hashes = (
+            f"its config hash is {artifact.config_hash:#010x}, the device's "
+            f"{config.config_hash:#010x}"
+        )
         raise LoadstoneError(f"model {artifact.name!r} is not for {config.name}: {hashes}")
     rng = np.random.default_rng(seed)
     regions, at = [], _FIRST
@@ -126,5 +167,16 @@ def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vec
         if not config.has(Capability.REGIONS):
             insns, own = absolute(insns, config, [region.base for region in regions]), ()
         name = f"{artifact.name}_{number:02d}"
-        vectors.append(measure(name, config, insns, _FIRST, image, own, description=program.name, group=artifact.name))
+        vectors.append(
+            measure(
+                name,
+                config,
+                insns,
+                _FIRST,
+                image,
+                own,
+                description=program.name,
+                group=artifact.name,
+            )
+        )
     return vectors

@@ -34,20 +34,29 @@ class Digits:
 
 
 def load_digits() -> Digits:
-    """The data set, split into 1,197 images to train and calibrate with and 600 to test; the same split every time."""
+    """The data set, split into 1,197 images to train and calibrate with and 600 to test; the same
+    split every time."""
     try:
         from sklearn import datasets, model_selection
     except ModuleNotFoundError as error:
-        raise LoadstoneError("the digits data set comes with scikit-learn, which is not installed: pip install scikit-learn") from error
+        raise LoadstoneError(
+            "the digits data set comes with scikit-learn, which is not installed: pip "
+            "install scikit-learn"
+        ) from error
     pixels, labels = datasets.load_digits(return_X_y=True)
     images = pixels.reshape(-1, 1, 8, 8).astype(np.float32)
     split = model_selection.train_test_split(
-        images, labels.astype(np.int64), test_size=TEST_IMAGES, random_state=SPLIT_SEED, stratify=labels
+        images,
+        labels.astype(np.int64),
+        test_size=TEST_IMAGES,
+        random_state=SPLIT_SEED,
+        stratify=labels,
     )
     train_images, test_images, train_labels, test_labels = split
     return Digits(train_images, train_labels, test_images, test_labels)
 
 
 def network_path() -> Path:
-    """The float network: input "image" float32 (1, 1, 8, 8), output "scores" float32 (1, 10), not normalised."""
+    """The float network: input "image" float32 (1, 1, 8, 8), output "scores" float32 (1, 10), not
+    normalised."""
     return Path(str(files(__package__) / "digits.onnx"))

@@ -4,11 +4,13 @@ In:   the training split of load_digits().
 Out:  digits.onnx beside this file; the accuracy on both splits is printed.
 Next: `loadstone demo`.
 
-    image 1x8x8 -> conv 3x3, 8, relu -> conv 3x3, 12, relu -> max pool 2x2 -> conv 3x3, 12; add its input; relu
+    image 1x8x8 -> conv 3x3, 8, relu -> conv 3x3, 12, relu -> max pool 2x2 -> conv 3x3, 12; add its
+    input; relu
                 -> max pool 2x2 -> dense 10
 
-Everything a small network has (a residual addition, pooling, a dense layer), in 2,800 weights. While it trains, half of
-the images move by up to one pixel, and all get noise; Adam, cosine learning rate. The seed is fixed: the file can be made again.
+Everything a small network has (a residual addition, pooling, a dense layer), in 2,800 weights.
+While it trains, half of the images move by up to one pixel, and all get noise; Adam, cosine
+learning rate. The seed is fixed: the file can be made again.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def windows(x: Array) -> Array:
     """(N, H, W, C) -> (N, H, W, 9 * C): the 3x3 neighbourhood of each pixel, zero outside."""
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     height, width = x.shape[1:3]
-    return np.concatenate([padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)], axis=-1)
+    return np.concatenate(
+        [padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)], axis=-1
+    )
 
 
 def scatter(gradient: Array, channels: int) -> Array:
@@ -49,7 +53,9 @@ def scatter(gradient: Array, channels: int) -> Array:
     padded = np.zeros((count, height + 2, width + 2, channels), np.float32)
     for tap in range(9):
         i, j = divmod(tap, 3)
-        padded[:, i : i + height, j : j + width] += gradient[..., tap * channels : (tap + 1) * channels]
+        padded[:, i : i + height, j : j + width] += gradient[
+            ..., tap * channels : (tap + 1) * channels
+        ]
     return padded[:, 1:-1, 1:-1]
 
 
@@ -74,9 +80,13 @@ class Network:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.parameters: Parameters = {}
-        shapes = {f"conv{k}": (9 * CHANNELS[k - 1], CHANNELS[k]) for k in (1, 2, 3)} | {"dense": (4 * CHANNELS[3], 10)}
+        shapes = {f"conv{k}": (9 * CHANNELS[k - 1], CHANNELS[k]) for k in (1, 2, 3)} | {
+            "dense": (4 * CHANNELS[3], 10)
+        }
         for name, (inputs, outputs) in shapes.items():
-            self.parameters[f"{name}.w"] = rng.normal(0, np.sqrt(2 / inputs), (inputs, outputs)).astype(np.float32)
+            self.parameters[f"{name}.w"] = rng.normal(
+                0, np.sqrt(2 / inputs), (inputs, outputs)
+            ).astype(np.float32)
             self.parameters[f"{name}.b"] = np.zeros(outputs, np.float32)
 
     def forward(self, images: Array) -> tuple[Array, dict[str, Array]]:
@@ -90,7 +100,9 @@ class Network:
         kept["x3"] = windows(kept["p2"])
         kept["y3"] = np.maximum(kept["x3"] @ p["conv3.w"] + p["conv3.b"] + kept["p2"], 0)
         p3, kept["mask3"] = max_pool(kept["y3"])
-        kept["flat"] = p3.transpose(0, 3, 1, 2).reshape(len(p3), -1)  # as ONNX flattens: channels first
+        kept["flat"] = p3.transpose(0, 3, 1, 2).reshape(
+            len(p3), -1
+        )  # as ONNX flattens: channels first
         return kept["flat"] @ p["dense.w"] + p["dense.b"], kept
 
     def backward(self, gradient: Array, kept: dict[str, Array]) -> Parameters:
@@ -103,7 +115,11 @@ class Network:
             return g @ p[f"{name}.w"].T
 
         channels = CHANNELS[3]
-        g = linear("dense", kept["flat"], gradient).reshape(-1, channels, 2, 2).transpose(0, 2, 3, 1)
+        g = (
+            linear("dense", kept["flat"], gradient)
+            .reshape(-1, channels, 2, 2)
+            .transpose(0, 2, 3, 1)
+        )
         g = unpool(g, kept["mask3"]) * (kept["y3"] > 0)
         g = g + scatter(linear("conv3", kept["x3"], g), CHANNELS[2])
         g = unpool(g, kept["mask2"]) * (kept["y2"] > 0)
@@ -127,7 +143,9 @@ def train(digits: Digits) -> Network:
     rng = np.random.default_rng(SEED)
     network = Network(rng)
     images = digits.train_images.transpose(0, 2, 3, 1) / np.float32(INK)
-    first, second = ({name: np.zeros_like(value) for name, value in network.parameters.items()} for _ in range(2))
+    first, second = (
+        {name: np.zeros_like(value) for name, value in network.parameters.items()} for _ in range(2)
+    )
     step, steps = 0, EPOCHS * (len(images) // BATCH)
     for epoch in range(EPOCHS):
         order = rng.permutation(len(images))[: len(images) // BATCH * BATCH]
@@ -144,8 +162,14 @@ def train(digits: Digits) -> Network:
             for name, gradient in network.backward(probabilities / BATCH, kept).items():
                 first[name] = 0.9 * first[name] + 0.1 * gradient
                 second[name] = 0.999 * second[name] + 0.001 * gradient**2
-                update = first[name] / (1 - 0.9**step) / (np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8)
-                network.parameters[name] -= np.float32(rate) * (update + WEIGHT_DECAY * network.parameters[name])
+                update = (
+                    first[name]
+                    / (1 - 0.9**step)
+                    / (np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8)
+                )
+                network.parameters[name] -= np.float32(rate) * (
+                    update + WEIGHT_DECAY * network.parameters[name]
+                )
         if epoch % 20 == 19:
             print(f"epoch {epoch + 1}: loss {total / order.size:.4f}")
     network.parameters["conv1.w"] /= np.float32(INK)  # images come as they are, from 0 to 16
@@ -163,10 +187,19 @@ def save(network: Network, path: Path) -> None:
         initializers.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
 
     def conv(k: int, source: str, target: str) -> object:
-        return helper.make_node("Conv", [source, f"conv{k}.w", f"conv{k}.b"], [target], name=target, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        return helper.make_node(
+            "Conv",
+            [source, f"conv{k}.w", f"conv{k}.b"],
+            [target],
+            name=target,
+            kernel_shape=[3, 3],
+            pads=[1, 1, 1, 1],
+        )
 
     def pool(source: str, target: str) -> object:
-        return helper.make_node("MaxPool", [source], [target], name=target, kernel_shape=[2, 2], strides=[2, 2])
+        return helper.make_node(
+            "MaxPool", [source], [target], name=target, kernel_shape=[2, 2], strides=[2, 2]
+        )
 
     nodes = [
         conv(1, "image", "conv1"),
@@ -184,7 +217,9 @@ def save(network: Network, path: Path) -> None:
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])
     scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])
     graph = helper.make_graph(nodes, "digits", [image], [scores], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], producer_name="loadstone", ir_version=8)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], producer_name="loadstone", ir_version=8
+    )
     checker.check_model(model, full_check=True)
     save_model(model, path)
 
@@ -201,8 +236,14 @@ def main() -> None:
     network = train(digits)
     path = Path(__file__).with_name("digits.onnx")
     save(network, path)
-    print(f"accuracy: training {accuracy(network, digits.train_images, digits.train_labels):.4f}", end=", ")
-    print(f"test {accuracy(network, digits.test_images, digits.test_labels):.4f}; {path} written: {path.stat().st_size} bytes")
+    print(
+        f"accuracy: training {accuracy(network, digits.train_images, digits.train_labels):.4f}",
+        end=", ",
+    )
+    print(
+        f"test {accuracy(network, digits.test_images, digits.test_labels):.4f}; {path} "
+        f"written: {path.stat().st_size} bytes"
+    )
 
 
 if __name__ == "__main__":

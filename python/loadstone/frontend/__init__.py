@@ -1,8 +1,9 @@
 """Model files to Relax, one file per format; then one QDQ form for all of them.
 
 In:   a path, or a tvm.IRModule.
-Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as the importers leave it.
-Next: quantize/ for float models, partition.py for quantized ones.
+Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as the importers leave
+      it.
+Next: quantization/ for float models, partition/eager.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
     .onnx     qoperator.py rewrites integer operators to QDQ, onnx.py imports
@@ -23,7 +24,8 @@ __all__ = ["import_model", "load"]
 
 
 def load(source: str | Path | Any) -> Any:
-    """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises ModelError, one line that names the file."""
+    """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises
+    ModelError, one line that names the file."""
     from loadstone.frontend.canonical import canonical
 
     name = _name(source)
@@ -53,7 +55,10 @@ def import_model(source: str | Path | Any) -> Any:
     elif suffix in (".pt2", ".pt", ".pth"):
         from loadstone.frontend import torch as reader  # type: ignore[no-redef]
     else:
-        raise ModelError(f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads .tflite, .onnx and .pt2")
+        raise ModelError(
+            f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads "
+            ".tflite, .onnx and .pt2"
+        )
     return reader.from_bytes(data, path.name)
 
 

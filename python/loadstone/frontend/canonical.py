@@ -2,14 +2,17 @@
 
 In:   a Relax function with quantize and dequantize, channels last.
 Out:  the same function, in which
-        - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted, exactly (x - 128), and
+        - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted,
+        exactly (x - 128), and
           a uint8 input or output of the model is requantized at the edge;
         - an operator is quantized once, also where a tool wrote a quantize for each of its readers;
-        - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern silently);
+        - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern
+        silently);
         - an operator that only moves elements has its input's quantization on both sides;
         - weights are `dequantize(constant)`, kernels OHWI;
-        - every call carries a name from the model file (`name_of`); those of quantize and dequantize are unique.
-Next: partition.py.
+        - every call carries a name from the model file (`name_of`); those of quantize and
+        dequantize are unique.
+Next: partition/eager.py.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone._tvm import (
+from loadstone.frontend.layout import channels_last, transposed
+from loadstone.numerics import round_half_away
+from loadstone.relax.compat import (
     DeadCodeElimination,
     channels_last_conv2d,
     constant,
@@ -38,31 +43,44 @@ from loadstone._tvm import (
     tvm,
     value,
 )
-from loadstone.frontend.layout import channels_last, transposed
-from loadstone.numerics import round_half_away
-from loadstone.rewriter import Rewriter
+from loadstone.relax.rewriter import Rewriter
 
 __all__ = ["FLOAT", "canonical"]
 
 #: How a frontend may end the name of a float value that it quantizes under the name itself.
 FLOAT = "/float"
 
-#: Operators that move elements (or choose among them): quantize(op(dequantize(x))) is op on the integers themselves.
-MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "flatten", "strided_slice", "nn.max_pool2d", "nn.pad")
+#: Operators that move elements (or choose among them): quantize(op(dequantize(x))) is op on the
+#: integers themselves.
+MOVES = (
+    "reshape",
+    "permute_dims",
+    "squeeze",
+    "expand_dims",
+    "flatten",
+    "strided_slice",
+    "nn.max_pool2d",
+    "nn.pad",
+)
 #: Clamps keep the quantization too, but fold into the quantize that follows them.
 CLAMPS = ("nn.relu", "clip")
 
 
 def canonical(module: Any) -> Any:
     """The module in the form above; float parts of it stay as they are."""
-    functions = {variable: function for variable, function in module.functions.items() if variable.name_hint != "main"}
+    functions = {
+        variable: function
+        for variable, function in module.functions.items()
+        if variable.name_hint != "main"
+    }
     functions["main"] = _Canonical(channels_last(module["main"])).run()
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 
 @dataclass(frozen=True, eq=False)
 class _Real:
-    """A real tensor that is stored as integers: what a dequantize would give. It is emitted anew for each reader.
+    """A real tensor that is stored as integers: what a dequantize would give. It is emitted anew
+    for each reader.
 
     stored: variable or constant of int8 or int32. scale, zero_point: one, or one per index of axis.
     """
@@ -73,19 +91,27 @@ class _Real:
     axis: int
 
     def same_quantization(self, other: _Real) -> bool:
-        return np.array_equal(self.scale, other.scale) and np.array_equal(self.zero_point, other.zero_point)
+        return np.array_equal(self.scale, other.scale) and np.array_equal(
+            self.zero_point, other.zero_point
+        )
 
 
 class _Canonical(Rewriter):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self.tflite = "loadstone.numerics" in function.attrs and str(function.attrs["loadstone.numerics"]).startswith("tflite")
+        self.tflite = "loadstone.numerics" in function.attrs and str(
+            function.attrs["loadstone.numerics"]
+        ).startswith("tflite")
         self.outputs = set(result(function))
         self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
-        self.quantizations: dict[tuple[Any, float, int, str], Any] = {}  # old variable, scale, zero point, type -> its quantize
-        self.unsigned: dict[Any, _Real] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
+        self.quantizations: dict[
+            tuple[Any, float, int, str], Any
+        ] = {}  # old variable, scale, zero point, type -> its quantize
+        self.unsigned: dict[
+            Any, _Real
+        ] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
 
-    # -- what each binding becomes ------------------------------------------------------------------------------
+    # -- what each binding becomes -----------------------------------------------------------------
 
     def visit(self, variable: Any, call: Any) -> Any:
         self.name = variable.name
@@ -96,7 +122,11 @@ class _Canonical(Rewriter):
         if name == "quantize":
             return self.quantized(variable, call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.dropout":
-            return self.value(self.env[call.tuple_value]).args[0] if call.index == 0 else self.emit(self.mapped(call))
+            return (
+                self.value(self.env[call.tuple_value]).args[0]
+                if call.index == 0
+                else self.emit(self.mapped(call))
+            )
         if name in MOVES:
             return self.moved(call)
         if name == "nn.conv2d":
@@ -110,12 +140,17 @@ class _Canonical(Rewriter):
         stored, scale, zero_point = (self.env.get(item, item) for item in call.args)
         if not (is_constant(scale) and is_constant(zero_point)) or isinstance(stored, _Real):
             return None
-        scales, zeros = value(scale).astype(np.float32).reshape(-1), value(zero_point).astype(np.int32).reshape(-1)
+        scales, zeros = (
+            value(scale).astype(np.float32).reshape(-1),
+            value(zero_point).astype(np.int32).reshape(-1),
+        )
         axis = int(call.attrs.axis) % max(1, len(shape(call) or (1,))) if scales.size > 1 else 0
         kind = dtype(call.args[0])
         if kind == "uint8":
             zeros = zeros - 128
-            stored = self.signed(stored, scales, zeros) if not is_constant(stored) else _flipped(stored)
+            stored = (
+                self.signed(stored, scales, zeros) if not is_constant(stored) else _flipped(stored)
+            )
         elif kind not in ("int8", "int32") or (kind == "int32" and not is_constant(stored)):
             return None
         return _Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
@@ -125,9 +160,14 @@ class _Canonical(Rewriter):
         if dtype(stored) == "int8":
             return stored
         if stored not in self.edges:
-            real = relax.op.dequantize(stored, constant(scales[0]), constant(zeros[0] + 128), axis=0)
+            real = relax.op.dequantize(
+                stored, constant(scales[0]), constant(zeros[0] + 128), axis=0
+            )
             name = self.unique(stored.name + "/int8")
-            self.edges[stored] = self.emit(relax.op.quantize(self.emit(real), constant(scales[0]), constant(zeros[0]), axis=0), name)
+            self.edges[stored] = self.emit(
+                relax.op.quantize(self.emit(real), constant(scales[0]), constant(zeros[0]), axis=0),
+                name,
+            )
         return self.edges[stored]
 
     def quantized(self, variable: Any, call: Any) -> Any:
@@ -152,11 +192,18 @@ class _Canonical(Rewriter):
         self.quantizations[twin] = stored
         return stored
 
-    def quantized_constant(self, real: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any], call: Any) -> Any:
+    def quantized_constant(
+        self, real: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any], call: Any
+    ) -> Any:
         """Weights that a tool left in float before their QuantizeLinear are quantized now."""
-        along = [-1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1 for axis in range(real.ndim)]
+        along = [
+            -1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1
+            for axis in range(real.ndim)
+        ]
         ratio = real.astype(np.float32) / scale.astype(np.float32).reshape(along)
-        rounded = (round_half_away if self.tflite else np.rint)(ratio) + zero_point.astype(np.float64).reshape(along)
+        rounded = (round_half_away if self.tflite else np.rint)(ratio) + zero_point.astype(
+            np.float64
+        ).reshape(along)
         limits = np.iinfo(str(call.attrs.out_dtype))
         return constant(np.clip(rounded, limits.min, limits.max).astype(limits.dtype))
 
@@ -173,11 +220,14 @@ class _Canonical(Rewriter):
             return self.close(move, replace(target, stored=inner), name).stored
         elif self.producer(expr) == "concat" and not self.tflite:
             expr = self.joined(self.value(expr), target, name)
-        call = relax.op.quantize(self.read(expr), constant(target.scale[0]), constant(target.zero_point[0]), axis=0)
+        call = relax.op.quantize(
+            self.read(expr), constant(target.scale[0]), constant(target.zero_point[0]), axis=0
+        )
         return self.emit(call, self.unique(name))
 
     def joined(self, concat: Any, target: _Real, name: str) -> Any:
-        """concat of integers that all have the output's quantization already (TFLite's uint8 kernel has a rule of its own)."""
+        """concat of integers that all have the output's quantization already (TFLite's uint8 kernel
+        has a rule of its own)."""
         items = []
         for index, item in enumerate(concat.args[0].fields):
             read = self.value(item)
@@ -185,17 +235,26 @@ class _Canonical(Rewriter):
             if own is None or own.same_quantization(target):
                 items.append(item)
             else:
-                items.append(self.read(replace(target, stored=self.stored(own, target, f"{name}/input{index}"))))
-        return self.emit(relax.op.concat(items, axis=int(concat.attrs.axis)), self.unique(f"{name}/concat"))
+                items.append(
+                    self.read(
+                        replace(target, stored=self.stored(own, target, f"{name}/input{index}"))
+                    )
+                )
+        return self.emit(
+            relax.op.concat(items, axis=int(concat.attrs.axis)), self.unique(f"{name}/concat")
+        )
 
     def dequantize_of(self, call: Any) -> _Real | None:
         """What a dequantize of an activation, emitted by `read`, stands for."""
         if not is_call(call, "dequantize") or is_constant(call.args[0]):
             return None
-        return _Real(call.args[0], value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1), 0)
+        return _Real(
+            call.args[0], value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1), 0
+        )
 
     def moved(self, call: Any) -> Any:
-        """A move of constants is done now, one of integers is closed by a quantize and a dequantize; others stay."""
+        """A move of constants is done now, one of integers is closed by a quantize and a
+        dequantize; others stay."""
         source = self.env.get(call.args[0], call.args[0])
         if isinstance(source, _Real):
             if is_constant(source.stored):
@@ -219,19 +278,31 @@ class _Canonical(Rewriter):
     def moved_integers(self, call: Any, source: _Real) -> Any:
         """A move of the integers themselves, as layout.py leaves one before an output in NCHW."""
         unsigned = source.stored in self.unsigned
-        moved = self.close(self.mapped_move(call), source, self.name + "/int8" if unsigned else self.name)
+        moved = self.close(
+            self.mapped_move(call), source, self.name + "/int8" if unsigned else self.name
+        )
         if unsigned:
             self.unsigned[moved.stored] = moved
         return moved.stored
 
     def mapped_move(self, call: Any) -> Any:
         """The move with a placeholder for its source (`close` sets it)."""
-        return relax.Call(call.op, [call.args[0], *(self.mapped(item) for item in call.args[1:])], call.attrs, call.ty_args)
+        return relax.Call(
+            call.op,
+            [call.args[0], *(self.mapped(item) for item in call.args[1:])],
+            call.attrs,
+            call.ty_args,
+        )
 
     def close(self, move: Any, source: _Real, name: str) -> _Real:
         """quantize(move(dequantize(source))), under the source's quantization."""
-        moved = self.emit(relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args), name + "/moved")
-        call = relax.op.quantize(moved, constant(source.scale[0]), constant(source.zero_point[0]), axis=0)
+        moved = self.emit(
+            relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args),
+            name + "/moved",
+        )
+        call = relax.op.quantize(
+            moved, constant(source.scale[0]), constant(source.zero_point[0]), axis=0
+        )
         return replace(source, stored=self.emit(call, self.unique(name)))
 
     def convolution(self, call: Any) -> Any:
@@ -243,14 +314,18 @@ class _Canonical(Rewriter):
         order = [str(attrs.kernel_layout).index(letter) for letter in "OHWI"]
         if order != [0, 1, 2, 3]:
             kernel = self.reordered(kernel, order)
-        data, padding = self.unpadded(self.env.get(call.args[0], call.args[0]), integers(attrs.padding))
+        data, padding = self.unpadded(
+            self.env.get(call.args[0], call.args[0]), integers(attrs.padding)
+        )
         return channels_last_conv2d(self.read(data), self.read(kernel), attrs, padding=padding)
 
     def normalization(self, call: Any) -> Any:
         """Quantized parameters as plain float constants."""
         data, *parameters = (self.env.get(item, item) for item in call.args)
         constants = [self.real_constant(item) for item in parameters]
-        return relax.Call(call.op, [self.read(self.closed(data)), *constants], call.attrs, call.ty_args)
+        return relax.Call(
+            call.op, [self.read(self.closed(data)), *constants], call.attrs, call.ty_args
+        )
 
     def real_constant(self, expr: Any) -> Any:
         """The real numbers of a quantized constant of one axis; other expressions as they are."""
@@ -259,7 +334,9 @@ class _Canonical(Rewriter):
         integers_ = value(expr.stored)
         if integers_.ndim > 1:
             return self.read(expr)
-        return constant(expr.scale.reshape(-1)[:, None].T[0] * (integers_ - expr.zero_point).astype(np.float32))
+        return constant(
+            expr.scale.reshape(-1)[:, None].T[0] * (integers_ - expr.zero_point).astype(np.float32)
+        )
 
     def reordered(self, kernel: Any, order: Sequence[int]) -> Any:
         """A kernel under another order of axes; done now when it is constant."""
@@ -276,15 +353,21 @@ class _Canonical(Rewriter):
         if not isinstance(data, _Real) or not is_call(self.value(data.stored), "quantize"):
             return data, padding
         pad = self.value(self.value(data.stored).args[0])
-        if not is_call(pad, "nn.pad") or float(pad.attrs.pad_value) != 0 or str(pad.attrs.pad_mode) != "constant":
+        if (
+            not is_call(pad, "nn.pad")
+            or float(pad.attrs.pad_value) != 0
+            or str(pad.attrs.pad_mode) != "constant"
+        ):
             return data, padding
         n0, n1, top, bottom, left, right, c0, c1 = integers(pad.attrs.pad_width)
         source = self.value(pad.args[0])
         if any((n0, n1, c0, c1)) or not is_call(source, "dequantize"):
             return data, padding
-        return replace(data, stored=source.args[0]), [own + more for own, more in zip(padding, (top, left, bottom, right), strict=True)]
+        return replace(data, stored=source.args[0]), [
+            own + more for own, more in zip(padding, (top, left, bottom, right), strict=True)
+        ]
 
-    # -- operands -----------------------------------------------------------------------------------------------
+    # -- operands ----------------------------------------------------------------------------------
 
     def read(self, expr: Any) -> Any:
         """An operand as an expression: a _Real is dequantized here, for this reader alone."""
@@ -307,24 +390,37 @@ class _Canonical(Rewriter):
         return super().mapped(expr)
 
     def closed(self, expr: Any) -> Any:
-        """A clamp of integers that something else than a quantize reads stays integer: both clamps are on its grid."""
+        """A clamp of integers that something else than a quantize reads stays integer: both clamps
+        are on its grid."""
         if isinstance(expr, _Real) or self.producer(expr) not in CLAMPS:
             return expr
         source = self.value(self.value(expr).args[0])
         if not is_call(source, "dequantize") or not _clamps_on_grid(self.value(expr), source):
             return expr
-        target = _Real(None, value(source.args[1]).reshape(-1), value(source.args[2]).reshape(-1), 0)
+        target = _Real(
+            None, value(source.args[1]).reshape(-1), value(source.args[2]).reshape(-1), 0
+        )
         return replace(target, stored=self.stored(expr, target, expr.name))
 
     def as_unsigned(self, real: _Real) -> Any:
-        call = relax.op.quantize(self.read(real), constant(real.scale[0]), constant(real.zero_point[0] + 128), axis=0, out_dtype="uint8")
+        call = relax.op.quantize(
+            self.read(real),
+            constant(real.scale[0]),
+            constant(real.zero_point[0] + 128),
+            axis=0,
+            out_dtype="uint8",
+        )
         return self.emit(call, self.unique(self.name))
 
     def finish(self, output: Any) -> Any:
         """The results keep the names of the model file."""
         self.name = output.name
         real = self.closed(self.env[output])
-        return self.emit(self.dequantize(real), self.unique(self.name)) if isinstance(real, _Real) else self.mapped(output)
+        return (
+            self.emit(self.dequantize(real), self.unique(self.name))
+            if isinstance(real, _Real)
+            else self.mapped(output)
+        )
 
     def emit(self, expr: Any, name: str | None = None) -> Any:
         name = name if name is not None else self.unique(self.name)
@@ -341,7 +437,11 @@ def _keeps_grid(call: Any, source: _Real) -> bool:
     if not is_call(call, "nn.pad"):
         return True
     quotient = np.float64(float(call.attrs.pad_value)) / source.scale[0] + source.zero_point[0]
-    return str(call.attrs.pad_mode) == "constant" and quotient == np.round(quotient) and -128 <= quotient <= 127
+    return (
+        str(call.attrs.pad_mode) == "constant"
+        and quotient == np.round(quotient)
+        and -128 <= quotient <= 127
+    )
 
 
 def _clamps_on_grid(clamp: Any, source: Any) -> bool:
@@ -350,23 +450,35 @@ def _clamps_on_grid(clamp: Any, source: Any) -> bool:
         return True
     scale, zero_point = scalar(source.args[1]), scalar(source.args[2])
     points = [scalar(bound) / scale + zero_point for bound in clamp.args[1:]]
-    return all(abs(point) == np.inf or abs(point - round(point)) < 1e-6 or not -128 < point < 127 for point in points)
+    return all(
+        abs(point) == np.inf or abs(point - round(point)) < 1e-6 or not -128 < point < 127
+        for point in points
+    )
 
 
 def _folded(call: Any, source: _Real) -> _Real | None:
-    """A move of a quantized constant; None where an axis with its own scales would be split or merged."""
+    """A move of a quantized constant; None where an axis with its own scales would be split or
+    merged."""
     moved = _fold(call, value(source.stored))
     if moved is None:
         return None
     if source.scale.size == 1:
         return replace(source, stored=constant(moved))
-    along = np.zeros([extent if axis == source.axis else 1 for axis, extent in enumerate(value(source.stored).shape)], np.int64)
+    along = np.zeros(
+        [
+            extent if axis == source.axis else 1
+            for axis, extent in enumerate(value(source.stored).shape)
+        ],
+        np.int64,
+    )
     along[...] = np.arange(source.scale.size).reshape(along.shape)
     index = _fold(call, np.broadcast_to(along, value(source.stored).shape))
     assert index is not None
     for axis, extent in enumerate(index.shape):
         line = np.moveaxis(index, axis, 0).reshape(extent, -1)
-        if extent == source.scale.size and np.array_equal(line, np.broadcast_to(np.arange(extent)[:, None], line.shape)):
+        if extent == source.scale.size and np.array_equal(
+            line, np.broadcast_to(np.arange(extent)[:, None], line.shape)
+        ):
             return replace(source, stored=constant(moved), axis=axis)
     return None
 

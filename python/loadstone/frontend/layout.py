@@ -1,7 +1,8 @@
 """Channels last: NCHW convolutions, pools and what lies between them become NHWC.
 
 In:   a Relax function, as the importers leave it (TFLite's is NHWC already and passes unchanged).
-Out:  the same function in NHWC. Transposes are put off: an element-wise operator works on the NHWC value, and one is
+Out:  the same function in NHWC. Transposes are put off: an element-wise operator works on the NHWC
+      value, and one is
       emitted only where an operator needs the old order of axes (a reshape, an output).
 Next: canonical.py.
 """
@@ -11,15 +12,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loadstone._tvm import bindings, channels_last_conv2d, integers, is_call, op_name, relax, result, shape
-from loadstone.rewriter import Rewriter
+from loadstone.relax.compat import (
+    bindings,
+    channels_last_conv2d,
+    integers,
+    is_call,
+    op_name,
+    relax,
+    result,
+    shape,
+)
+from loadstone.relax.rewriter import Rewriter
 
 __all__ = ["channels_last", "transposed"]
 
 TO_LAST = (0, 2, 3, 1)
 TO_FIRST = (0, 3, 1, 2)
 WINDOWS = ("nn.conv2d", "nn.avg_pool2d", "nn.max_pool2d", "image.resize2d")
-#: One tensor in, the same shape out, no axis attribute that matters (a per-tensor quantization ignores its axis).
+#: One tensor in, the same shape out, no axis attribute that matters (a per-tensor quantization
+#: ignores its axis).
 UNARY = (
     *(
         "quantize",
@@ -42,7 +53,8 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
 def channels_last(function: Any) -> Any:
-    """The function with every 4-D window operator in NHWC. Its parameters and results keep their shapes."""
+    """The function with every 4-D window operator in NHWC. Its parameters and results keep their
+    shapes."""
     values = [value for _, value in bindings(function)]
     if not any(_is_channels_first(value) for value in values):
         return function
@@ -87,9 +99,18 @@ class _ChannelsLast(Rewriter):
         if new is not None:
             self.last.add(variable)
             return self.emit(new, self.name + "/nhwc" if variable in self.outputs else None)
-        if name == "permute_dims" and value.args[0] in self.last and integers(value.attrs.axes) == TO_LAST:
+        if (
+            name == "permute_dims"
+            and value.args[0] in self.last
+            and integers(value.attrs.axes) == TO_LAST
+        ):
             return self.env[value.args[0]]
-        if name == "mean" and value.args[0] in self.last and not value.attrs.keepdims and integers(value.attrs.axis) == (2, 3):
+        if (
+            name == "mean"
+            and value.args[0] in self.last
+            and not value.attrs.keepdims
+            and integers(value.attrs.axis) == (2, 3)
+        ):
             return self.emit(relax.op.mean(self.env[value.args[0]], axis=[1, 2]))
         return self.emit(self.mapped(value))
 
@@ -99,7 +120,11 @@ class _ChannelsLast(Rewriter):
             return self.with_axes(name, value)
         if name in WINDOWS and _layout(value) == "NCHW":
             return self.window(name, value)
-        if name == "permute_dims" and len(shape(value) or ()) == 4 and integers(value.attrs.axes) == TO_FIRST:
+        if (
+            name == "permute_dims"
+            and len(shape(value) or ()) == 4
+            and integers(value.attrs.axes) == TO_FIRST
+        ):
             return None if value.args[0] in self.last else self.env.get(value.args[0])
         if not isinstance(value, relax.Call | relax.TupleGetItem):
             return None
@@ -109,7 +134,11 @@ class _ChannelsLast(Rewriter):
         if name in UNARY:
             return self.per_tensor(value)
         if name == "TupleGetItem":
-            return relax.TupleGetItem(self.env[value.tuple_value], value.index) if len(shape(value) or ()) == 4 else None
+            return (
+                relax.TupleGetItem(self.env[value.tuple_value], value.index)
+                if len(shape(value) or ()) == 4
+                else None
+            )
         if name in BINARY and len(shape(value) or ()) == 4:
             return getattr(relax.op, name)(*(self.aligned(operand) for operand in value.args))
         return self.with_axes(name, value)
@@ -117,8 +146,13 @@ class _ChannelsLast(Rewriter):
     def window(self, name: str, value: Any) -> Any:
         data = self.to_last(value.args[0])
         if name == "nn.conv2d":
-            kernel = transposed(self.mapped(value.args[1]), [str(value.attrs.kernel_layout).index(letter) for letter in "OHWI"])
-            return channels_last_conv2d(data, self.emit(kernel, self.name + "/weights"), value.attrs)
+            kernel = transposed(
+                self.mapped(value.args[1]),
+                [str(value.attrs.kernel_layout).index(letter) for letter in "OHWI"],
+            )
+            return channels_last_conv2d(
+                data, self.emit(kernel, self.name + "/weights"), value.attrs
+            )
         if name == "image.resize2d":
             return _resize(value, data)
         return _pool(name, value.attrs, data)
@@ -127,7 +161,13 @@ class _ChannelsLast(Rewriter):
         """A quantization per channel of an activation has an axis; then the old order is used."""
         if op_name(value) in ("quantize", "dequantize") and shape(value.args[1]) not in ((), (1,)):
             return None
-        return relax.Call(value.op, [self.env.get(item, item) for item in value.args], value.attrs, value.ty_args, span=value.span)
+        return relax.Call(
+            value.op,
+            [self.env.get(item, item) for item in value.args],
+            value.attrs,
+            value.ty_args,
+            span=value.span,
+        )
 
     def with_axes(self, name: str, value: Any) -> Any | None:
         """Operators with axis attributes, renumbered."""
@@ -136,34 +176,57 @@ class _ChannelsLast(Rewriter):
             items = [self.to_last(item) for item in value.args[0].fields]
             return relax.op.concat(items, axis=TO_FIRST[int(attrs.axis) % 4])
         if name == "mean" and attrs.keepdims:
-            return relax.op.mean(self.env[value.args[0]], axis=[TO_FIRST[axis % 4] for axis in integers(attrs.axis)], keepdims=True)
+            return relax.op.mean(
+                self.env[value.args[0]],
+                axis=[TO_FIRST[axis % 4] for axis in integers(attrs.axis)],
+                keepdims=True,
+            )
         if name == "nn.softmax":
             return relax.op.nn.softmax(self.env[value.args[0]], axis=TO_FIRST[int(attrs.axis) % 4])
         if name == "nn.pad":
             pads = integers(attrs.pad_width)
             moved = [pads[2 * axis + side] for axis in TO_LAST for side in (0, 1)]
-            return relax.op.nn.pad(self.env[value.args[0]], moved, str(attrs.pad_mode), float(attrs.pad_value))
+            return relax.op.nn.pad(
+                self.env[value.args[0]], moved, str(attrs.pad_mode), float(attrs.pad_value)
+            )
         if name == "strided_slice":
             axes = [TO_FIRST[axis % 4] for axis in integers(value.args[1])]
             return relax.op.strided_slice(self.env[value.args[0]], axes, *value.args[2:])
         if name == "nn.batch_norm":
-            data, parameters = self.to_last(value.args[0]), [self.mapped(item) for item in value.args[1:]]
+            data, parameters = (
+                self.to_last(value.args[0]),
+                [self.mapped(item) for item in value.args[1:]],
+            )
             return relax.op.nn.batch_norm(
-                data, *parameters, axis=3, epsilon=attrs.epsilon, center=attrs.center, scale=attrs.scale, training=False
+                data,
+                *parameters,
+                axis=3,
+                epsilon=attrs.epsilon,
+                center=attrs.center,
+                scale=attrs.scale,
+                training=False,
             )
         return None
 
-    # -- operands -----------------------------------------------------------------------------------------------
+    # -- operands ----------------------------------------------------------------------------------
 
     def mapped(self, expr: Any) -> Any:
         """On the new variables, in the old order of axes."""
-        if not isinstance(expr, relax.Var) or expr not in self.last or isinstance(expr.ty, relax.TupleType):
+        if (
+            not isinstance(expr, relax.Var)
+            or expr not in self.last
+            or isinstance(expr.ty, relax.TupleType)
+        ):
             return super().mapped(expr)
         new = self.value(self.env[expr])
         if not is_call(new, "quantize"):
             return self.emit(transposed(self.env[expr], TO_FIRST), expr.name + "/nchw")
-        first = self.emit(transposed(new.args[0], TO_FIRST), expr.name + "/nchw")  # real numbers move, and are quantized then
-        return self.emit(relax.Call(new.op, [first, *new.args[1:]], new.attrs, new.ty_args), expr.name)
+        first = self.emit(
+            transposed(new.args[0], TO_FIRST), expr.name + "/nchw"
+        )  # real numbers move, and are quantized then
+        return self.emit(
+            relax.Call(new.op, [first, *new.args[1:]], new.attrs, new.ty_args), expr.name
+        )
 
     def to_last(self, expr: Any) -> Any:
         if expr in self.last:
@@ -179,7 +242,9 @@ class _ChannelsLast(Rewriter):
         if len(extents) == 4:
             return self.to_last(expr)
         widened = relax.op.reshape(super().mapped(expr), (1,) * (4 - len(extents)) + extents)
-        return self.emit(transposed(self.emit(widened, self.name + "/4d"), TO_LAST), self.name + "/nhwc")
+        return self.emit(
+            transposed(self.emit(widened, self.name + "/4d"), TO_LAST), self.name + "/nhwc"
+        )
 
     def finish(self, output: Any) -> Any:
         """The name of the file is that of the value in the file's order of axes."""
@@ -191,7 +256,11 @@ class _ChannelsLast(Rewriter):
 def _tensors(value: Any) -> list[Any]:
     if isinstance(value, relax.TupleGetItem):
         return [value.tuple_value]
-    return [item for argument in value.args for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))]
+    return [
+        item
+        for argument in value.args
+        for item in (argument.fields if isinstance(argument, relax.Tuple) else (argument,))
+    ]
 
 
 def _pool(name: str, attrs: Any, data: Any) -> Any:

@@ -14,9 +14,12 @@ MAX_NAME = 60
 
 
 def one_line(error: BaseException) -> str:
-    """The line that says most: the last, but no comment of a program, nor where a checker was; the class if there is no text."""
+    """The line that says most: the last, but no comment of a program, nor where a checker was; the
+    class if there is no text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("#", "==> Context:"))] or [type(error).__name__]
+    told = [line for line in lines if not line.startswith(("#", "==> Context:"))] or [
+        type(error).__name__
+    ]
     return told[-1][:MAX_REASON]
 
 

@@ -1,7 +1,8 @@
 """ONNX to Relax: float, QDQ and QOperator models.
 
 In:   the bytes of an .onnx file with static shapes (a symbolic batch becomes 1).
-Out:  an IRModule whose `main` carries the file's tensor names and the attributes "loadstone.numerics" = "onnx" and "loadstone.outputs".
+Out:  an IRModule whose `main` carries the file's tensor names and the attributes
+      "loadstone.numerics" = "onnx" and "loadstone.outputs".
 Next: canonical.py brings it into the one QDQ form (NHWC, int8).
 """
 
@@ -17,17 +18,34 @@ import onnx
 import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from loadstone._tvm import FloatImm, abandoning, is_constant, onnx_importer, relax, scalar, shape, value
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.qoperator import rewrite_to_qdq
+from loadstone.relax.compat import (
+    FloatImm,
+    abandoning,
+    is_constant,
+    onnx_importer,
+    relax,
+    scalar,
+    shape,
+    value,
+)
 
 __all__ = ["from_bytes"]
 
 #: Dynamic quantization computes scales at run time: another kind of network.
-DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeLSTM")
+DYNAMIC = (
+    "DynamicQuantizeLinear",
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "MatMulIntegerToFloat",
+    "DynamicQuantizeLSTM",
+)
 MAX_TENSOR_ELEMENTS = 2**31 - 1
-#: From here on an initializer need not be an input too. Quantizers add such initializers to older models and leave the number as it is.
+#: From here on an initializer need not be an input too. Quantizers add such initializers to older
+#: models and leave the number as it is.
 LEAST_IR_VERSION = 4
 #: From here on DequantizeLinear has one scale per channel; QLinearConv has always had.
 QDQ_OPSET = 13
@@ -36,7 +54,8 @@ QDQ_OPSET = 13
 def from_bytes(data: bytes, name: str) -> Any:
     """The model as an IRModule, NCHW as ONNX has it.
 
-    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name` begins the message.
+    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
+    begins the message.
     """
     try:
         model = onnx.load_model_from_string(data)
@@ -54,7 +73,10 @@ def from_bytes(data: bytes, name: str) -> Any:
 
 
 def _describe(node: Any) -> str:
-    return f'{node.op_type} (node "{short(node.name)}", output "{short(node.output[0]) if node.output else ""}")'
+    return (
+        f'{node.op_type} (node "{short(node.name)}", output '
+        f'"{short(node.output[0]) if node.output else ""}")'
+    )
 
 
 def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
@@ -75,11 +97,14 @@ def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
             else:
                 symbol = dimension.dim_param or dimension.dim_value
                 raise UnsupportedError(
-                    f'{name}: input "{entry.name}" has the dynamic dimension {axis} ({symbol}): export it with a fixed size'
+                    f'{name}: input "{entry.name}" has the dynamic dimension {axis} '
+                    f"({symbol}): export it with a fixed size"
                 )
         shapes[entry.name] = extents
     if not shapes or not model.graph.output:
-        raise ModelError(f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs")
+        raise ModelError(
+            f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs"
+        )
     return shapes
 
 
@@ -87,42 +112,68 @@ def _refuse(model: Any, name: str) -> None:
     for node in model.graph.node:
         if node.op_type in DYNAMIC:
             raise UnsupportedError(
-                f"{name}: {_describe(node)}: dynamic quantization, whose scales are computed at run time: "
+                f"{name}: {_describe(node)}: dynamic quantization, whose scales are computed "
+                "at run time: "
                 "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
             )
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.attribute and _opset(model) < QDQ_OPSET:
+        if (
+            node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and node.attribute
+            and _opset(model) < QDQ_OPSET
+        ):
             raise UnsupportedError(
-                f"{name}: {_describe(node)}: scales per channel need opset {QDQ_OPSET}, the model has {_opset(model)}: "
+                f"{name}: {_describe(node)}: scales per channel need opset {QDQ_OPSET}, the "
+                f"model has {_opset(model)}: "
                 "convert the float model (onnx.version_converter) before it is quantized"
             )
     for tensor in model.graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise UnsupportedError(f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file')
+            raise UnsupportedError(
+                f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file'
+            )
 
 
 def _opset(model: Any) -> int:
-    return next((int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+    return next(
+        (int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1
+    )
 
 
 def _qdq(model: Any, name: str) -> Any:
     """The model with QDQ in the place of operators on integers, in an opset that can say so."""
     model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
-    if not rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}") or _opset(model) >= QDQ_OPSET:
+    if (
+        not rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}")
+        or _opset(model) >= QDQ_OPSET
+    ):
         return model
     return onnx.version_converter.convert_version(model, QDQ_OPSET)
 
 
 def _checked(model: Any, name: str) -> Any:
-    """The model with every shape inferred, after ONNX's own checker: before anything is believed."""
+    """The model with every shape inferred, after ONNX's own checker: before anything is
+    believed."""
     for node in model.graph.node:
         if node.domain not in ("", "ai.onnx"):
-            raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator of {node.domain}")
-        if node.op_type not in ("Constant", "If") and node.op_type not in onnx_importer()._get_convert_map():
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: no importer for this operator of {node.domain}"
+            )
+        if (
+            node.op_type not in ("Constant", "If")
+            and node.op_type not in onnx_importer()._get_convert_map()
+        ):
             raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator")
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(
+            model, check_type=True, strict_mode=True, data_prop=True
+        )
         onnx.checker.check_model(inferred)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, TypeError) as error:
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        TypeError,
+    ) as error:
         raise ModelError(f"{name}: damaged ONNX file: {one_line(error)}") from error
     return inferred
 
@@ -132,18 +183,27 @@ def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
     for node in model.graph.node:
         node.name = node.output[0]  # what _Importer names the variable
     importer = _Importer(shapes, "float32", sanitize=False)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), abandoning(importer.bb):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        abandoning(importer.bb),
+    ):
         warnings.simplefilter("ignore")
         module = importer.from_onnx(model.graph, opset)
     names = [entry.name for entry in model.graph.output]  # a Relax variable has no dot
-    module["main"] = module["main"].with_attrs({"loadstone.numerics": "onnx", "loadstone.outputs": names})
+    module["main"] = module["main"].with_attrs(
+        {"loadstone.numerics": "onnx", "loadstone.outputs": names}
+    )
     return module
 
 
 class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, but it names what it emits, and does the operators that TVM makes unrecognisable."""
+    """TVM's importer, but it names what it emits, and does the operators that TVM makes
+    unrecognisable."""
 
-    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
+    def _convert_operator(
+        self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int
+    ) -> Any:
         name = attrs["tvm_custom"]["name"]
         if op_name == "Clip" and all(bound is None or is_constant(bound) for bound in inputs[1:]):
             converted = _clip(inputs, attrs)
@@ -157,7 +217,11 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
         if not isinstance(converted, relax.Call):
             return converted
         normal = self.bb.normalize(converted)
-        return self.bb.emit(normal, name_hint=name) if isinstance(normal.ty, relax.TensorType) else normal
+        return (
+            self.bb.emit(normal, name_hint=name)
+            if isinstance(normal.ty, relax.TensorType)
+            else normal
+        )
 
 
 def _clip(inputs: Any, attrs: dict[str, Any]) -> Any:
@@ -165,7 +229,9 @@ def _clip(inputs: Any, attrs: dict[str, Any]) -> Any:
     low, high = attrs.get("min", -math.inf), attrs.get("max", math.inf)
     low = low if inputs[1] is None else scalar(inputs[1])
     high = high if inputs[2] is None else scalar(inputs[2])
-    return relax.op.clip(inputs[0], FloatImm("float32", float(low)), FloatImm("float32", float(high)))
+    return relax.op.clip(
+        inputs[0], FloatImm("float32", float(low)), FloatImm("float32", float(high))
+    )
 
 
 def _is_constant_pad(inputs: Any, attrs: dict[str, Any]) -> bool:
@@ -182,7 +248,9 @@ def _pad(inputs: Any, attrs: dict[str, Any]) -> Any:
     pads = attrs["pads"] if inputs[1] is None else [int(number) for number in value(inputs[1])]
     fill = attrs.get("value", 0.0) if inputs[2] is None else scalar(inputs[2])
     pairs = zip(pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True)
-    return relax.op.nn.pad(inputs[0], [number for pair in pairs for number in pair], pad_value=float(fill))
+    return relax.op.nn.pad(
+        inputs[0], [number for pair in pairs for number in pair], pad_value=float(fill)
+    )
 
 
 def _set_pads(op_name: str, inputs: Any, attrs: dict[str, Any]) -> None:
@@ -193,7 +261,9 @@ def _set_pads(op_name: str, inputs: Any, attrs: dict[str, Any]) -> None:
     spatial, kernel = (shape(inputs[0]) or ())[2:], (shape(inputs[1]) or ())[2:]
     befores, afters = [], []
     for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
-        stride, dilation = (attrs.get(key, [1] * len(kernel))[axis] for key in ("strides", "dilations"))
+        stride, dilation = (
+            attrs.get(key, [1] * len(kernel))[axis] for key in ("strides", "dilations")
+        )
         total = max(0, (-(-size // stride) - 1) * stride + dilation * (taps - 1) + 1 - size)
         small, large = total // 2, total - total // 2
         befores.append(small if mode == "SAME_UPPER" else large)

@@ -1,10 +1,13 @@
-"""ONNX's operators on integers (QLinearConv and its kin) rewritten as QDQ: DequantizeLinear, the float operator, QuantizeLinear.
+"""ONNX's operators on integers (QLinearConv and its kin) rewritten as QDQ: DequantizeLinear, the
+float operator, QuantizeLinear.
 
-In:   an ONNX graph with QLinear* operators, of the standard or of com.microsoft; others pass unchanged.
+In:   an ONNX graph with QLinear* operators, of the standard or of com.microsoft; others pass
+      unchanged.
 Out:  the same graph without them (changed in place).
 Next: onnx.py imports it.
 
-Both forms mean the same numbers (NUMERICS.md, float32), and one form is enough for everything that follows.
+Both forms mean the same numbers (NUMERICS.md, float32), and one form is enough for everything that
+follows.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ __all__ = ["rewrite_to_qdq"]
 
 
 def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> bool:
-    """Replaces every QLinear* operator, and says whether there was one. `describe(node)` begins the message of an UnsupportedError."""
+    """Replaces every QLinear* operator, and says whether there was one. `describe(node)` begins the
+    message of an UnsupportedError."""
     writer = _Writer({tensor.name: tensor for tensor in graph.initializer}, graph.initializer)
     for node in graph.node:
         if node.op_type in _TABLE:
@@ -30,7 +34,10 @@ def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> bool:
             try:
                 _TABLE[node.op_type](writer, node)
             except (KeyError, IndexError) as error:
-                raise UnsupportedError(f"{describe(node)}: scales and zero points must be constants of the model ({error})") from None
+                raise UnsupportedError(
+                    f"{describe(node)}: scales and zero points must be constants of the "
+                    f"model ({error})"
+                ) from None
         elif node.op_type in _INTEGER_MOVES and node.input and node.input[0] in writer.parameters:
             writer.node = node
             writer.move(node)
@@ -48,7 +55,16 @@ def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> bool:
 
 
 #: Operators that ONNX also defines on int8 and uint8 tensors, and that keep their quantization.
-_INTEGER_MOVES = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Identity")
+_INTEGER_MOVES = (
+    "MaxPool",
+    "Reshape",
+    "Transpose",
+    "Flatten",
+    "Squeeze",
+    "Unsqueeze",
+    "Slice",
+    "Identity",
+)
 
 
 @dataclass
@@ -56,7 +72,9 @@ class _Writer:
     constants: dict[str, Any]
     initializers: Any
     nodes: list[Any] = field(default_factory=list)
-    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # integer tensor -> names of its scale, zero point
+    parameters: dict[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # integer tensor -> names of its scale, zero point
     node: Any = None
     count: int = 0
 
@@ -77,7 +95,9 @@ class _Writer:
         self.parameters.setdefault(tensor, (scale, zero_point))
         self.array(scale), self.array(zero_point)  # KeyError unless both are constants
         output = self.fresh("real")
-        self.nodes.append(helper.make_node("DequantizeLinear", [tensor, scale, zero_point], [output], axis=axis))
+        self.nodes.append(
+            helper.make_node("DequantizeLinear", [tensor, scale, zero_point], [output], axis=axis)
+        )
         return output
 
     def quantize(self, tensor: str, scale: str, zero_point: str, output: str) -> None:
@@ -85,8 +105,16 @@ class _Writer:
         self.parameters[output] = (scale, zero_point)
         self.nodes.append(helper.make_node("QuantizeLinear", [tensor, scale, zero_point], [output]))
 
-    def emit(self, op_type: str, inputs: Sequence[str], scale: str, zero_point: str, attributes: Sequence[Any] = ()) -> None:
-        """The float operator and the quantization of its result, under the name of the old result."""
+    def emit(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        scale: str,
+        zero_point: str,
+        attributes: Sequence[Any] = (),
+    ) -> None:
+        """The float operator and the quantization of its result, under the name of the old
+        result."""
         output = self.fresh("real")
         float_node = helper.make_node(op_type, list(inputs), [output], name=self.node.name)
         float_node.attribute.extend(attributes)
@@ -104,7 +132,8 @@ class _Writer:
 
 
 def _conv(writer: _Writer, node: Any) -> None:
-    """(x, x_scale, x_zp, w, w_scale, w_zp, y_scale, y_zp, bias?); the bias is int32 at x_scale * w_scale."""
+    """(x, x_scale, x_zp, w, w_scale, w_zp, y_scale, y_zp, bias?); the bias is int32 at x_scale *
+    w_scale."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = node.input
     inputs = [writer.dequantize(x, x_scale, x_zero), writer.dequantize(w, w_scale, w_zero, axis=0)]
     if bias and bias[0]:
@@ -113,9 +142,13 @@ def _conv(writer: _Writer, node: Any) -> None:
 
 
 def _bias(writer: _Writer, bias: str, x_scale: str, w_scale: str) -> str:
-    scale = (writer.array(x_scale).astype(np.float32) * writer.array(w_scale).astype(np.float32)).astype(np.float32)
+    scale = (
+        writer.array(x_scale).astype(np.float32) * writer.array(w_scale).astype(np.float32)
+    ).astype(np.float32)
     scale = scale.reshape(-1) if scale.size > 1 else scale.reshape(())
-    return writer.dequantize(bias, writer.constant(scale), writer.constant(np.zeros(scale.shape, np.int32)), axis=0)
+    return writer.dequantize(
+        bias, writer.constant(scale), writer.constant(np.zeros(scale.shape, np.int32)), axis=0
+    )
 
 
 def _matmul(writer: _Writer, node: Any) -> None:
@@ -130,7 +163,10 @@ def _gemm(writer: _Writer, node: Any) -> None:
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = node.input
     attributes = {attribute.name: attribute for attribute in node.attribute}
     column = 0 if "transB" in attributes and attributes["transB"].i else 1
-    inputs = [writer.dequantize(a, a_scale, a_zero), writer.dequantize(b, b_scale, b_zero, axis=column)]
+    inputs = [
+        writer.dequantize(a, a_scale, a_zero),
+        writer.dequantize(b, b_scale, b_zero, axis=column),
+    ]
     if c:
         inputs.append(_bias(writer, c, a_scale, b_scale))
     writer.emit("Gemm", inputs, y_scale, y_zero, node.attribute)
@@ -141,7 +177,12 @@ def _binary(op_type: str) -> Callable[[_Writer, Any], None]:
 
     def rewrite(writer: _Writer, node: Any) -> None:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
-        writer.emit(op_type, [writer.dequantize(a, a_scale, a_zero), writer.dequantize(b, b_scale, b_zero)], y_scale, y_zero)
+        writer.emit(
+            op_type,
+            [writer.dequantize(a, a_scale, a_zero), writer.dequantize(b, b_scale, b_zero)],
+            y_scale,
+            y_zero,
+        )
 
     return rewrite
 
@@ -151,7 +192,13 @@ def _unary(op_type: str, *dropped: str) -> Callable[[_Writer, Any], None]:
 
     def rewrite(writer: _Writer, node: Any) -> None:
         x, x_scale, x_zero, y_scale, y_zero = node.input
-        writer.emit(op_type, [writer.dequantize(x, x_scale, x_zero)], y_scale, y_zero, _kept(node, "channels_last", *dropped))
+        writer.emit(
+            op_type,
+            [writer.dequantize(x, x_scale, x_zero)],
+            y_scale,
+            y_zero,
+            _kept(node, "channels_last", *dropped),
+        )
 
     return rewrite
 
@@ -169,9 +216,12 @@ def _kept(node: Any, channels_last: str, *dropped: str) -> list[Any]:
     for attribute in node.attribute:
         if attribute.name == channels_last and attribute.i:
             raise UnsupportedError(
-                f"{node.op_type} with channels_last=1 (output {node.output[0]!r}) is not supported: export with channels first"
+                f"{node.op_type} with channels_last=1 (output {node.output[0]!r}) is not "
+                "supported: export with channels first"
             )
-    return [attribute for attribute in node.attribute if attribute.name not in (channels_last, *dropped)]
+    return [
+        attribute for attribute in node.attribute if attribute.name not in (channels_last, *dropped)
+    ]
 
 
 _TABLE: dict[str, Callable[[_Writer, Any], None]] = {

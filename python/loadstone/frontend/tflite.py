@@ -4,10 +4,11 @@ In:   the bytes of a .tflite file (float, int8 or uint8).
 Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "tflite".
 Next: canonical.py brings it into the one QDQ form.
 
-TVM's importer knows about 200 operators, but gives quantized ones a meaning of its own: an average pool that
-truncates, a PAD or RESIZE that it refuses. Here it never sees one. This converter shows it a float network: a
-tensor that the file calls int8 answers as float32, reading it dequantizes, and what an operator returns is quantized
-again. Which integer rule that stands for is the attribute's business (graph.py, `rounding`).
+TVM's importer knows about 200 operators, but gives quantized ones a meaning of its own: an average
+pool that truncates, a PAD or RESIZE that it refuses. Here it never sees one. This converter shows
+it a float network: a tensor that the file calls int8 answers as float32, reading it dequantizes,
+and what an operator returns is quantized again. Which integer rule that stands for is the
+attribute's business (graph.py, `rounding`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from loadstone._tvm import abandoning, constant, dtype, relax, shape, tflite_importer
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
+from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
 
 __all__ = ["from_bytes"]
 
@@ -31,23 +32,29 @@ _importer = tflite_importer()
 
 #: Operators with weights in input 1 and a bias in input 2.
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
-#: Operators of any type to any type: a float input with an integer constant is no sign of dynamic range quantization.
+#: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
+#: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
 def from_bytes(data: bytes, name: str) -> Any:
     """The model as an IRModule; tensors and constants keep the integers of the file.
 
-    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name` begins the message.
+    Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
+    begins the message.
     """
     file = read(data, name)
     builder = relax.BlockBuilder()
     inputs = [file.tensors[index] for index in file.inputs]
-    parameters = [relax.Var(record.name, relax.TensorType(record.shape, record.dtype)) for record in inputs]
+    parameters = [
+        relax.Var(record.name, relax.TensorType(record.shape, record.dtype)) for record in inputs
+    ]
     attributes = {"num_input": len(parameters), "loadstone.numerics": _numerics(file)}
     with abandoning(builder), builder.function("main", parameters, attrs=attributes):
         with builder.dataflow():
-            converter = _QdqConverter(file, builder, dict(zip(file.inputs, parameters, strict=True)), name)
+            converter = _QdqConverter(
+                file, builder, dict(zip(file.inputs, parameters, strict=True)), name
+            )
             converter.convert_op_to_relax()
             outputs = [converter.stored(index) for index in file.outputs]
             output = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
@@ -56,9 +63,18 @@ def from_bytes(data: bytes, name: str) -> Any:
 
 
 def _numerics(file: TfliteFile) -> str:
-    """uint8 kernels average and interpolate x + 128; a model that is uint8 at its edges only is an int8 model."""
-    inner = (index for operator in file.operators if operator.code not in CONVERSIONS for index in operator.inputs if index >= 0)
-    unsigned = any(file.tensors[index].dtype == "uint8" and file.tensors[index].is_quantized for index in inner)
+    """uint8 kernels average and interpolate x + 128; a model that is uint8 at its edges only is an
+    int8 model."""
+    inner = (
+        index
+        for operator in file.operators
+        if operator.code not in CONVERSIONS
+        for index in operator.inputs
+        if index >= 0
+    )
+    unsigned = any(
+        file.tensors[index].dtype == "uint8" and file.tensors[index].is_quantized for index in inner
+    )
     return "tflite_uint8" if unsigned else "tflite"
 
 
@@ -82,7 +98,11 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def __init__(self, file: TfliteFile, builder: Any, values: dict[int, Any], name: str) -> None:
         super().__init__(file.model, file.subgraph, _importer.ExprTable(), builder)
         self.file, self.values, self.model_name = file, values, name
-        self.biases = {record.inputs[2] for record in file.operators if record.code in WEIGHTED and len(record.inputs) > 2}
+        self.biases = {
+            record.inputs[2]
+            for record in file.operators
+            if record.code in WEIGHTED and len(record.inputs) > 2
+        }
         self.record: OperatorRecord
         own: dict[str, Callable[[Any], Any]] = {
             "QUANTIZE": self.convert_same,
@@ -95,13 +115,15 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         }
         self.convert_map.update(own)
 
-    # -- what TVM's converters ask -------------------------------------------------------------------------------
+    # -- what TVM's converters ask -----------------------------------------------------------------
 
     def is_real(self, index: int) -> bool:
         """Whether the integers of this tensor stand for real numbers."""
         record = self.file.tensors[index]
         if record.dtype == "int32":
-            return index in self.biases  # with a scale in the file or without: it has the accumulator's
+            return (
+                index in self.biases
+            )  # with a scale in the file or without: it has the accumulator's
         return record.is_quantized
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
@@ -110,7 +132,9 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             if index >= 0:
                 table = self.subgraph.Tensors(index)
                 view = _RealTensor(table) if self.is_real(index) else table
-                wrappers.append(_importer.TensorWrapper(index, view, self.model.Buffers(table.Buffer())))
+                wrappers.append(
+                    _importer.TensorWrapper(index, view, self.model.Buffers(table.Buffer()))
+                )
         return wrappers  # an absent optional input is always the last
 
     def has_expr(self, input_tensor_idx: int) -> bool:
@@ -124,10 +148,13 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> NDArray[Any]:
         record = self.file.tensors[tensor_wrapper.tensor_idx]
         if record.data is None:
-            raise UnsupportedError(f'its argument "{record.name}" is computed by the model: only constants are supported there')
+            raise UnsupportedError(
+                f'its argument "{record.name}" is computed by the model: only constants are '
+                "supported there"
+            )
         return _dequantized(record) if self.is_real(record.index) else record.data
 
-    # -- what this converter adds --------------------------------------------------------------------------------
+    # -- what this converter adds ------------------------------------------------------------------
 
     def stored(self, index: int) -> Any:
         """The tensor as the file has it: a variable, or a constant."""
@@ -143,7 +170,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         return relax.op.dequantize(self.stored(index), scales, zero_points, axis=axis)
 
     def quantization(self, index: int) -> tuple[Any, Any, int]:
-        """Scale, zero point and axis as Relax takes them; a bias has the scale that the accumulator has."""
+        """Scale, zero point and axis as Relax takes them; a bias has the scale that the accumulator
+        has."""
         record = self.file.tensors[index]
         scales, zero_points = record.scales, record.zero_points
         if index in self.biases:
@@ -165,9 +193,14 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 converted = self.convert_map[record.code](op=record.table)
                 self.store(record, converted)
             except ModelError as error:
-                raise type(error)(f"{self.model_name}: {self.file.describe(record)}: {error}") from None
+                raise type(error)(
+                    f"{self.model_name}: {self.file.describe(record)}: {error}"
+                ) from None
             except Exception as error:
-                raise ModelError(f"{self.model_name}: {self.file.describe(record)} cannot be imported: {one_line(error)}") from error
+                raise ModelError(
+                    f"{self.model_name}: {self.file.describe(record)} cannot be imported: "
+                    f"{one_line(error)}"
+                ) from error
 
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
@@ -175,29 +208,52 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             raise UnsupportedError(f"{where}: no importer for this operator")
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
-        tensors = [self.file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0]
+        tensors = [
+            self.file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0
+        ]
         activations = [tensor for tensor in tensors if tensor.data is None]
-        weights = [tensor for tensor in tensors if tensor.data is not None and tensor.is_quantized and tensor.dtype == "int8"]
-        if weights and record.code not in CONVERSIONS and all(tensor.dtype == "float32" for tensor in activations):
+        weights = [
+            tensor
+            for tensor in tensors
+            if tensor.data is not None and tensor.is_quantized and tensor.dtype == "int8"
+        ]
+        if (
+            weights
+            and record.code not in CONVERSIONS
+            and all(tensor.dtype == "float32" for tensor in activations)
+        ):
             raise UnsupportedError(
                 f"{where}: float activations with int8 weights (dynamic range quantization): "
-                "convert the model with full integer quantization, or quantize the float model with `loadstone quantize`"
+                "convert the model with full integer quantization, or quantize the float "
+                "model with `loadstone quantize`"
             )
         if record.code in WEIGHTED:
             self.check_weights(record, where)
         for tensor in tensors:
             if tensor.is_quantized and tensor.dtype == "int16":
-                raise UnsupportedError(f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations')
+                raise UnsupportedError(
+                    f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations'
+                )
             if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
-                raise UnsupportedError(f'{where}: activation "{tensor.name}" has a scale per channel')
+                raise UnsupportedError(
+                    f'{where}: activation "{tensor.name}" has a scale per channel'
+                )
 
     def check_weights(self, record: OperatorRecord, where: str) -> None:
-        """TFLite's int8 kernels take weights as symmetric and never read their zero points (but for a dense layer's single one)."""
+        """TFLite's int8 kernels take weights as symmetric and never read their zero points (but for
+        a dense layer's single one)."""
         weights = self.file.tensors[record.inputs[1]] if len(record.inputs) > 1 else None
-        if weights is None or weights.dtype != "int8" or weights.zero_points is None or not np.any(weights.zero_points):
+        if (
+            weights is None
+            or weights.dtype != "int8"
+            or weights.zero_points is None
+            or not np.any(weights.zero_points)
+        ):
             return
         if record.code != "FULLY_CONNECTED" or weights.zero_points.size > 1:
-            raise ModelError(f'{where}: its int8 weights "{short(weights.name)}" have a zero point other than 0')
+            raise ModelError(
+                f'{where}: its int8 weights "{short(weights.name)}" have a zero point other than 0'
+            )
 
     def store(self, record: OperatorRecord, converted: Any) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
@@ -208,23 +264,37 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             target = self.file.tensors[index]
             expr = converted if len(record.outputs) == 1 else self.bb.emit(converted[position])
             if shape(expr) != target.shape:
-                raise ModelError(f'"{target.name}" would have shape {shape(expr)}, the file says {target.shape}')
+                raise ModelError(
+                    f'"{target.name}" would have shape {shape(expr)}, the file says {target.shape}'
+                )
             if self.is_real(index):
                 scales, zero_points, axis = self.quantization(index)
-                expr = expr if isinstance(expr, relax.Var) else self.bb.emit(expr, name_hint=target.name + FLOAT)
-                expr = relax.op.quantize(expr, scales, zero_points, axis=axis, out_dtype=target.dtype)
+                expr = (
+                    expr
+                    if isinstance(expr, relax.Var)
+                    else self.bb.emit(expr, name_hint=target.name + FLOAT)
+                )
+                expr = relax.op.quantize(
+                    expr, scales, zero_points, axis=axis, out_dtype=target.dtype
+                )
             elif dtype(expr) != target.dtype:
-                raise ModelError(f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}')
+                raise ModelError(
+                    f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}'
+                )
             self.values[index] = self.bb.emit(expr, name_hint=target.name)
 
-    # -- operators that TVM's importer does not do, or does only in part -----------------------------------------
+    # -- operators that TVM's importer does not do, or does only in part ---------------------------
 
     def convert_same(self, op: Any) -> Any:
         """QUANTIZE and DEQUANTIZE: `get_expr` and `store` do all of it."""
         record = self.file.tensors[self.record.inputs[0]]
         if record.dtype == "float16":
             return relax.op.astype(self.stored(record.index), "float32")
-        return self.dequantized(record.index) if self.is_real(record.index) else self.stored(record.index)
+        return (
+            self.dequantized(record.index)
+            if self.is_real(record.index)
+            else self.stored(record.index)
+        )
 
     def convert_to_shape(self, op: Any) -> Any:
         """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
@@ -245,10 +315,18 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         options = tflite.FullyConnectedOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
         if options.WeightsFormat() != 0:
-            raise UnsupportedError("its weights are shuffled (a format of the uint8 kernels of old phones)")
-        source, weights, *bias = (self.get_tensor_expr(tensor) for tensor in self.get_input_tensors(op))
+            raise UnsupportedError(
+                "its weights are shuffled (a format of the uint8 kernels of old phones)"
+            )
+        source, weights, *bias = (
+            self.get_tensor_expr(tensor) for tensor in self.get_input_tensors(op)
+        )
         _, inputs = shape(weights) or (0, 0)
-        flat = self.bb.normalize(relax.op.reshape(source, (-1, inputs))) if len(shape(source) or ()) != 2 else source
+        flat = (
+            self.bb.normalize(relax.op.reshape(source, (-1, inputs)))
+            if len(shape(source) or ()) != 2
+            else source
+        )
         out = relax.op.matmul(flat, relax.op.permute_dims(weights, [1, 0]))
         if bias:
             out = relax.op.add(out, bias[0])
@@ -265,4 +343,6 @@ def _dequantized(record: TensorRecord) -> NDArray[np.float32]:
     if record.scales.size > 1:
         along[record.axis] = -1
     centred = record.data.astype(np.int64) - record.zero_points.reshape(along or -1)
-    return np.asarray(centred * record.scales.reshape(along or -1), np.float32).reshape(record.shape)
+    return np.asarray(centred * record.scales.reshape(along or -1), np.float32).reshape(
+        record.shape
+    )

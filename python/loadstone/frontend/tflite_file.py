@@ -4,8 +4,9 @@ In:   bytes.
 Out:  TfliteFile: tensors and operators as small records, every index, size and number checked.
 Next: tflite.py turns the operators into Relax.
 
-The flatbuffer library checks no bounds, and TVM's importer trusts what it reads: a spoiled offset or a stride
-of zero would end in a traceback or a signal. So everything that is used later is read here once, under one `try`.
+The flatbuffer library checks no bounds, and TVM's importer trusts what it reads: a spoiled offset
+or a stride of zero would end in a traceback or a signal. So everything that is used later is read
+here once, under one `try`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,26 @@ from loadstone.frontend.message import one_line, short
 __all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "read"]
 
 #: TensorType -> NumPy type; other types (strings, resources, 4-bit) are refused.
-TYPES = {0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64", 15: "uint32"}
+TYPES = {
+    0: "float32",
+    1: "float16",
+    2: "int32",
+    3: "uint8",
+    4: "int64",
+    6: "bool",
+    7: "int16",
+    9: "int8",
+    10: "float64",
+    15: "uint32",
+}
 MAX_TENSOR_BYTES = 2**31 - 1
 MAX_WINDOW = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class TensorRecord:
-    """scales, zero_points: float32 and int32 (1,) or one per index of `axis`; None when it is not quantized.
+    """scales, zero_points: float32 and int32 (1,) or one per index of `axis`; None when it is not
+    quantized.
 
     data: the constant, None for activations.
     """
@@ -55,7 +68,8 @@ class TensorRecord:
 
 @dataclass(frozen=True, eq=False)
 class OperatorRecord:
-    """One operator; `table` is its flatbuffer table, for the options. An absent optional input is -1."""
+    """One operator; `table` is its flatbuffer table, for the options. An absent optional input is
+    -1."""
 
     index: int
     code: str
@@ -84,12 +98,23 @@ class TfliteFile:
 def read(data: bytes, name: str) -> TfliteFile:
     """Raises ModelError, naming the file and what is wrong, unless all of it is sound."""
     if len(data) < 8 or data[4:8] != b"TFL3":
-        raise ModelError(f"{name}: not a TFLite file (the identifier at byte 4 is {data[4:8]!r}, not b'TFL3')")
+        raise ModelError(
+            f"{name}: not a TFLite file (the identifier at byte 4 is {data[4:8]!r}, not b'TFL3')"
+        )
     try:
         return _Reader(data, name).read()
     except ModelError:
         raise
-    except (struct.error, ValueError, IndexError, TypeError, OverflowError, UnicodeDecodeError, MemoryError, AssertionError) as error:
+    except (
+        struct.error,
+        ValueError,
+        IndexError,
+        TypeError,
+        OverflowError,
+        UnicodeDecodeError,
+        MemoryError,
+        AssertionError,
+    ) as error:
         raise ModelError(f"{name}: damaged TFLite file: {one_line(error)}") from error
 
 
@@ -102,7 +127,10 @@ class _Reader:
         return ModelError(f"{self.name}: damaged TFLite file: {what}")
 
     def dynamic(self, where: str, shape: tuple[int, ...]) -> UnsupportedError:
-        return UnsupportedError(f"{self.name}: {where} has shape {list(shape)}: dynamic shapes are not supported, convert with fixed ones")
+        return UnsupportedError(
+            f"{self.name}: {where} has shape {list(shape)}: dynamic shapes are not "
+            "supported, convert with fixed ones"
+        )
 
     def count(self, length: int, what: str) -> range:
         """A vector cannot have more entries than the file has 4-byte words."""
@@ -114,11 +142,18 @@ class _Reader:
         if len(self.count(self.model.SubgraphsLength(), "subgraphs")) == 0:
             raise self.fail("it holds no subgraph")
         self.subgraph = self.model.Subgraphs(0)
-        self.buffers = [self.model.Buffers(index) for index in self.count(self.model.BuffersLength(), "buffers")]
-        self.tensors = tuple(self.tensor(index) for index in self.count(self.subgraph.TensorsLength(), "tensors"))
+        self.buffers = [
+            self.model.Buffers(index) for index in self.count(self.model.BuffersLength(), "buffers")
+        ]
+        self.tensors = tuple(
+            self.tensor(index) for index in self.count(self.subgraph.TensorsLength(), "tensors")
+        )
         inputs = self.indices(self.subgraph.InputsAsNumpy(), "graph inputs")
         outputs = self.indices(self.subgraph.OutputsAsNumpy(), "graph outputs")
-        operators = tuple(self.operator(index) for index in self.count(self.subgraph.OperatorsLength(), "operators"))
+        operators = tuple(
+            self.operator(index)
+            for index in self.count(self.subgraph.OperatorsLength(), "operators")
+        )
         if not outputs:
             raise self.fail("the graph has no output")
         file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
@@ -127,7 +162,7 @@ class _Reader:
             _check_options(self, file, operator)
         return file
 
-    # -- tensors ------------------------------------------------------------------------------------------------
+    # -- tensors -----------------------------------------------------------------------------------
 
     def tensor(self, index: int) -> TensorRecord:
         table = self.subgraph.Tensors(index)
@@ -136,11 +171,19 @@ class _Reader:
         if "\0" in name:
             raise self.fail(f"tensor {index} has a zero byte in its name")
         if table.Type() not in TYPES:
-            raise UnsupportedError(f"{self.name}: {where} has element type {table.Type()}: Loadstone reads {', '.join(TYPES.values())}")
+            raise UnsupportedError(
+                f"{self.name}: {where} has element type {table.Type()}: Loadstone reads "
+                f"{', '.join(TYPES.values())}"
+            )
         if table.Sparsity() is not None:
-            raise UnsupportedError(f"{self.name}: {where} is stored sparse: convert the model without sparsity")
+            raise UnsupportedError(
+                f"{self.name}: {where} is stored sparse: convert the model without sparsity"
+            )
         dtype = TYPES[table.Type()]
-        shape = tuple(int(table.Shape(axis)) for axis in self.count(table.ShapeLength(), f"dimensions of {where}"))
+        shape = tuple(
+            int(table.Shape(axis))
+            for axis in self.count(table.ShapeLength(), f"dimensions of {where}")
+        )
         if len(shape) > 8 or any(extent < 0 for extent in shape):
             raise self.dynamic(where, shape)
         size_bytes = prod(shape) * np.dtype(dtype).itemsize
@@ -152,7 +195,9 @@ class _Reader:
         scales, zero_points, axis = self.quantization(table, shape, dtype, where)
         return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data)
 
-    def constant(self, table: Any, shape: tuple[int, ...], dtype: str, where: str) -> NDArray[Any] | None:
+    def constant(
+        self, table: Any, shape: tuple[int, ...], dtype: str, where: str
+    ) -> NDArray[Any] | None:
         if not 0 <= table.Buffer() < len(self.buffers):
             raise self.fail(f"{where} names buffer {table.Buffer()} of {len(self.buffers)}")
         buffer = self.buffers[table.Buffer()]
@@ -160,24 +205,44 @@ class _Reader:
         if length == 0:
             return None
         if not 0 <= length <= len(self.data):
-            raise self.fail(f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}")
+            raise self.fail(
+                f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}"
+            )
         if table.IsVariable():
-            raise UnsupportedError(f"{self.name}: {where} keeps a state between runs: stateful models are not supported")
+            raise UnsupportedError(
+                f"{self.name}: {where} keeps a state between runs: stateful models are not "
+                "supported"
+            )
         expected = prod(shape) * np.dtype(dtype).itemsize
         if length != expected:
-            raise self.fail(f"{where} has {length} bytes, its shape {list(shape)} of {dtype} needs {expected}")
-        return np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+            raise self.fail(
+                f"{where} has {length} bytes, its shape {list(shape)} of {dtype} needs {expected}"
+            )
+        return (
+            np.frombuffer(buffer.DataAsNumpy().tobytes(), np.dtype(dtype).newbyteorder("<"))
+            .reshape(shape)
+            .astype(dtype)
+        )
 
     def quantization(
         self, table: Any, shape: tuple[int, ...], dtype: str, where: str
     ) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None, int]:
         parameters = table.Quantization()
-        count = 0 if parameters is None else len(self.count(parameters.ScaleLength(), f"scales of {where}"))
+        count = (
+            0
+            if parameters is None
+            else len(self.count(parameters.ScaleLength(), f"scales of {where}"))
+        )
         if count == 0:
             return None, None, 0
         scales = np.array([parameters.Scale(index) for index in range(count)], np.float32)
-        zeros = [int(parameters.ZeroPoint(index)) for index in self.count(parameters.ZeroPointLength(), f"zero points of {where}")]
-        if count == 1 and scales[0] == 0:  # written by old converters for tensors that are not quantized
+        zeros = [
+            int(parameters.ZeroPoint(index))
+            for index in self.count(parameters.ZeroPointLength(), f"zero points of {where}")
+        ]
+        if (
+            count == 1 and scales[0] == 0
+        ):  # written by old converters for tensors that are not quantized
             return None, None, 0
         if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
             raise self.fail(f"{where} has a scale that is not positive and finite")
@@ -188,12 +253,14 @@ class _Reader:
             limits = np.iinfo(dtype)
             if np.any((zero_points < limits.min) | (zero_points > limits.max)):
                 raise self.fail(f"{where} has a zero point outside [{limits.min}, {limits.max}]")
-        axis = 0 if len(shape) <= 1 else int(parameters.QuantizedDimension())  # converters of 2019 gave biases axis 3
+        axis = (
+            0 if len(shape) <= 1 else int(parameters.QuantizedDimension())
+        )  # converters of 2019 gave biases axis 3
         if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
             raise self.fail(f"{where} of shape {list(shape)} has {count} scales along axis {axis}")
         return scales, zero_points.astype(np.int32), axis if count > 1 else 0
 
-    # -- operators ----------------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------
 
     def indices(self, values: Any, what: str, *, optional: bool = False) -> tuple[int, ...]:
         """Tensor indices of a vector (the library returns 0 for an absent one)."""
@@ -207,7 +274,9 @@ class _Reader:
         table = self.subgraph.Operators(index)
         codes = self.model.OperatorCodesLength()
         if not 0 <= table.OpcodeIndex() < codes:
-            raise self.fail(f"operator {index} names operator code {table.OpcodeIndex()} of {codes}")
+            raise self.fail(
+                f"operator {index} names operator code {table.OpcodeIndex()} of {codes}"
+            )
         code = self.model.OperatorCodes(table.OpcodeIndex())
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
         if number not in _CODES:
@@ -223,31 +292,48 @@ class _Reader:
 
     def check_order(self, file: TfliteFile) -> None:
         """Every tensor is an input, a constant, or written once before it is read."""
-        known = {-1} | set(file.inputs) | {tensor.index for tensor in file.tensors if tensor.data is not None}
+        known = (
+            {-1}
+            | set(file.inputs)
+            | {tensor.index for tensor in file.tensors if tensor.data is not None}
+        )
         for index in file.inputs:
             if file.tensors[index].data is not None:
                 raise self.fail(f"graph input {index} is a constant")
         for operator in file.operators:
             missing = [file.tensors[index].name for index in operator.inputs if index not in known]
             if missing:
-                raise self.fail(f"{file.describe(operator)} reads {missing[0]!r} before it is written")
+                raise self.fail(
+                    f"{file.describe(operator)} reads {missing[0]!r} before it is written"
+                )
             for index in operator.outputs:
                 if index in known:
-                    raise self.fail(f"{file.describe(operator)} writes tensor {index}, which is already written")
+                    raise self.fail(
+                        f"{file.describe(operator)} writes tensor {index}, which is already written"
+                    )
                 known.add(index)
         for index in file.outputs:
             if index not in known:
                 raise self.fail(f"graph output {file.tensors[index].name!r} is never written")
 
 
-_CODES = {number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
+_CODES = {
+    number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)
+}
 
 _Options = Callable[[Any], Iterator[tuple[str, int]]]
 
 
 def _window(options: Any) -> Iterator[tuple[str, int]]:
     """The numbers that TVM would divide by."""
-    for name in ("StrideH", "StrideW", "StrideD", "DilationHFactor", "DilationWFactor", "DilationDFactor"):
+    for name in (
+        "StrideH",
+        "StrideW",
+        "StrideD",
+        "DilationHFactor",
+        "DilationWFactor",
+        "DilationDFactor",
+    ):
         if hasattr(options, name):
             yield name, getattr(options, name)()
     for name in ("FilterHeight", "FilterWidth", "DepthMultiplier"):
@@ -276,7 +362,11 @@ def _check_options(reader: _Reader, file: TfliteFile, operator: OperatorRecord) 
     options = getattr(tflite, kind)()
     options.Init(operator.table.BuiltinOptions().Bytes, operator.table.BuiltinOptions().Pos)
     for name, number in _window(options):
-        if name == "DepthMultiplier" and number == 0:  # unused by the kernels, which divide the channel counts
+        if (
+            name == "DepthMultiplier" and number == 0
+        ):  # unused by the kernels, which divide the channel counts
             continue
         if not 1 <= number <= MAX_WINDOW:
-            raise reader.fail(f"{file.describe(operator)} has {name} = {number}, outside [1, {MAX_WINDOW}]")
+            raise reader.fail(
+                f"{file.describe(operator)} has {name} = {number}, outside [1, {MAX_WINDOW}]"
+            )

@@ -1,14 +1,17 @@
 """PyTorch to Relax: a program of torch.export, float or quantized by PT2E.
 
-In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes (a symbolic batch
+In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes
+      (a symbolic batch
       becomes 1), eval mode.
-Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "torch"; NCHW, names of the program's nodes.
+Out:  an IRModule whose `main` carries the attribute "loadstone.numerics" = "torch"; NCHW, names of
+      the program's nodes.
 Next: canonical.py brings it into the one QDQ form (NHWC, int8).
 
-The graph is walked once; aten/ says what each operator becomes. What depends on constants alone PyTorch
-computes itself on the way; only a dequantize of constants stays, because it says what the integers mean. TVM has an
-importer of its own, which is not used: without PyTorch's decompositions it takes batch normalization for training, and
-with them quantized weights lie behind operators that no longer show what they are.
+The graph is walked once; aten/ says what each operator becomes. What depends on constants alone
+PyTorch computes itself on the way; only a dequantize of constants stays, because it says what the
+integers mean. TVM has an importer of its own, which is not used: without PyTorch's decompositions
+it takes batch normalization for training, and with them quantized weights lie behind operators that
+no longer show what they are.
 
 PyTorch is imported here, when there is something to read, and nowhere else.
 """
@@ -30,63 +33,81 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone._tvm import abandoning, constant, dtype, relax, shape
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, Build
 from loadstone.frontend.message import one_line, short
+from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
 
 __all__ = ["from_bytes", "from_program", "label"]
 
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
-PICKLED = "holds pickled objects besides its tensors, which could run code: make them buffers of the model"
+PICKLED = (
+    "holds pickled objects besides its tensors, which could run code: make them "
+    "buffers of the model"
+)
 #: Checks of the exporter about shapes and types; they compute nothing.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
 def from_bytes(data: bytes, name: str) -> Any:
-    """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they could run code;
+    """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they
+    could run code;
     PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
 
-    Raises ModelError for a damaged file, for weights without a program, and where PyTorch is missing.
+    Raises ModelError for a damaged file, for weights without a program, and where PyTorch is
+    missing.
     """
     _check_archive(data, name)
     torch = _pytorch(name)
     with _quietly():
         try:
-            importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers the operators of PT2E
+            importlib.import_module(
+                "torch.ao.quantization.fx._decomposed"
+            )  # registers the operators of PT2E
             program = torch.export.load(io.BytesIO(data))
         except Exception as error:
             if "weights_only" in str(error):
                 raise ModelError(
-                    f"{name}: holds pickled objects besides its tensors, which could run code: make them buffers of the model"
+                    f"{name}: holds pickled objects besides its tensors, which could run "
+                    "code: make them buffers of the model"
                 ) from None
-            raise ModelError(f"{name}: PyTorch {torch.__version__} cannot load this program: {one_line(error)}") from error
+            raise ModelError(
+                f"{name}: PyTorch {torch.__version__} cannot load this program: {one_line(error)}"
+            ) from error
     return from_program(program, name)
 
 
 def from_program(program: Any, name: str) -> Any:
-    """A torch.export.ExportedProgram as an IRModule; a torch.nn.Module is refused with how to export it.
+    """A torch.export.ExportedProgram as an IRModule; a torch.nn.Module is refused with how to
+    export it.
 
     Raises UnsupportedError for what Loadstone does not do; `name` begins the message.
     """
     torch = _pytorch(name)
     if isinstance(program, torch.nn.Module):
-        raise ModelError(f"{name}: a {type(program).__name__} is no program yet: torch.export.export(model.eval(), (example,)) makes one")
+        raise ModelError(
+            f"{name}: a {type(program).__name__} is no program yet: "
+            "torch.export.export(model.eval(), (example,)) makes one"
+        )
     batches = _check_inputs(program, name)
     with _quietly():
         try:
             static = _with_batch_1(program) if batches else program
-            functional = static.run_decompositions({})  # operators that write in place become ones that do not
+            functional = static.run_decompositions(
+                {}
+            )  # operators that write in place become ones that do not
         except Exception as error:
-            raise ModelError(f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}") from error
+            raise ModelError(
+                f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}"
+            ) from error
         return _Walk(functional, name).module()
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Files
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _check_archive(data: bytes, name: str) -> None:
@@ -94,20 +115,36 @@ def _check_archive(data: bytes, name: str) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.namelist()
-            if min((entry.header_offset for entry in archive.infolist()), default=1):  # the end of an archive in the archive
+            if min(
+                (entry.header_offset for entry in archive.infolist()), default=1
+            ):  # the end of an archive in the archive
                 raise zipfile.BadZipFile
     except (zipfile.BadZipFile, ValueError):
         damaged = name.endswith(".pt2")
-        what = "a damaged file (cut short?), or none that torch.export.save wrote" if damaged else "no program of torch.export"
+        what = (
+            "a damaged file (cut short?), or none that torch.export.save wrote"
+            if damaged
+            else "no program of torch.export"
+        )
         raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
     if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
         raise ModelError(f"{name}: {PICKLED}")
-    if any(file.endswith((".json", "version")) and ("/models/" in file or file.startswith("serialized_exported")) for file in files):
+    if any(
+        file.endswith((".json", "version"))
+        and ("/models/" in file or file.startswith("serialized_exported"))
+        for file in files
+    ):
         return
     if any("/aotinductor/" in file for file in files):
-        raise ModelError(f"{name}: holds compiled code (AOTInductor), no program: write it with {EXPORT}")
+        raise ModelError(
+            f"{name}: holds compiled code (AOTInductor), no program: write it with {EXPORT}"
+        )
     if any(file.endswith("data.pkl") for file in files):
-        what = "TorchScript" if any("/code/" in file for file in files) else "weights without a program (a state_dict or a pickled module)"
+        what = (
+            "TorchScript"
+            if any("/code/" in file for file in files)
+            else "weights without a program (a state_dict or a pickled module)"
+        )
         raise ModelError(f"{name}: holds {what}: export the model with {EXPORT}")
     raise ModelError(f"{name}: holds no program: write it with {EXPORT}")
 
@@ -116,13 +153,16 @@ def _pytorch(name: str) -> ModuleType:
     try:
         import torch
     except ModuleNotFoundError:
-        raise ModelError(f"{name}: PyTorch is not installed: pip install 'loadstone[torch]'") from None
+        raise ModelError(
+            f"{name}: PyTorch is not installed: pip install 'loadstone[torch]'"
+        ) from None
     return torch  # type: ignore[no-any-return]
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """PyTorch warns about its own parts, logs tracebacks of what it raises, and would unpickle any class."""
+    """PyTorch warns about its own parts, logs tracebacks of what it raises, and would unpickle any
+    class."""
     before, variable = logging.root.manager.disable, "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     chosen = os.environ.get(variable)
     os.environ.setdefault(variable, "1")
@@ -137,9 +177,9 @@ def _quietly() -> Iterator[None]:
             del os.environ[variable]
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Programs
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _check_inputs(program: Any, name: str) -> bool:
@@ -150,15 +190,21 @@ def _check_inputs(program: Any, name: str) -> bool:
             continue
         tensor = node.meta.get("val")
         if not hasattr(tensor, "shape"):
-            raise UnsupportedError(f'{name}: input "{node.name}" is no tensor: make it a constant of the model')
+            raise UnsupportedError(
+                f'{name}: input "{node.name}" is no tensor: make it a constant of the model'
+            )
         for axis, extent in enumerate(tensor.shape):
             symbolic = symbolic or not isinstance(extent, int)
             if axis and not isinstance(extent, int):
                 raise UnsupportedError(
-                    f'{name}: input "{node.name}" has the dynamic dimension {axis} ({extent}): export it with a fixed size'
+                    f'{name}: input "{node.name}" has the dynamic dimension {axis} '
+                    f"({extent}): export it with a fixed size"
                 )
         if _dtype(tensor) not in DTYPES:
-            raise UnsupportedError(f'{name}: input "{node.name}" is {_dtype(tensor)}: export the model in float32 (model.float())')
+            raise UnsupportedError(
+                f'{name}: input "{node.name}" is {_dtype(tensor)}: export the model in '
+                "float32 (model.float())"
+            )
     if not wanted or not program.graph_signature.user_outputs:
         raise ModelError(f"{name}: the program has no inputs or no outputs")
     return symbolic
@@ -167,13 +213,21 @@ def _check_inputs(program: Any, name: str) -> bool:
 def _with_batch_1(program: Any) -> Any:
     """Exported again, with 1 for the symbolic first extent of its inputs."""
     torch = importlib.import_module("torch")
-    tensors = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    tensors = {
+        node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"
+    }
     leaves = []
     for spec in program.graph_signature.input_specs:
         if spec.kind.name == "USER_INPUT":
             tensor: Any = tensors.get(getattr(spec.arg, "name", None))
-            shape = [extent if isinstance(extent, int) else 1 for extent in getattr(tensor, "shape", ())]
-            leaves.append(torch.zeros(shape, dtype=tensor.dtype) if hasattr(tensor, "dtype") else spec.arg.value)
+            shape = [
+                extent if isinstance(extent, int) else 1 for extent in getattr(tensor, "shape", ())
+            ]
+            leaves.append(
+                torch.zeros(shape, dtype=tensor.dtype)
+                if hasattr(tensor, "dtype")
+                else spec.arg.value
+            )
     args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
     return torch.export.export(program.module(check_guards=False), args, kwargs)
 
@@ -187,8 +241,8 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 class _Walk:
-    """From the nodes of a graph to the bindings of a function. A value is a Relax expression, a constant
-    (torch.Tensor), or a list of them."""
+    """From the nodes of a graph to the bindings of a function. A value is a Relax expression, a
+    constant (torch.Tensor), or a list of them."""
 
     def __init__(self, program: Any, name: str) -> None:
         self.program, self.name = program, name
@@ -205,7 +259,9 @@ class _Walk:
                 for node in nodes[:-1]:
                     self.values[node] = self.value(node)
                 outputs = self.outputs(nodes[-1])
-                output = self.builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+                output = self.builder.emit_output(
+                    outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
+                )
             self.builder.emit_func_output(output)
         return self.builder.get()
 
@@ -213,7 +269,11 @@ class _Walk:
         """The function's parameters; weights and buffers become constants."""
         signature, parameters = self.program.graph_signature, []
         stored = {**self.program.state_dict, **self.program.constants}
-        targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+        targets = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
         for node in self.program.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -221,7 +281,9 @@ class _Walk:
                 self.values[node] = stored[targets[node.name]]
             elif node.name in signature.user_inputs:
                 tensor = node.meta["val"]
-                variable = relax.Var(node.name, relax.TensorType(tuple(tensor.shape), _dtype(tensor)))
+                variable = relax.Var(
+                    node.name, relax.TensorType(tuple(tensor.shape), _dtype(tensor))
+                )
                 parameters.append(variable)
                 self.values[node] = variable
         return parameters
@@ -232,17 +294,19 @@ class _Walk:
         for spec, item in zip(specs, node.args[0], strict=True):
             if spec.kind.name == "BUFFER_MUTATION":
                 raise UnsupportedError(
-                    f'{self.name}: the program writes its buffer "{spec.target}": call model.eval() before torch.export.export'
+                    f'{self.name}: the program writes its buffer "{spec.target}": call '
+                    "model.eval() before torch.export.export"
                 )
             value = self.values.get(item)
             if not isinstance(value, relax.Expr):
                 raise UnsupportedError(
-                    f'{self.name}: output "{item}" does not depend on the inputs: leave it out of what forward() returns'
+                    f'{self.name}: output "{item}" does not depend on the inputs: leave it '
+                    "out of what forward() returns"
                 )
             values.append(value)
         return values
 
-    # -- one node -----------------------------------------------------------------------------------------------
+    # -- one node ----------------------------------------------------------------------------------
 
     def value(self, node: Any) -> Any:
         """Raises ModelError, one line that names the operator and the node."""
@@ -257,11 +321,19 @@ class _Walk:
                 return self.computed(node)
             convert = OPERATORS.get(target) or OPERATORS.get(target.rpartition(".")[0])
             if any(word in target for word in DYNAMIC):
-                raise UnsupportedError("dynamic quantization, whose scales are computed at run time: quantize statically")
+                raise UnsupportedError(
+                    "dynamic quantization, whose scales are computed at run time: quantize "
+                    "statically"
+                )
             if convert is None:
-                raise UnsupportedError("no importer for this operator: replace it in the model, or export the part without it")
+                raise UnsupportedError(
+                    "no importer for this operator: replace it in the model, or export the "
+                    "part without it"
+                )
             build = Build(self.builder, label(node), _extents(node))
-            return self.checked(node, convert(build, *self.expressions(node.args), **self.expressions(node.kwargs)))
+            return self.checked(
+                node, convert(build, *self.expressions(node.args), **self.expressions(node.kwargs))
+            )
         except ModelError as error:
             raise type(error)(f"{where}: {error}") from None
         except Exception as error:
@@ -275,7 +347,9 @@ class _Walk:
 
     def describe(self, node: Any) -> str:
         path = _path(node)
-        return f'{node.target} (node "{short(node.name)}"' + (f', module "{short(path)}")' if path else ")")
+        return f'{node.target} (node "{short(node.name)}"' + (
+            f', module "{short(path)}")' if path else ")"
+        )
 
     def is_constant(self, node: Any) -> bool:
         """Whether it depends on no input of the program."""
@@ -287,7 +361,9 @@ class _Walk:
 
     def expressions(self, argument: Any) -> Any:
         """An argument as Relax takes it."""
-        return self.mapped(argument, lambda value: constant(_array(value)) if _is_tensor(value) else value)
+        return self.mapped(
+            argument, lambda value: constant(_array(value)) if _is_tensor(value) else value
+        )
 
     def mapped(self, argument: Any, change: Any) -> Any:
         if isinstance(argument, dict):
@@ -299,18 +375,29 @@ class _Walk:
     def checked(self, node: Any, result: Any) -> Any:
         """Emitted under the node's name; its shape and type are those that PyTorch has."""
         if isinstance(result, list):
-            return [item if item is None else self.builder.emit(item, name_hint=label(node)) for item in result]
-        variable = result if isinstance(result, relax.Var) else self.builder.emit(result, name_hint=label(node))
+            return [
+                item if item is None else self.builder.emit(item, name_hint=label(node))
+                for item in result
+            ]
+        variable = (
+            result
+            if isinstance(result, relax.Var)
+            else self.builder.emit(result, name_hint=label(node))
+        )
         tensor = node.meta["val"]
         tensor = tensor[0] if isinstance(tensor, tuple | list) else tensor
         found, wanted = (shape(variable), dtype(variable)), (tuple(tensor.shape), _dtype(tensor))
         if found != wanted:
-            raise UnsupportedError(f"it would be {found[1]} of shape {found[0]}, PyTorch says {wanted[1]} of shape {wanted[0]}")
+            raise UnsupportedError(
+                f"it would be {found[1]} of shape {found[0]}, PyTorch says {wanted[1]} of "
+                f"shape {wanted[0]}"
+            )
         return variable
 
 
 def label(node: Any) -> str:
-    """What a node computes is called: `features.0/conv2d`, and quantized `features.0/conv2d/int8`."""
+    """What a node computes is called: `features.0/conv2d`, and quantized
+    `features.0/conv2d/int8`."""
     if ".quantize_per_tensor." in str(node.target):
         return f"{label(node.args[0])}/int8"
     path = _path(node)

@@ -1,8 +1,9 @@
-"""The quantized network as data: the contract between partition.py and the back ends.
+"""The quantized network as data: the contract between partition/eager.py and the back ends.
 
-In:   nothing; partition.py fills these dataclasses from composite Relax functions.
-Out:  frozen dataclasses of integers, NumPy arrays and tensors, in execution order. No TVM, no file format.
-Next: graph_reference.py says what each operator computes; a back end lowers segments of them.
+In:   nothing; partition/eager.py fills these dataclasses from composite Relax functions.
+Out:  frozen dataclasses of integers, NumPy arrays and tensors, in execution order. No TVM, no file
+      format.
+Next: graph/reference.py says what each operator computes; a back end lowers segments of them.
 
     base.py         Quantization, Tensor, Operator: what all have
     weighted.py     convolution, dense layer
@@ -12,19 +13,43 @@ Next: graph_reference.py says what each operator computes; a back end lowers seg
     network.py      Graph: operators in order; Host: what stays Relax
 
 Conventions, everywhere:
-  - activations are NHWC with the batch first, weights OHWI; a padding is (top, left, bottom, right) in elements;
-  - real = scale * (q - zero_point); scales are float32 values; every int8 tensor that an operator reads or writes
+  - activations are NHWC with the batch first, weights OHWI; a padding is (top, left, bottom, right)
+  in elements;
+  - real = scale * (q - zero_point); scales are float32 values; every int8 tensor that an operator
+  reads or writes
     carries its `Quantization`, and no operator repeats it;
   - `low` and `high` are the clamp of the fused activation, already in the integers of the output;
-  - `rounding` names the arithmetic of NUMERICS.md: FLOAT32 is the meaning of an ONNX QDQ model, DOUBLE (for dense
-    layers SINGLE) that of a TFLite model. It decides the whole rule of an operator, not the last step alone.
+  - `rounding` names the arithmetic of NUMERICS.md: FLOAT32 is the meaning of an ONNX QDQ model,
+  DOUBLE (for dense
+    layers SINGLE) that of a TFLite model. It decides the whole rule of an operator, not the last
+    step alone.
 """
 
 from __future__ import annotations
 
 from loadstone.graph.base import Operator, Quantization, Tensor
-from loadstone.graph.elementwise import Add, ArgMax, Dequantize, Elementwise, Lookup, Mul, Quantize, Requantize, Softmax, Sub
-from loadstone.graph.movement import Concatenate, Pad, Reshape, Resize, ResizeBilinear, ResizeNearest, Slice, Transpose
+from loadstone.graph.elementwise import (
+    Add,
+    ArgMax,
+    Dequantize,
+    Elementwise,
+    Lookup,
+    Mul,
+    Quantize,
+    Requantize,
+    Softmax,
+    Sub,
+)
+from loadstone.graph.movement import (
+    Concatenate,
+    Pad,
+    Reshape,
+    Resize,
+    ResizeBilinear,
+    ResizeNearest,
+    Slice,
+    Transpose,
+)
 from loadstone.graph.network import Graph, Host
 from loadstone.graph.pooling import AveragePool2D, MaxPool2D, Mean, Pool2D
 from loadstone.graph.weighted import Conv2D, Dense, Weighted

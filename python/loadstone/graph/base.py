@@ -18,7 +18,8 @@ __all__ = ["Operator", "Quantization", "Tensor"]
 
 @dataclass(frozen=True)
 class Quantization:
-    """real = scale * (q - zero_point). scale: a float32 value, > 0. zero_point: in the range of the tensor's type."""
+    """real = scale * (q - zero_point). scale: a float32 value, > 0. zero_point: in the range of the
+    tensor's type."""
 
     scale: float
     zero_point: int
@@ -61,7 +62,8 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operator:
-    """One step. `name` is the name of its output in the model file: what messages and reports call it.
+    """One step. `name` is the name of its output in the model file: what messages and reports call
+    it.
 
     Operators are equal only when they are the same object. Arrays in them are read-only.
     """

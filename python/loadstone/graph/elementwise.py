@@ -1,8 +1,10 @@
-"""Operators on elements: sums, products, changes of quantization, functions of one element, and softmax.
+"""Operators on elements: sums, products, changes of quantization, functions of one element, and
+softmax.
 
 In:   integers and NumPy arrays.
-Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Requantize, Quantize, Dequantize, Lookup, Softmax, ArgMax.
-Next: graph_reference.py says what they compute.
+Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Requantize, Quantize,
+      Dequantize, Lookup, Softmax, ArgMax.
+Next: graph/reference.py says what they compute.
 """
 
 from __future__ import annotations
@@ -16,12 +18,24 @@ from numpy.typing import NDArray
 from loadstone.graph.base import Operator
 from loadstone.numerics import Rounding
 
-__all__ = ["Add", "ArgMax", "Dequantize", "Elementwise", "Lookup", "Mul", "Quantize", "Requantize", "Softmax", "Sub"]
+__all__ = [
+    "Add",
+    "ArgMax",
+    "Dequantize",
+    "Elementwise",
+    "Lookup",
+    "Mul",
+    "Quantize",
+    "Requantize",
+    "Softmax",
+    "Sub",
+]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Elementwise(Operator):
-    """Two inputs that broadcast to the output as NumPy's do; either may be a constant of the graph."""
+    """Two inputs that broadcast to the output as NumPy's do; either may be a constant of the
+    graph."""
 
     low: int
     high: int
@@ -56,10 +70,11 @@ class Mul(Elementwise):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requantize(Operator):
-    """The same real values in the output's quantization, clamped: QUANTIZE of integers, RELU, RELU6, CLIP.
+    """The same real values in the output's quantization, clamped: QUANTIZE of integers, RELU,
+    RELU6, CLIP.
 
-    The input may be uint8 (at the edge of a uint8 model): with equal scales and zero points 128 apart that flips
-    the top bit.
+    The input may be uint8 (at the edge of a uint8 model): with equal scales and zero points 128
+    apart that flips the top bit.
     """
 
     kind: ClassVar[str] = "requantize"
@@ -71,12 +86,16 @@ class Requantize(Operator):
     @property
     def is_clamp(self) -> bool:
         """No arithmetic but the clamp: input and output have one type and quantization."""
-        return self.input.dtype == self.output.dtype and self.input.quantization == self.output.quantization
+        return (
+            self.input.dtype == self.output.dtype
+            and self.input.quantization == self.output.quantization
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quantize(Operator):
-    """float32 -> int8: the output's quantization; half away from zero for TFLite, half to even for FLOAT32."""
+    """float32 -> int8: the output's quantization; half away from zero for TFLite, half to even for
+    FLOAT32."""
 
     kind: ClassVar[str] = "quantize"
 
@@ -94,7 +113,8 @@ class Dequantize(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lookup(Operator):
-    """Any function of one element: output = table[input + 128]. table: int8 (256,), made by the framework's rule."""
+    """Any function of one element: output = table[input + 128]. table: int8 (256,), made by the
+    framework's rule."""
 
     kind: ClassVar[str] = "lookup"
 
@@ -118,7 +138,8 @@ class Softmax(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArgMax(Operator):
-    """Index (int32 or int64) of the first largest element along `axis`, int8 in. Whether the axis stays is seen in output.shape."""
+    """Index (int32 or int64) of the first largest element along `axis`, int8 in. Whether the axis
+    stays is seen in output.shape."""
 
     kind: ClassVar[str] = "argmax"
 

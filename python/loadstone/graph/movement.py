@@ -1,8 +1,9 @@
 """Operators that move elements, and resizes, which repeat or mix them.
 
 In:   integers.
-Out:  Concatenate, Slice, Pad, Reshape, Transpose, Resize (where it samples), ResizeNearest, ResizeBilinear.
-Next: graph_reference.py says what they compute.
+Out:  Concatenate, Slice, Pad, Reshape, Transpose, Resize (where it samples), ResizeNearest,
+      ResizeBilinear.
+Next: graph/reference.py says what they compute.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from numpy.typing import NDArray
 from loadstone.graph.base import Operator
 from loadstone.numerics import Rounding
 
-__all__ = ["Concatenate", "Pad", "Reshape", "Resize", "ResizeBilinear", "ResizeNearest", "Slice", "Transpose"]
+__all__ = [
+    "Concatenate",
+    "Pad",
+    "Reshape",
+    "Resize",
+    "ResizeBilinear",
+    "ResizeNearest",
+    "Slice",
+    "Transpose",
+]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Concatenate(Operator):
-    """Inputs one after the other along `axis`, each requantized to the output's quantization where it differs."""
+    """Inputs one after the other along `axis`, each requantized to the output's quantization where
+    it differs."""
 
     kind: ClassVar[str] = "concatenate"
 
@@ -32,7 +43,8 @@ class Concatenate(Operator):
 
     @property
     def is_copy(self) -> bool:
-        """Every input already has the output's quantization: bytes move, no arithmetic but the clamp."""
+        """Every input already has the output's quantization: bytes move, no arithmetic but the
+        clamp."""
         return all(tensor.quantization == self.output.quantization for tensor in self.inputs)
 
 
@@ -48,7 +60,8 @@ class Slice(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pad(Operator):
-    """`before` and `after` elements of `value` (an integer of the tensor's type) around each axis."""
+    """`before` and `after` elements of `value` (an integer of the tensor's type) around each
+    axis."""
 
     kind: ClassVar[str] = "pad"
 
@@ -59,7 +72,8 @@ class Pad(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Reshape(Operator):
-    """The same bytes in row-major order under another shape (flatten, squeeze, expand; or another quantization)."""
+    """The same bytes in row-major order under another shape (flatten, squeeze, expand; or another
+    quantization)."""
 
     kind: ClassVar[str] = "reshape"
 
@@ -81,7 +95,8 @@ class Transpose(Operator):
 class Resize(Operator):
     """Changes (H, W) of (N, H, W, C) to those of the output.
 
-    Sample position: align_corners: i * (in - 1) / (out - 1); half_pixel_centers: (i + 0.5) * in / out - 0.5;
+    Sample position: align_corners: i * (in - 1) / (out - 1); half_pixel_centers: (i + 0.5) * in /
+    out - 0.5;
     neither: i * in / out.
     """
 
@@ -100,20 +115,26 @@ class Resize(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResizeNearest(Resize):
-    """The nearest sample: floor of the position; for align_corners and half_pixel_centers rounded half up."""
+    """The nearest sample: floor of the position; for align_corners and half_pixel_centers rounded
+    half up."""
 
     kind: ClassVar[str] = "resize_nearest"
 
     def nearest(self, axis: int) -> NDArray[np.int64]:
         """The input index that each output index of an axis (1 or 2) copies."""
         position = self.positions(axis)
-        rounded = np.floor(position + 0.5) if self.align_corners or self.half_pixel_centers else np.floor(position)
+        rounded = (
+            np.floor(position + 0.5)
+            if self.align_corners or self.half_pixel_centers
+            else np.floor(position)
+        )
         return np.asarray(np.clip(rounded, 0, self.input.shape[axis] - 1), np.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResizeBilinear(Resize):
-    """Between the four nearest samples. unsigned: as for AveragePool2D, x + 128 is what is rounded."""
+    """Between the four nearest samples. unsigned: as for AveragePool2D, x + 128 is what is
+    rounded."""
 
     kind: ClassVar[str] = "resize_bilinear"
 

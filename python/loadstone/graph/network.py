@@ -2,7 +2,7 @@
 
 In:   operators.
 Out:  Graph, which checks its order; Host, an operator that is a piece of Relax.
-Next: partition.py makes it, deploy.py and the back ends read it.
+Next: partition/eager.py makes it, deploy.py and the back ends read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ __all__ = ["Graph", "Host"]
 class Host(Operator):
     """What no dataclass describes: a Relax function, run by TVM on the host.
 
-    function: tvm.IRModule whose `main` takes the inputs in order and gives a tuple when there are several outputs
+    function: tvm.IRModule whose `main` takes the inputs in order and gives a tuple when there are
+        several outputs
     (typed Any: a board has no TVM). operators: names of the Relax operators in it, for reports.
     """
 
@@ -36,7 +37,8 @@ class Host(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
-    """A network. operators: in execution order; each tensor is an input, a constant or written once before it is read."""
+    """A network. operators: in execution order; each tensor is an input, a constant or written once
+    before it is read."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -71,10 +73,17 @@ _PLUMBING = {"name", "inputs", "outputs", "function"}
 
 
 def _describe(operator: Operator, note: str) -> str:
-    values = ((entry.name, getattr(operator, entry.name)) for entry in fields(operator) if entry.name not in _PLUMBING)
+    values = (
+        (entry.name, getattr(operator, entry.name))
+        for entry in fields(operator)
+        if entry.name not in _PLUMBING
+    )
     attributes = " ".join(f"{name}={_brief(value)}" for name, value in values)
     inputs = ", ".join(map(_typed, operator.inputs))
-    return f"{', '.join(map(_typed, operator.outputs))} = {operator.kind}({inputs}) {attributes} {note}".rstrip()
+    return (
+        f"{', '.join(map(_typed, operator.outputs))} = {operator.kind}({inputs}) "
+        f"{attributes} {note}"
+    ).rstrip()
 
 
 def _brief(value: object) -> str:

@@ -2,7 +2,7 @@
 
 In:   integers.
 Out:  Pool2D (the common fields of a window), AveragePool2D, MaxPool2D, Mean.
-Next: graph_reference.py says what they compute.
+Next: graph/reference.py says what they compute.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ __all__ = ["AveragePool2D", "MaxPool2D", "Mean", "Pool2D"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pool2D(Operator):
-    """A window over (N, H, W, C). kernel, strides: (height, width). padding: (top, left, bottom, right).
+    """A window over (N, H, W, C). kernel, strides: (height, width). padding: (top, left, bottom,
+    right).
 
-    The input's and the output's quantization are the same, but for averages of ONNX models: those are requantized.
+    The input's and the output's quantization are the same, but for averages of ONNX models: those
+    are requantized.
     """
 
     kernel: tuple[int, int]
@@ -47,7 +49,8 @@ class Pool2D(Operator):
 class AveragePool2D(Pool2D):
     """Mean of the window. Padded taps count (as zero points) only when `count_include_pad`.
 
-    unsigned: the model was uint8, and what is rounded is the mean of x + 128: TFLite's uint8 kernel rounds half up, the
+    unsigned: the model was uint8, and what is rounded is the mean of x + 128: TFLite's uint8 kernel
+        rounds half up, the
     int8 one away from zero.
     """
 
@@ -66,7 +69,8 @@ class MaxPool2D(Pool2D):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Mean(Operator):
-    """Mean over `axes` (ascending, not negative). Whether the axes stay with length 1 is seen in output.shape."""
+    """Mean over `axes` (ascending, not negative). Whether the axes stay with length 1 is seen in
+    output.shape."""
 
     kind: ClassVar[str] = "mean"
 

@@ -2,7 +2,7 @@
 
 In:   integers and NumPy arrays.
 Out:  Weighted (their common fields), Conv2D, Dense.
-Next: graph_reference.py says what they compute.
+Next: graph/reference.py says what they compute.
 """
 
 from __future__ import annotations
@@ -14,17 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph.base import Operator
-from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane, tflite_scale
+from loadstone.numerics import (
+    Rounding,
+    onnx_scale,
+    quantize_multiplier,
+    scale_lane,
+    shift_lane,
+    tflite_scale,
+)
 
 __all__ = ["Conv2D", "Dense", "Weighted"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weighted(Operator):
-    """acc[o] = bias[o] + sum (x - input zero point) * (weights - weight_zero_points[o]); then requantized and clamped.
+    """acc[o] = bias[o] + sum (x - input zero point) * (weights - weight_zero_points[o]); then
+    requantized and clamped.
 
     bias: int32 at scale input.scale * weight_scales[o]; all zero when the model has none.
-    weight_scales: float32 (O,); weight_zero_points: int32 (O,), zero except in uint8 models whose weights do not fit
+    weight_scales: float32 (O,); weight_zero_points: int32 (O,), zero except in uint8 models whose
+        weights do not fit
     int8 after the zero point is taken off (extraction takes it off where they do).
     """
 
@@ -40,15 +49,22 @@ class Weighted(Operator):
         super().__post_init__()
         channels = (self.weights.shape[0],)
         assert self.weights.dtype == np.int8
-        for array, dtype in ((self.weight_scales, np.float32), (self.weight_zero_points, np.int32), (self.bias, np.int32)):
+        for array, dtype in (
+            (self.weight_scales, np.float32),
+            (self.weight_zero_points, np.int32),
+            (self.bias, np.int32),
+        ):
             assert array.dtype == dtype
             assert array.shape == channels
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings double and float32."""
-        assert self.rounding is not Rounding.SINGLE, f"{self.name}: rounding single is no product of an integer multiplier"
+        """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings
+        double and float32."""
+        assert self.rounding is not Rounding.SINGLE, (
+            f"{self.name}: rounding single is no product of an integer multiplier"
+        )
         scales = self.input.scale, self.weight_scales, self.output.scale
         if self.rounding is Rounding.FLOAT32:
             return scale_lane(onnx_scale(*scales)), np.zeros_like(self.bias)
@@ -58,10 +74,11 @@ class Weighted(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Conv2D(Weighted):
-    """Convolution; depthwise is `groups` = input channels. input (N, H, W, C), weights (O, KH, KW, C / groups) int8.
+    """Convolution; depthwise is `groups` = input channels. input (N, H, W, C), weights (O, KH, KW,
+    C / groups) int8.
 
-    Output channel o reads the input channels of group o // (O / groups). Taps outside the input contribute nothing
-    (they read the input's zero point). strides, dilation: (height, width).
+    Output channel o reads the input channels of group o // (O / groups). Taps outside the input
+    contribute nothing (they read the input's zero point). strides, dilation: (height, width).
     """
 
     kind: ClassVar[str] = "conv2d"
@@ -76,7 +93,11 @@ class Conv2D(Weighted):
         assert self.weights.ndim == 4
         assert self.weights.shape[3] * self.groups == self.input.shape[3]
         assert self.weights.shape[0] % self.groups == 0
-        assert self.output.shape == (self.input.shape[0], *self._output_size(), self.weights.shape[0])
+        assert self.output.shape == (
+            self.input.shape[0],
+            *self._output_size(),
+            self.weights.shape[0],
+        )
 
     def _output_size(self) -> tuple[int, int]:
         top, left, bottom, right = self.padding

@@ -1,7 +1,10 @@
-"""A lowered operator as C: loops around calls of a library, for a device whose maker delivers functions.
+"""A lowered operator as C: loops around calls of a library, for a device whose maker delivers
+functions.
 
-In:   the PrimFunc of pipeline.py; headers of the library; which of its functions does what an intrinsic call says.
-Out:  C99 text of one function: its parameters are the operator's tensors in DRAM, its tiles static arrays.
+In:   the PrimFunc of pipeline.py; headers of the library; which of its functions does what an
+      intrinsic call says.
+Out:  C99 text of one function: its parameters are the operator's tensors in DRAM, its tiles static
+      arrays.
 Next: a back end keeps the text in an ExternalRegion, and compiles it with the library.
 
     calls = {"dma_copy": "npu_copy", "gemm": "npu_matmul", "fill": "npu_set", "rq": "npu_scale"}
@@ -9,11 +12,14 @@ Next: a back end keeps the text in an ExternalRegion, and compiles it with the l
 
     void layer1(int8_t *x, int8_t *w, int32_t *p, int8_t *out) {
       for (int32_t i0 = 0; i0 < 4; i0++) {
-        npu_copy(&x_local[0], &x[i0 * 80 - 16], 0, 2, (const lds_loop_t[]){{5, 0, 5, 0, 5, {16, 16}}, {16, 0, 16, 0, 16, {1, 1}}});
+        npu_copy(&x_local[0], &x[i0 * 80 - 16], 0, 2, (const lds_loop_t[]){{5, 0, 5, 0, 5, {16,
+        16}}, {16, 0, 16, 0, 16, {1, 1}}});
 
-A call gets a pointer for each buffer (of its element at the origin of the loops), its immediates, and its loops, outermost first:
-first <= i < last is executed; of a copy, what is not in [inside_first, inside_last) is the pad value. Strides are in elements, in the
-order of the pointers. A tensor on chip is a pointer, too: a device that has addresses of its own maps the arrays.
+A call gets a pointer for each buffer (of its element at the origin of the loops), its immediates,
+and its loops, outermost first:
+first <= i < last is executed; of a copy, what is not in [inside_first, inside_last) is the pad
+value. Strides are in elements, in the order of the pointers. A tensor on chip is a pointer, too: a
+device that has addresses of its own maps the arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +29,16 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from loadstone._tvm import is_tir_call, tirx
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand, is_intrinsic, read_intrinsic
+from loadstone.ir_pass.intrinsics import (
+    Axis,
+    Expr,
+    Intrinsic,
+    Operand,
+    is_intrinsic,
+    read_intrinsic,
+)
+from loadstone.relax.compat import is_tir_call, tirx
 
 __all__ = ["PREAMBLE", "c_source"]
 
@@ -39,20 +52,28 @@ typedef struct {
   int32_t extent, first, last, inside_first, inside_last, strides[4];
 } lds_loop_t;
 #endif
-static inline int32_t lds_floordiv(int32_t a, int32_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static inline int32_t lds_floordiv(int32_t a, int32_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 static inline int32_t lds_floormod(int32_t a, int32_t b) { return a - lds_floordiv(a, b) * b; }
 static inline int32_t lds_min(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t lds_max(int32_t a, int32_t b) { return a > b ? a : b; }
 """
 _INFIX = {
-    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=",
-    tirx.And: "&&", tirx.Or: "||",
+    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.And: "&&", tirx.Or: "||",
+    tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=",
 }  # fmt: skip
-_CALLED = {tirx.FloorDiv: "lds_floordiv", tirx.FloorMod: "lds_floormod", tirx.Min: "lds_min", tirx.Max: "lds_max"}
+_CALLED = {
+    tirx.FloorDiv: "lds_floordiv",
+    tirx.FloorMod: "lds_floormod",
+    tirx.Min: "lds_min",
+    tirx.Max: "lds_max",
+}
 
 
 def c_source(function: Any, name: str, includes: Sequence[str], calls: Mapping[str, str]) -> str:
-    """calls: intrinsic (without `lds.`) -> function of the library. Raises LoweringError for a call that has none."""
+    """calls: intrinsic (without `lds.`) -> function of the library. Raises LoweringError for a call
+    that has none."""
     return _Writer(calls).text(function, name, includes)
 
 
@@ -67,7 +88,9 @@ class _Writer:
         parameters = ", ".join(f"{_type(p)} *{self.name(p)}" for p in function.params)
         self.visit(function.body, 1)
         headers = "".join(f'#include "{header}"\n' for header in includes)
-        return "\n".join([PREAMBLE + headers, f"void {name}({parameters}) {{", *self.tiles, *self.lines, "}", ""])
+        return "\n".join(
+            [PREAMBLE + headers, f"void {name}({parameters}) {{", *self.tiles, *self.lines, "}", ""]
+        )
 
     def visit(self, stmt: Any, depth: int) -> None:
         if isinstance(stmt, tirx.SeqStmt):
@@ -85,7 +108,10 @@ class _Writer:
         elif is_intrinsic(stmt):
             self.lines.append("  " * depth + self.call(read_intrinsic(stmt)))
         elif not (isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)):
-            raise LoweringError(f"c_source: statement {type(stmt).__name__} is neither a loop nor an intrinsic call: {stmt}")
+            raise LoweringError(
+                f"c_source: statement {type(stmt).__name__} is neither a loop nor an "
+                f"intrinsic call: {stmt}"
+            )
 
     def block(self, head: str, body: Any, depth: int) -> None:
         self.lines.append("  " * depth + head)
@@ -94,9 +120,16 @@ class _Writer:
 
     def call(self, call: Intrinsic) -> str:
         if call.name not in self.calls:
-            raise LoweringError(f"c_source: the library has no function for lds.{call.name}; it has them for {', '.join(self.calls)}")
+            raise LoweringError(
+                f"c_source: the library has no function for lds.{call.name}; it has them for "
+                f"{', '.join(self.calls)}"
+            )
         loops = ", ".join(self.loop(axis) for axis in call.axes) or "{0}"
-        parts = [*(self.pointer(operand) for operand in call.operands), *map(str, call.immediates), str(len(call.axes))]
+        parts = [
+            *(self.pointer(operand) for operand in call.operands),
+            *map(str, call.immediates),
+            str(len(call.axes)),
+        ]
         return f"{self.calls[call.name]}({', '.join(parts)}, (const lds_loop_t[]){{{loops}}});"
 
     def pointer(self, operand: Operand) -> str:
@@ -108,7 +141,9 @@ class _Writer:
 
     def loop(self, axis: Axis) -> str:
         first, last = axis.first, axis.extent if axis.last is None else axis.last
-        inside = (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        inside = (
+            (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        )
         bounds = ", ".join(self.c(bound) for bound in (first, last, *inside))
         return f"{{{axis.extent}, {bounds}, {{{', '.join(map(str, axis.strides))}}}}}"
 

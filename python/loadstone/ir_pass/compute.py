@@ -1,22 +1,24 @@
 """Compute nests become intrinsic calls.
 
 In:   a PrimFunc after dma_copy.py: the nests that are left compute on scratchpads.
-Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq and the ALU calls; an element-wise nest works in
+Out:  the same PrimFunc; every nest is one or more of lds.fill, lds.gemm, lds.rq and the ALU calls;
+      an element-wise nest works in
       place, in the buffer of its first operand. What then remains is loops around intrinsic calls.
 Next: verify.py; then a back end's lower.py.
 
-Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from local.inp and local.wgt; a chain of
-pure externs lds.add(...), lds.rq(...), with plain max(C, x) and C + x for a reduction into C. All else is an error that shows the nest.
+Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from
+local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with plain max(C, x) and
+C + x for a reduction into C. All else is an error that shows the nest.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm import TensorLoad, is_tir_call, structural_map, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests
+from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
 __all__ = ["insert_compute"]
 
@@ -24,7 +26,8 @@ _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
 
 
 def insert_compute(func: Any) -> Any:
-    """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError on a nest that is none."""
+    """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
+    on a nest that is none."""
     renamed: dict[Any, Any] = {}  # buffer -> the buffer whose place it takes
     body = map_nests(func.body, lambda nest: _compute(nest, renamed))
     return func.with_body(_take_over(body, renamed))
@@ -38,7 +41,9 @@ def _fill(nest: Nest) -> Any | None:
     if not isinstance(nest.store.value, tirx.IntImm):
         return None
     target, strides = access(nest.store, nest)
-    return Intrinsic("fill", (target,), (int(nest.store.value.value),), axes(nest, (strides,))).to_stmt()
+    return Intrinsic(
+        "fill", (target,), (int(nest.store.value.value),), axes(nest, (strides,))
+    ).to_stmt()
 
 
 def _gemm(nest: Nest) -> Any | None:
@@ -64,13 +69,22 @@ def _factors(product: Any) -> tuple[Any, Any] | None:
     """The loads of cast(input) * cast(weight), in this order."""
     if not isinstance(product, tirx.Mul):
         return None
-    loads = [factor.value for factor in (product.a, product.b) if isinstance(factor, tirx.Cast) and isinstance(factor.value, TensorLoad)]
+    loads = [
+        factor.value
+        for factor in (product.a, product.b)
+        if isinstance(factor, tirx.Cast) and isinstance(factor.value, TensorLoad)
+    ]
     by_scope = {str(load.source.scope()): load for load in loads}
-    return (by_scope["local.inp"], by_scope["local.wgt"]) if set(by_scope) == {"local.inp", "local.wgt"} else None
+    return (
+        (by_scope["local.inp"], by_scope["local.wgt"])
+        if set(by_scope) == {"local.inp", "local.wgt"}
+        else None
+    )
 
 
 def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:
-    """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer then takes over."""
+    """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer
+    then takes over."""
     steps: list[tuple[str, list[Any]]] = []
     head = nest.store.value
     while not isinstance(head, TensorLoad):
@@ -81,17 +95,31 @@ def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:
         place = target
     else:
         place, head_strides = access(head, nest)
-        if head_strides != strides or [int(n) for n in place.buffer.shape] != [int(n) for n in target.buffer.shape]:
-            raise LoweringError(f"compute: {target.buffer.name} cannot be computed in place of {place.buffer.name}: {nest.store}")
+        if head_strides != strides or [int(n) for n in place.buffer.shape] != [
+            int(n) for n in target.buffer.shape
+        ]:
+            raise LoweringError(
+                f"compute: {target.buffer.name} cannot be computed in place of "
+                f"{place.buffer.name}: {nest.store}"
+            )
         renamed[target.buffer] = place.buffer
     calls = []
     for name, rest in reversed(steps):
         loads = [access(operand, nest) for operand in rest if isinstance(operand, TensorLoad)]
-        immediates = tuple(int(operand.value) for operand in rest if isinstance(operand, tirx.IntImm))
+        immediates = tuple(
+            int(operand.value) for operand in rest if isinstance(operand, tirx.IntImm)
+        )
         if len(loads) + len(immediates) != len(rest):
-            raise LoweringError(f"compute: an operand of {PREFIX}{name} is neither a buffer nor a constant: {nest.store}")
+            raise LoweringError(
+                f"compute: an operand of {PREFIX}{name} is neither a buffer nor a constant: "
+                f"{nest.store}"
+            )
         loops = axes(nest, (strides, *(stride for _, stride in loads)))
-        calls.append(Intrinsic(name, (place, *(operand for operand, _ in loads)), immediates, loops).to_stmt())
+        calls.append(
+            Intrinsic(
+                name, (place, *(operand for operand, _ in loads)), immediates, loops
+            ).to_stmt()
+        )
     return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
 
 
@@ -109,7 +137,8 @@ def _step(expr: Any, nest: Nest) -> tuple[str, Any, list[Any]]:
 
 
 def _take_over(body: Any, renamed: dict[Any, Any]) -> Any:
-    """Puts accesses of renamed buffers into the buffers whose place they take, and drops their allocations."""
+    """Puts accesses of renamed buffers into the buffers whose place they take, and drops their
+    allocations."""
     if not renamed:
         return body
 
@@ -119,7 +148,11 @@ def _take_over(body: Any, renamed: dict[Any, Any]) -> Any:
         return buffer
 
     def on_load(load: Any) -> Any:
-        return tirx.BufferLoad(root(load.source), list(load.indices)) if load.source in renamed else load
+        return (
+            tirx.BufferLoad(root(load.source), list(load.indices))
+            if load.source in renamed
+            else load
+        )
 
     def on_allocation(allocation: Any) -> Any:
         return tirx.Evaluate(0) if allocation.buffer in renamed else allocation

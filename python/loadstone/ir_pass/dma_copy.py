@@ -1,12 +1,14 @@
 """Insert dma_copy between DRAM and the scratchpads.
 
 In:   a lowered PrimFunc: loop nests of stores, buffers with memory scopes.
-Out:  the same PrimFunc; every nest that copies between DRAM ("global") and a scratchpad is one lds.dma_copy call.
+Out:  the same PrimFunc; every nest that copies between DRAM ("global") and a scratchpad is one
+      lds.dma_copy call.
 Next: compute.py does the same for the nests that stay on the chip.
 
     for ax0, ax1, ax2 in T.grid(7, 18, 16):
         if i0 * 5 + ax0 < 18:
-            x_local[ax0, ax1, ax2] = if_then_else(1 <= i0 * 5 + ax0 and 1 <= ax1 and ax1 < 17, x[i0 * 5 + ax0 - 1, ax1 - 1, ax2], -5)
+            x_local[ax0, ax1, ax2] = if_then_else(1 <= i0 * 5 + ax0 and 1 <= ax1 and ax1 < 17, x[i0
+            * 5 + ax0 - 1, ax1 - 1, ax2], -5)
 
 becomes a dma_copy of three axes with a guard (ax0), and pads (ax0, ax1) of value -5.
 """
@@ -15,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm import TensorLoad, is_tir_call, tirx
 from loadstone.ir_pass.intrinsics import Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests
+from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
 
 __all__ = ["insert_dma_copy"]
 
@@ -25,7 +27,8 @@ DRAM = "global"
 
 
 def insert_dma_copy(func: Any) -> Any:
-    """Replaces every copy between DRAM and a scratchpad in `func` (a PrimFunc) by one intrinsic call."""
+    """Replaces every copy between DRAM and a scratchpad in `func` (a PrimFunc) by one intrinsic
+    call."""
     return func.with_body(map_nests(func.body, _dma_copy))
 
 
@@ -37,7 +40,9 @@ def _dma_copy(nest: Nest) -> Any | None:
     pad_value = 0
     if is_tir_call(value, "if_then_else") and isinstance(value.args[2], tirx.IntImm):
         inside, pad_value, value = (value.args[0],), int(value.args[2].value), value.args[1]
-    if not isinstance(value, TensorLoad) or (value.source.scope() == DRAM) == (target.scope() == DRAM):
+    if not isinstance(value, TensorLoad) or (value.source.scope() == DRAM) == (
+        target.scope() == DRAM
+    ):
         return None
     destination, destination_strides = access(nest.store, nest)
     source, source_strides = access(value, nest)

@@ -4,17 +4,23 @@ In:   accesses to buffers that are affine in the loops of a perfect nest.
 Out:  one `T.call_extern` for the whole nest.
 Next: verify.py checks the calls; vta/lower.py turns them into operations.
 
-    lds.dma_copy(dst, src, pad_value, axis...)           dst = inside(src) ? src : pad_value; one side is in DRAM
+    lds.dma_copy(dst, src, pad_value, axis...)           dst = inside(src) ? src : pad_value; one
+                           side is in DRAM
     lds.gemm(dst, src, wgt, axis...)                     dst += src * wgt
     lds.fill(dst, value, axis...)                        dst = value
-    lds.add | lds.sub | lds.mul | lds.min | lds.max | lds.shr (dst, operand or immediate, axis...)    dst = dst op operand
+    lds.add | lds.sub | lds.mul | lds.min | lds.max | lds.shr (dst, operand or immediate, axis...)
+             dst = dst op operand
     lds.rq(dst, bias, multiplier, shift, zero_point, low, high, rounding, axis...)
 
-A buffer operand is the address of its element at the origin of the loops. An axis is one loop, outermost first:
+A buffer operand is the address of its element at the origin of the loops. An axis is one loop,
+outermost first:
 
-    axis(extent, strides...)                                               a stride per buffer operand, in elements
-    axis(extent, strides..., first, last)                                  only first <= loop < last is executed
-    axis(extent, strides..., first, last, inside_first, inside_last)       dma_copy: outside it the pad is read
+    axis(extent, strides...)                                               a stride per buffer
+                                                                           operand, in elements
+    axis(extent, strides..., first, last)                                  only first <= loop < last
+                             is executed
+    axis(extent, strides..., first, last, inside_first, inside_last)       dma_copy: outside it the
+                             pad is read
 """
 
 from __future__ import annotations
@@ -23,10 +29,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loadstone._tvm import is_tir_call, tirx
 from loadstone.errors import LoweringError
+from loadstone.relax.compat import is_tir_call, tirx
 
-__all__ = ["ALU_BINARY", "BUFFER_OPERANDS", "PREFIX", "Axis", "Intrinsic", "Operand", "is_intrinsic", "read_intrinsic"]
+__all__ = [
+    "ALU_BINARY",
+    "BUFFER_OPERANDS",
+    "PREFIX",
+    "Axis",
+    "Intrinsic",
+    "Operand",
+    "is_intrinsic",
+    "read_intrinsic",
+]
 
 Expr: TypeAlias = Any  # a TVM expression or an int
 
@@ -52,7 +67,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Axis:
-    """One loop of a nest: its extent, a stride in elements per buffer operand, and what of it is executed and inside."""
+    """One loop of a nest: its extent, a stride in elements per buffer operand, and what of it is
+    executed and inside."""
 
     extent: int
     strides: tuple[int, ...]
@@ -83,14 +99,23 @@ class Intrinsic:
 
     def to_stmt(self) -> Any:
         """The statement that stands in the PrimFunc."""
-        addresses = [tirx.address_of(tirx.BufferLoad(operand.buffer, list(operand.indices))) for operand in self.operands]
+        addresses = [
+            tirx.address_of(tirx.BufferLoad(operand.buffer, list(operand.indices)))
+            for operand in self.operands
+        ]
         axes = [axis.to_call() for axis in self.axes]
-        return tirx.Evaluate(tirx.call_extern("int32", PREFIX + self.name, *addresses, *self.immediates, *axes))
+        return tirx.Evaluate(
+            tirx.call_extern("int32", PREFIX + self.name, *addresses, *self.immediates, *axes)
+        )
 
 
 def is_intrinsic(stmt: Any) -> bool:
     """Whether a statement is one of our calls."""
-    return isinstance(stmt, tirx.Evaluate) and is_tir_call(stmt.value, "call_extern") and str(stmt.value.args[0].value).startswith(PREFIX)
+    return (
+        isinstance(stmt, tirx.Evaluate)
+        and is_tir_call(stmt.value, "call_extern")
+        and str(stmt.value.args[0].value).startswith(PREFIX)
+    )
 
 
 def read_intrinsic(stmt: Any) -> Intrinsic:
@@ -108,15 +133,25 @@ def read_intrinsic(stmt: Any) -> Intrinsic:
         else:
             immediates.append(int(argument.value))
     if name not in BUFFER_OPERANDS:
-        raise LoweringError(f"ir_pass: unknown intrinsic {PREFIX}{name}; known are {', '.join(sorted(BUFFER_OPERANDS))}")
+        raise LoweringError(
+            f"ir_pass: unknown intrinsic {PREFIX}{name}; known are "
+            f"{', '.join(sorted(BUFFER_OPERANDS))}"
+        )
     return Intrinsic(name, tuple(operands), tuple(immediates), tuple(axes))
 
 
 def _read_axis(call: Any, operands: int) -> Axis:
     values: Sequence[Any] = call.args[1:]
-    extent, strides = int(values[0].value), tuple(int(value.value) for value in values[1 : 1 + operands])
+    extent, strides = (
+        int(values[0].value),
+        tuple(int(value.value) for value in values[1 : 1 + operands]),
+    )
     return Axis(extent, strides, *values[1 + operands :])
 
 
 def _is_value(expr: Expr, value: int) -> bool:
-    return bool(expr == value) if isinstance(expr, int) else isinstance(expr, tirx.IntImm) and int(expr.value) == value
+    return (
+        bool(expr == value)
+        if isinstance(expr, int)
+        else isinstance(expr, tirx.IntImm) and int(expr.value) == value
+    )

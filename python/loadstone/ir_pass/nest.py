@@ -1,4 +1,5 @@
-"""Perfect loop nests: recognising one, and reading its accesses and bounds as affine functions of its loops.
+"""Perfect loop nests: recognising one, and reading its accesses and bounds as affine functions of
+its loops.
 
 In:   a statement of a lowered PrimFunc.
 Out:  `Nest`: loops, conditions and the one store inside; operands and axes of its accesses.
@@ -11,16 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone._tvm import TensorLoad, is_tir_call, sym, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, Expr, Operand
+from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 
 __all__ = ["Bound", "Nest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the middle."""
+    """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the
+    middle."""
 
     loops: tuple[tuple[Any, int], ...]
     conditions: tuple[Any, ...]
@@ -29,7 +31,8 @@ class Nest:
 
 @dataclass(frozen=True)
 class Bound:
-    """coefficient * loop + base >= 0. loop: its position in the nest, or None where the condition has no loop of the nest."""
+    """coefficient * loop + base >= 0. loop: its position in the nest, or None where the condition
+    has no loop of the nest."""
 
     loop: int | None
     coefficient: int
@@ -37,12 +40,17 @@ class Bound:
 
 
 def perfect_nest(stmt: Any) -> Nest | None:
-    """The nest that begins at `stmt`, or None where loops or conditions hold more than one store."""
+    """The nest that begins at `stmt`, or None where loops or conditions hold more than one
+    store."""
     loops: list[tuple[Any, int]] = []
     conditions: list[Any] = []
     while True:
         if isinstance(stmt, tirx.For):
-            if not (isinstance(stmt.extent, tirx.IntImm) and isinstance(stmt.min, tirx.IntImm) and int(stmt.min.value) == 0):
+            if not (
+                isinstance(stmt.extent, tirx.IntImm)
+                and isinstance(stmt.min, tirx.IntImm)
+                and int(stmt.min.value) == 0
+            ):
                 return None
             loops.append((stmt.loop_var, int(stmt.extent.value)))
             stmt = stmt.body
@@ -56,7 +64,8 @@ def perfect_nest(stmt: Any) -> Nest | None:
 
 
 def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
-    """The statement with every perfect nest for which `replace` gives a statement replaced by it."""
+    """The statement with every perfect nest for which `replace` gives a statement replaced by
+    it."""
     nest = perfect_nest(stmt)
     if nest is not None:
         replacement = replace(nest)
@@ -65,7 +74,15 @@ def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
         return tirx.stmt_seq(*[map_nests(part, replace) for part in stmt.seq])
     if isinstance(stmt, tirx.For):
         body = map_nests(stmt.body, replace)
-        return tirx.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread_binding, stmt.annotations)
+        return tirx.For(
+            stmt.loop_var,
+            stmt.min,
+            stmt.extent,
+            stmt.kind,
+            body,
+            stmt.thread_binding,
+            stmt.annotations,
+        )
     if isinstance(stmt, tirx.IfThenElse):
         otherwise = None if stmt.else_case is None else map_nests(stmt.else_case, replace)
         return tirx.IfThenElse(stmt.condition, map_nests(stmt.then_case, replace), otherwise)
@@ -73,21 +90,29 @@ def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
 
 
 def access(node: Any, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
-    """A load or store as the operand at the loops' origin, and its stride per loop in elements of the buffer."""
+    """A load or store as the operand at the loops' origin, and its stride per loop in elements of
+    the buffer."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
     origin: list[Expr] = []
     strides = [0] * len(nest.loops)
     for index, size in zip(node.indices, buffer.shape, strict=True):
         coefficients, base = _affine(index, nest)
-        strides = [stride * int(size) + coefficient for stride, coefficient in zip(strides, coefficients, strict=True)]
+        strides = [
+            stride * int(size) + coefficient
+            for stride, coefficient in zip(strides, coefficients, strict=True)
+        ]
         origin.append(base)
     return Operand(buffer, tuple(origin)), tuple(strides)
 
 
-def axes(nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] = ()) -> tuple[Axis, ...]:
-    """The nest's loops with the strides of its operands, clipped by its conditions; `inside`: conditions outside which a pad is read.
+def axes(
+    nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] = ()
+) -> tuple[Axis, ...]:
+    """The nest's loops with the strides of its operands, clipped by its conditions; `inside`:
+    conditions outside which a pad is read.
 
-    A condition without a loop of the nest becomes an axis of extent 1 that is executed (or inside) only where it holds.
+    A condition without a loop of the nest becomes an axis of extent 1 that is executed (or inside)
+    only where it holds.
     """
     guards, pads = bounds(nest.conditions, nest), bounds(inside, nest)
     result = []
@@ -95,7 +120,9 @@ def axes(nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] =
         first, last = _interval(extent, [bound for bound in guards if bound.loop == position])
         own = [bound for bound in pads if bound.loop == position]
         limits = _interval(extent, own) if own else (None, None)
-        result.append(Axis(extent, tuple(stride[position] for stride in strides), first, last, *limits))
+        result.append(
+            Axis(extent, tuple(stride[position] for stride in strides), first, last, *limits)
+        )
     still = (0,) * len(strides)
     outer = [Axis(1, still, 0, _holds(bound)) for bound in guards if bound.loop is None]
     outer += [Axis(1, still, 0, 1, 0, _holds(bound)) for bound in pads if bound.loop is None]
@@ -103,8 +130,14 @@ def axes(nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] =
 
 
 def bounds(conditions: Sequence[Any], nest: Nest) -> list[Bound]:
-    """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any other."""
-    return [bound for condition in conditions for part in _conjuncts(condition) for bound in _bound(part, nest)]
+    """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any
+    other."""
+    return [
+        bound
+        for condition in conditions
+        for part in _conjuncts(condition)
+        for bound in _bound(part, nest)
+    ]
 
 
 def _conjuncts(condition: Any) -> list[Any]:
@@ -115,7 +148,10 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 def _bound(condition: Any, nest: Nest) -> list[Bound]:
     if isinstance(condition, tirx.EQ):  # what the simplifier makes of 2 <= v < 3
-        return [*_bound(condition.a <= condition.b, nest), *_bound(condition.a >= condition.b, nest)]
+        return [
+            *_bound(condition.a <= condition.b, nest),
+            *_bound(condition.a >= condition.b, nest),
+        ]
     differences = {
         tirx.LT: lambda c: c.b - c.a - 1,
         tirx.LE: lambda c: c.b - c.a,
@@ -154,7 +190,10 @@ def _affine(expr: Any, nest: Nest) -> tuple[list[int], Expr]:
         return [0] * len(variables), expr
     result = sym.detect_linear_equation(_simplify(expr), variables)
     if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
-        raise LoweringError(f"ir_pass: {expr} is not affine in the loops {[variable.name for variable in variables]}")
+        raise LoweringError(
+            f"ir_pass: {expr} is not affine in the loops "
+            f"{[variable.name for variable in variables]}"
+        )
     return [int(coefficient.value) for coefficient in result[:-1]], _simplify(result[-1])
 
 

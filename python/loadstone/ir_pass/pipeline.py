@@ -1,12 +1,17 @@
-"""From a scheduled operator to loops around intrinsic calls: TVM's passes, ours, and those of the back end between them.
+"""From a scheduled operator to loops around intrinsic calls: TVM's passes, ours, and those of the
+back end between them.
 
-In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into memory scopes), a back end's passes.
+In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into memory scopes), a back
+      end's passes.
 Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
 Next: translate.py or unroll.py, for a back end that turns calls into instructions of its own.
 
-    Phase.TENSOR_IR    the scheduled module                                       passes: IRModule -> IRModule
-    Phase.LOOPS        loop nests over buffers that hold a tile, no blocks        passes: IRModule -> IRModule
-    Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py)    passes: IRModule -> IRModule; verified again
+    Phase.TENSOR_IR    the scheduled module                                       passes: IRModule
+                           -> IRModule
+    Phase.LOOPS        loop nests over buffers that hold a tile, no blocks        passes: IRModule
+                            -> IRModule
+    Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py)    passes: IRModule
+                             -> IRModule; verified again
 """
 
 from __future__ import annotations
@@ -15,13 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone._tvm import s_tir_transform, tirx_transform, tvm
-from loadstone.backend import Backend, Phase
+from loadstone.backend.interface import Backend, Phase
 from loadstone.errors import LoweringError
 from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
 from loadstone.ir_pass.verify import verify
+from loadstone.relax.compat import s_tir_transform, tirx_transform, tvm
 
 __all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
 
@@ -43,7 +48,8 @@ Pass = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Passes:
-    """The TensorIR passes of one back end, by phase; equal ones give equal results, so that lowered operators can be kept."""
+    """The TensorIR passes of one back end, by phase; equal ones give equal results, so that lowered
+    operators can be kept."""
 
     tensor_ir: tuple[Pass, ...] = ()
     loops: tuple[Pass, ...] = ()
@@ -62,7 +68,8 @@ Stages = list[tuple[str, Any]]
 
 
 def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
-    """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is no intrinsic call.
+    """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
+    no intrinsic call.
 
     stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
     function = stages[-1][1]
@@ -84,7 +91,8 @@ def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
 
 
 def lowered(backend: Backend, operator: Operator) -> Any:
-    """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls. Raises LoweringError where it has none.
+    """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
+    Raises LoweringError where it has none.
 
     for call in unroll(lowered(self, operator)):
         ...
@@ -92,7 +100,8 @@ def lowered(backend: Backend, operator: Operator) -> Any:
     schedules = backend.schedules()
     if operator.kind not in schedules:
         raise LoweringError(
-            f"back end {backend.name}: no schedule for {operator.kind}; it has them for {', '.join(schedules) or 'nothing'}"
+            f"back end {backend.name}: no schedule for {operator.kind}; it has them for "
+            f"{', '.join(schedules) or 'nothing'}"
         )
     return lower_to_calls(schedules[operator.kind](operator), Passes.of(backend.passes))[-1][1]
 

@@ -1,10 +1,13 @@
-"""TensorIR of loops around intrinsic calls, as Python source: a program that a plain interpreter runs in no time.
+"""TensorIR of loops around intrinsic calls, as Python source: a program that a plain interpreter
+runs in no time.
 
 In:   a PrimFunc after pipeline.py.
-Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and calls are written.
+Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and
+      calls are written.
 Next: vta/lower.py puts VTA's words in; unroll.py gives a back end each call with plain numbers.
 
-Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is Python with plain numbers:
+Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is
+Python with plain numbers:
 
     for i3_0 in range(4):
         x_local = e.tile(...)                              allocate(buffer)
@@ -17,15 +20,16 @@ import re
 from abc import ABC, abstractmethod
 from typing import Any
 
-from loadstone._tvm import is_tir_call, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Expr, Intrinsic, is_intrinsic, read_intrinsic
+from loadstone.relax.compat import is_tir_call, tirx
 
 __all__ = ["Translator"]
 
 _BINARY = {
-    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%", tirx.LT: "<", tirx.LE: "<=",
-    tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=", tirx.And: " and ", tirx.Or: " or ",
+    tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%",
+    tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">=", tirx.EQ: "==", tirx.NE: "!=",
+    tirx.And: " and ", tirx.Or: " or ",
 }  # fmt: skip
 
 
@@ -36,7 +40,8 @@ class Translator(ABC):
         def allocate(self, buffer):
             return f"e.tile({buffer.name!r})"
         def call(self, intrinsic):
-            return f"e.{intrinsic.name}({', '.join(self.name(operand.buffer) for operand in intrinsic.operands)})"
+            return f"e.{intrinsic.name}({', '.join(self.name(operand.buffer) for operand in
+            intrinsic.operands)})"
     """
 
     reserved: tuple[str, ...] = ("e",)
@@ -66,7 +71,10 @@ class Translator(ABC):
             for part in stmt.seq:
                 self._visit(part, depth)
         elif isinstance(stmt, tirx.For):
-            loop = f"for {self.name(stmt.loop_var)} in range({self.python(stmt.min)}, {self.python(stmt.min + stmt.extent)}):"
+            loop = (
+                f"for {self.name(stmt.loop_var)} in range({self.python(stmt.min)}, "
+                f"{self.python(stmt.min + stmt.extent)}):"
+            )
             self._block(loop, stmt.body, depth)
         elif isinstance(stmt, tirx.IfThenElse) and stmt.else_case is None:
             self._block(f"if {self.python(stmt.condition)}:", stmt.then_case, depth)
@@ -75,7 +83,10 @@ class Translator(ABC):
         elif is_intrinsic(stmt):
             self._line(self.call(read_intrinsic(stmt)), depth)
         elif not (isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)):
-            raise LoweringError(f"lower: statement {type(stmt).__name__} is neither a loop nor an intrinsic call: {stmt}")
+            raise LoweringError(
+                f"lower: statement {type(stmt).__name__} is neither a loop nor an intrinsic "
+                f"call: {stmt}"
+            )
 
     def _block(self, head: str, body: Any, depth: int) -> None:
         self._line(head, depth)

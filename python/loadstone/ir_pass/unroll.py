@@ -1,4 +1,5 @@
-"""The calls of a lowered operator, one after the other, with plain numbers: what a back end makes instructions of.
+"""The calls of a lowered operator, one after the other, with plain numbers: what a back end makes
+instructions of.
 
 In:   the PrimFunc of pipeline.py.
 Out:  Calls in the order of execution: names, buffers, offsets and loops as integers.
@@ -26,7 +27,8 @@ __all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", 
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is DRAM."""
+    """One life of a buffer: a loop that allocates one makes a new one each time. scope: "global" is
+    DRAM."""
 
     name: str
     scope: str
@@ -43,8 +45,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of a call, outermost first. first <= i < last is executed; of a copy, what is not in [inside_first, inside_last) is
-    the pad value. strides: in elements, one for each operand."""
+    """One loop of a call, outermost first. first <= i < last is executed; of a copy, what is not in
+    [inside_first, inside_last) is the pad value. strides: in elements, one for each operand."""
 
     extent: int
     first: int
@@ -56,7 +58,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Call:
-    """One intrinsic call (intrinsics.py says what each does). operands: buffers. immediates: pad value, zero point ..."""
+    """One intrinsic call (intrinsics.py says what each does). operands: buffers. immediates: pad
+    value, zero point ..."""
 
     name: str
     operands: tuple[Place, ...]
@@ -66,9 +69,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Run:
-    """One turn of all loops but the last, and a part of that: `count` turns that are all inside, or all outside (a pad is read).
+    """One turn of all loops but the last, and a part of that: `count` turns that are all inside, or
+    all outside (a pad is read).
 
-    offsets: elements from each operand's place to its first element. strides: elements from turn to turn.
+    offsets: elements from each operand's place to its first element. strides: elements from turn to
+        turn.
     """
 
     inside: bool
@@ -88,20 +93,33 @@ def offset(loops: Sequence[Loop], turn: Sequence[int], operand: int) -> int:
 
 
 def runs(loops: Sequence[Loop]) -> Iterator[Run]:
-    """A nest for a device whose instructions step along one loop: the last. A nest without loops is one turn.
+    """A nest for a device whose instructions step along one loop: the last. A nest without loops is
+    one turn.
 
-    for run in runs(call.loops[:-1]):          # the last loop of a copy runs over the lanes of a row
+    for run in runs(call.loops[:-1]):          # the last loop of a copy runs over the lanes of a
+               row
         move(run.count, run.offsets, run.strides)
     """
     *outer, line = loops or (Loop(1, 0, 1, 0, 1, (0,) * 4),)
     for turn in turns(outer):
-        within = all(loop.inside_first <= n < loop.inside_last for loop, n in zip(outer, turn, strict=True))
+        within = all(
+            loop.inside_first <= n < loop.inside_last for loop, n in zip(outer, turn, strict=True)
+        )
         begin, end = max(line.first, line.inside_first), min(line.last, line.inside_last)
-        cuts = (line.first, begin, end, line.last) if within and begin < end else (line.first, line.last)
+        cuts = (
+            (line.first, begin, end, line.last)
+            if within and begin < end
+            else (line.first, line.last)
+        )
         for number, (first, last) in enumerate(pairwise(cuts)):
             if first < last:
-                offsets = (offset([*outer, line], (*turn, first), operand) for operand in range(len(line.strides)))
-                yield Run(len(cuts) == 4 and number == 1, last - first, tuple(offsets), line.strides)
+                offsets = (
+                    offset([*outer, line], (*turn, first), operand)
+                    for operand in range(len(line.strides))
+                )
+                yield Run(
+                    len(cuts) == 4 and number == 1, last - first, tuple(offsets), line.strides
+                )
 
 
 def unroll(function: Any) -> list[Call]:
@@ -109,7 +127,9 @@ def unroll(function: Any) -> list[Call]:
     recorder = _Recorder()
     namespace: dict[str, Any] = {}
     exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
-    parameters = (Buffer(str(p.name), "global", tuple(int(n) for n in p.shape)) for p in function.params)
+    parameters = (
+        Buffer(str(p.name), "global", tuple(int(n) for n in p.shape)) for p in function.params
+    )
     namespace["emit"](recorder, *parameters)
     return recorder.calls
 
@@ -123,25 +143,52 @@ class _Recorder:
     def buffer(self, name: str, scope: str, shape: tuple[int, ...]) -> Buffer:
         return Buffer(name, scope, shape)
 
-    def call(self, name: str, operands: list[tuple[Buffer, int]], immediates: tuple[int, ...], loops: list[tuple[Any, ...]]) -> None:
-        self.calls.append(Call(name, tuple(Place(*place) for place in operands), immediates, tuple(Loop(*loop) for loop in loops)))
+    def call(
+        self,
+        name: str,
+        operands: list[tuple[Buffer, int]],
+        immediates: tuple[int, ...],
+        loops: list[tuple[Any, ...]],
+    ) -> None:
+        self.calls.append(
+            Call(
+                name,
+                tuple(Place(*place) for place in operands),
+                immediates,
+                tuple(Loop(*loop) for loop in loops),
+            )
+        )
 
 
 class _Words(Translator):
     def allocate(self, buffer: Any) -> str:
-        return f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, {tuple(int(n) for n in buffer.shape)})"
+        return (
+            f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, "
+            f"{tuple(int(n) for n in buffer.shape)})"
+        )
 
     def call(self, intrinsic: Intrinsic) -> str:
-        places = ", ".join(f"({self.name(operand.buffer)}, {self._offset(operand)})" for operand in intrinsic.operands)
+        places = ", ".join(
+            f"({self.name(operand.buffer)}, {self._offset(operand)})"
+            for operand in intrinsic.operands
+        )
         loops = ", ".join(self._loop(axis) for axis in intrinsic.axes)
         return f"e.call({intrinsic.name!r}, [{places}], {intrinsic.immediates}, [{loops}])"
 
     def _offset(self, operand: Operand) -> str:
         shape = [int(n) for n in operand.buffer.shape]
         steps = [prod(shape[position + 1 :]) for position in range(len(shape))]
-        return " + ".join(f"{self.python(index)} * {step}" for index, step in zip(operand.indices, steps, strict=True))
+        return " + ".join(
+            f"{self.python(index)} * {step}"
+            for index, step in zip(operand.indices, steps, strict=True)
+        )
 
     def _loop(self, axis: Axis) -> str:
         first, last = axis.first, axis.extent if axis.last is None else axis.last
-        inside = (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
-        return f"({axis.extent}, {', '.join(map(self.python, (first, last, *inside)))}, {axis.strides})"
+        inside = (
+            (first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        )
+        return (
+            f"({axis.extent}, {', '.join(map(self.python, (first, last, *inside)))}, "
+            f"{axis.strides})"
+        )

@@ -4,9 +4,12 @@ In:   a PrimFunc after the pass named `stage`.
 Out:  nothing; LoweringError names the stage and what is broken.
 Next: the next pass relies on it.
 
-    after dma_copy    DRAM is touched by lds.dma_copy alone, and each copy has exactly one side in DRAM
-    after compute     nothing but loops, allocations and intrinsic calls is left, and operands are in the scopes that the unit reads
-    always            a scratchpad buffer is allocated before its first use, and an axis has a stride for every operand
+    after dma_copy    DRAM is touched by lds.dma_copy alone, and each copy has exactly one side in
+                           DRAM
+    after compute     nothing but loops, allocations and intrinsic calls is left, and operands are
+                      in the scopes that the unit reads
+    always            a scratchpad buffer is allocated before its first use, and an axis has a
+                        stride for every operand
 
 That no access leaves its buffer is checked where every number is known: by the back end's emitter.
 """
@@ -15,9 +18,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadstone._tvm import TensorLoad, structural_walk, tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS, Intrinsic, is_intrinsic, read_intrinsic
+from loadstone.relax.compat import TensorLoad, structural_walk, tirx
 
 __all__ = ["verify"]
 
@@ -27,7 +30,8 @@ _SCOPES = {"gemm": ("local.acc", "local.inp", "local.wgt")}
 
 
 def verify(func: Any, stage: str) -> None:
-    """Raises LoweringError where `func` breaks an invariant that holds after `stage` ("dma_copy" or "compute")."""
+    """Raises LoweringError where `func` breaks an invariant that holds after `stage` ("dma_copy" or
+    "compute")."""
     _Verifier(func, stage).visit(func.body)
 
 
@@ -70,13 +74,21 @@ class _Verifier:
         scopes = tuple(operand.scope for operand in call.operands)
         if call.name == "dma_copy":
             if scopes.count(DRAM) != 1:
-                self._fail(f"dma_copy from {scopes[1]} to {scopes[0]}: exactly one side must be in DRAM ({DRAM})")
+                self._fail(
+                    f"dma_copy from {scopes[1]} to {scopes[0]}: exactly one side must be in "
+                    f"DRAM ({DRAM})"
+                )
         elif scopes != _SCOPES.get(call.name, ("local.acc",) * len(scopes)):
             self._fail(f"{call.name} of operands in {', '.join(scopes)}")
         for operand in call.operands:
             self._check_known(operand.buffer)
-        if len(call.operands) > BUFFER_OPERANDS[call.name] or any(len(axis.strides) != len(call.operands) for axis in call.axes):
-            self._fail(f"{call.name} has {len(call.operands)} operands and axes of {[len(axis.strides) for axis in call.axes]} strides")
+        if len(call.operands) > BUFFER_OPERANDS[call.name] or any(
+            len(axis.strides) != len(call.operands) for axis in call.axes
+        ):
+            self._fail(
+                f"{call.name} has {len(call.operands)} operands and axes of "
+                f"{[len(axis.strides) for axis in call.axes]} strides"
+            )
 
     def _check_known(self, buffer: Any) -> None:
         if not any(buffer.same_as(known) for known in self._known):

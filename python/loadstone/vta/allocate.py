@@ -1,22 +1,27 @@
 """Scratchpad addresses for virtual tiles, over the whole static stream.
 
 In:   the operations of stream.py, in program order.
-Out:  which operations remain when the loads of what is still there are left out, and an address (first tile) for every
+Out:  which operations remain when the loads of what is still there are left out, and an address
+      (first tile) for every
       virtual tile.
 Next: fold.py puts the addresses into instructions and micro-ops.
 
-Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1 lands beside tile n
-while space lasts, so its load need not wait for the work on tile n. The whole stream is known, so two more things are:
+Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1
+lands beside tile n while space lasts, so its load need not wait for the work on tile n. The whole
+stream is known, so two more things are:
 
-  - a tile that is written by loads only is known by what it holds. While it is still in the scratchpad, the loads of a
+  - a tile that is written by loads only is known by what it holds. While it is still in the
+  scratchpad, the loads of a
     later tile with the same content are dropped;
-  - among windows that are free, one whose content will be wanted again is the last to be given away.
+  - among windows that are free, one whose content will be wanted again is the last to be given
+  away.
 
-Spread so, tiles that live long may leave no window for a large one. Then the whole stream is allocated again, packed: tiles
-of constants from the top, all others from the bottom.
+Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
+allocated again, packed: tiles of constants from the top, all others from the bottom.
 
               +------+------+------------+----------+
-    INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted latest
+    INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted
+              latest
               |      | 17   | 93         | 18       |
               +------+------+------------+----------+
 """
@@ -42,7 +47,8 @@ _NEVER = 1 << 60
 
 @dataclass(frozen=True)
 class Allocation:
-    """Numbers of the operations that remain, each tile's first scratchpad tile, and what was not loaded again."""
+    """Numbers of the operations that remain, each tile's first scratchpad tile, and what was not
+    loaded again."""
 
     kept: list[int]
     address: dict[VirtualTile, int]
@@ -83,11 +89,15 @@ class _Scratchpad:
         self.blocks: list[_Block] = []
         self.resident: dict[Content, _Block] = {}
 
-    def place(self, tile: VirtualTile, held: Content | None, now: int, wanted: dict[Content, list[int]]) -> int:
-        """The window whose content is wanted again least, and was last used longest ago; the first of equals.
+    def place(
+        self, tile: VirtualTile, held: Content | None, now: int, wanted: dict[Content, list[int]]
+    ) -> int:
+        """The window whose content is wanted again least, and was last used longest ago; the first
+        of equals.
 
-        Packed: the lowest window, or the highest for a tile that holds constants. Windows begin at 0 or behind a block, or end
-        before one or at the end; `first` is the first block that ends behind the window's start.
+        Packed: the lowest window, or the highest for a tile that holds constants. Windows begin at
+        0 or behind a block, or end before one or at the end; `first` is the first block that ends
+        behind the window's start.
         """
         size, blocks = tile.size_tiles, self.blocks
         best: tuple[int, int] | None = None
@@ -120,8 +130,11 @@ class _Scratchpad:
         blocks[first:last] = [_Block(start, start + size, tile, now, None)]
         return start
 
-    def _cost(self, first: int, end: int, now: int, wanted: dict[Content, list[int]]) -> tuple[int, int, int] | None:
-        """(blocks wanted again, last use, one past the last block) of a window from block `first` on; None while one of them lives."""
+    def _cost(
+        self, first: int, end: int, now: int, wanted: dict[Content, list[int]]
+    ) -> tuple[int, int, int] | None:
+        """(blocks wanted again, last use, one past the last block) of a window from block `first`
+        on; None while one of them lives."""
         last_use, again = -1, 0
         for number in range(first, len(self.blocks)):
             block = self.blocks[number]
@@ -164,7 +177,10 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool
     for tile, first in reversed(first_use.items()):
         if tile in content:
             wanted.setdefault(content[tile], []).append(first)
-    pads = {m: _Scratchpad(m, config.depth(m), packed=packed) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
+    pads = {
+        m: _Scratchpad(m, config.depth(m), packed=packed)
+        for m in (Memory.INP, Memory.WGT, Memory.ACC)
+    }
     address: dict[VirtualTile, int] = {}
     resident: set[VirtualTile] = set()
     kept: list[int] = []
@@ -198,8 +214,8 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool
 def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     """What each tile that is written by loads alone holds.
 
-    A DRAM tensor is written before it is first read and never after (every tensor of a region is produced once), so the
-    name and place of what was loaded stand for the bytes.
+    A DRAM tensor is written before it is first read and never after (every tensor of a region is
+    produced once), so the name and place of what was loaded stand for the bytes.
     """
     loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
     computed: set[VirtualTile] = set()
@@ -207,7 +223,22 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
         if isinstance(operation, Load):
             o = operation
             pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
-            loads.setdefault(o.tile, []).append((o.memory, o.offset, o.dram.tensor, o.dram.tile, o.y_size, o.x_size, o.x_stride, pads))
+            loads.setdefault(o.tile, []).append(
+                (
+                    o.memory,
+                    o.offset,
+                    o.dram.tensor,
+                    o.dram.tile,
+                    o.y_size,
+                    o.x_size,
+                    o.x_stride,
+                    pads,
+                )
+            )
         elif not isinstance(operation, Store):
             computed.add(operation.dst.tile)
-    return {tile: (("size", tile.size_tiles), *records) for tile, records in loads.items() if tile not in computed}
+    return {
+        tile: (("size", tile.size_tiles), *records)
+        for tile, records in loads.items()
+        if tile not in computed
+    }

@@ -2,7 +2,7 @@
 
 In:   a HwConfig.
 Out:  VtaBackend: which operators it takes, and what becomes of a segment of them.
-Next: partition.py asks for patterns, compiler.py for regions.
+Next: partition/eager.py asks for patterns, compiler.py for regions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from loadstone.backend import Backend, Pattern, Segment
+from loadstone.backend.interface import Backend, Pattern, Segment
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion, is_free
@@ -40,9 +40,18 @@ class VtaBackend(Backend):
 
     def lower(self, segment: Segment) -> OffloadedRegion:
         """Forms, constants, and the program once they are placed."""
-        return OffloadedRegion(segment.name, segment.operators, segment.from_host, (*segment.inputs, *segment.outputs), self.config)
+        return OffloadedRegion(
+            segment.name,
+            segment.operators,
+            segment.from_host,
+            (*segment.inputs, *segment.outputs),
+            self.config,
+        )
 
     def cost_cycles(self, segment: Segment) -> int | None:
-        """None: the program is simulated. What addresses alone do takes nothing, once its inputs are on the device."""
-        free = not segment.from_host and all(is_free(operator, self.config) for operator in segment.operators)
+        """None: the program is simulated. What addresses alone do takes nothing, once its inputs
+        are on the device."""
+        free = not segment.from_host and all(
+            is_free(operator, self.config) for operator in segment.operators
+        )
         return 0 if free else None

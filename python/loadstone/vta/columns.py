@@ -1,18 +1,20 @@
 """Fold neighbouring columns of narrow tensors into channels, so that tiles are full.
 
 In:   the operators of a region, and the names of the tensors that others see.
-Out:  the same operators, some of them on tensors (N, H, W / f, f * C): the same bytes, f columns side by side in the channels.
+Out:  the same operators, some of them on tensors (N, H, W / f, f * C): the same bytes, f columns
+      side by side in the channels.
 Next: offload.py lowers them.
 
-A tile has `block` lanes. A tensor of 8 channels fills half of each, and every step of the GEMM core works for nothing in the
-other half. Two columns of 8 channels fill it. A convolution between folded tensors is a convolution again, with more channels, fewer
-columns and a kernel that is mostly zeros:
+A tile has `block` lanes. A tensor of 8 channels fills half of each, and every step of the GEMM core
+works for nothing in the other half. Two columns of 8 channels fill it. A convolution between folded
+tensors is a convolution again, with more channels, fewer columns and a kernel that is mostly zeros:
 
     3 taps, stride 1, columns a b c d ...        a b | c d | ...
-    out[c] = w0 b + w1 c + w2 d            ->    (out[c], out[d]) = (a b) [0 0; w0 0] + (c d) [w1 w0; w2 w1] + (e f) [0 w2; 0 0]
+    out[c] = w0 b + w1 c + w2 d            ->    (out[c], out[d]) = (a b) [0 0; w0 0] + (c d) [w1
+    w0; w2 w1] + (e f) [0 w2; 0 0]
 
-Depthwise layers gain most: a tap costs one step a tile, whatever is in it. Which tensors are folded, and by how much, is decided by the
-cost model of tile.py for the whole chain.
+Depthwise layers gain most: a tap costs one step a tile, whatever is in it. Which tensors are
+folded, and by how much, is decided by the cost model of tile.py for the whole chain.
 """
 
 from __future__ import annotations
@@ -41,9 +43,13 @@ _IMPOSSIBLE = 1 << 50
 
 
 def fold_columns(
-    operators: Sequence[g.Operator], fixed: Collection[str], from_host: Collection[str], config: HwConfig
+    operators: Sequence[g.Operator],
+    fixed: Collection[str],
+    from_host: Collection[str],
+    config: HwConfig,
 ) -> tuple[g.Operator, ...]:
-    """fixed: names of tensors that are seen from outside. from_host: those that the host packs, and may fold by taps."""
+    """fixed: names of tensors that are seen from outside. from_host: those that the host packs, and
+    may fold by taps."""
     chain = _Chain(operators, fixed, from_host, config)
     factors = chain.best()
     if all(factor == 1 for factor in factors.values()):
@@ -62,7 +68,13 @@ class _Key:
 class _Chain:
     """Tensors that may be folded, in order, and what the operators cost with them."""
 
-    def __init__(self, operators: Sequence[g.Operator], fixed: Collection[str], from_host: Collection[str], config: HwConfig) -> None:
+    def __init__(
+        self,
+        operators: Sequence[g.Operator],
+        fixed: Collection[str],
+        from_host: Collection[str],
+        config: HwConfig,
+    ) -> None:
         self.operators, self.from_host, self.config = operators, from_host, config
         self.costs: dict[_Key, int] = {}
         held = set(fixed)
@@ -91,14 +103,20 @@ class _Chain:
         return factors
 
     def _changes(self) -> Iterator[dict[str, int]]:
-        """New factors for a run of neighbours: one for all of them, or half of it from some tensor on (behind a stride of two)."""
+        """New factors for a run of neighbours: one for all of them, or half of it from some tensor
+        on (behind a stride of two)."""
         names = list(self.tensors)
         for first in range(len(names)):
             for last in range(first + 1, min(len(names), first + _LONGEST_RUN) + 1):
                 run = names[first:last]
                 for factor, half in product(_FACTORS, range(1, len(run) + 1)):
-                    change = {name: factor if position < half else max(1, factor // 2) for position, name in enumerate(run)}
-                    if all(self._may_fold(self.tensors[name], value) for name, value in change.items()):
+                    change = {
+                        name: factor if position < half else max(1, factor // 2)
+                        for position, name in enumerate(run)
+                    }
+                    if all(
+                        self._may_fold(self.tensors[name], value) for name, value in change.items()
+                    ):
                         yield change
 
     def rewritten(self, operator: g.Operator, factors: Mapping[str, int]) -> g.Operator | None:
@@ -110,7 +128,10 @@ class _Chain:
             return folded_convolution(operator, own[0], own[1])
         if len(set(own)) > 1:
             return None
-        tensors = [tuple(_folded(tensor, own[0]) for tensor in side) for side in (operator.inputs, operator.outputs)]
+        tensors = [
+            tuple(_folded(tensor, own[0]) for tensor in side)
+            for side in (operator.inputs, operator.outputs)
+        ]
         return replace(operator, inputs=tensors[0], outputs=tensors[1])
 
     def _may_fold(self, tensor: g.Tensor, factor: int) -> bool:
@@ -119,10 +140,14 @@ class _Chain:
         return factor == 1 or tensor.shape[3] * factor <= 2 * self.config.block
 
     def _own(self, operator: g.Operator, factors: Mapping[str, int]) -> tuple[int, ...]:
-        return tuple(factors.get(tensor.name, 1) for tensor in (*operator.inputs, *operator.outputs))
+        return tuple(
+            factors.get(tensor.name, 1) for tensor in (*operator.inputs, *operator.outputs)
+        )
 
     def _cost(self, factors: Mapping[str, int]) -> int:
-        return sum(self._cost_of(operator, factors) for operator in self.operators if _can_fold(operator))
+        return sum(
+            self._cost_of(operator, factors) for operator in self.operators if _can_fold(operator)
+        )
 
     def _cost_of(self, operator: g.Operator, factors: Mapping[str, int]) -> int:
         key = _Key(operator.name, self._own(operator, factors))
@@ -135,10 +160,15 @@ class _Chain:
             return _IMPOSSIBLE
         if isinstance(operator, g.Conv2D):
             try:
-                return estimated_cycles(operator, self.config, operator.input.name in self.from_host)
+                return estimated_cycles(
+                    operator, self.config, operator.input.name in self.from_host
+                )
             except LoweringError:  # nothing fits
                 return _IMPOSSIBLE
-        return Blocked(operator.output.shape, self.config.batch, self.config.block).size_tiles * _ELEMENTWISE_STEPS
+        return (
+            Blocked(operator.output.shape, self.config.batch, self.config.block).size_tiles
+            * _ELEMENTWISE_STEPS
+        )
 
 
 def _can_fold(operator: g.Operator) -> bool:
@@ -146,7 +176,11 @@ def _can_fold(operator: g.Operator) -> bool:
     if isinstance(operator, g.Conv2D):
         return True
     alike = len({tensor.shape for tensor in (*operator.inputs, *operator.outputs)}) == 1
-    return isinstance(operator, g.Elementwise | g.Requantize) and alike and len(operator.output.shape) == 4
+    return (
+        isinstance(operator, g.Elementwise | g.Requantize)
+        and alike
+        and len(operator.output.shape) == 4
+    )
 
 
 def _folded(tensor: g.Tensor, factor: int) -> g.Tensor:
@@ -155,13 +189,21 @@ def _folded(tensor: g.Tensor, factor: int) -> g.Tensor:
 
 
 def folded_convolution(op: g.Conv2D, factor_in: int, factor_out: int) -> g.Conv2D | None:
-    """The same convolution from an input with factor_in columns in its channels to such an output; None where columns do not line up."""
+    """The same convolution from an input with factor_in columns in its channels to such an output;
+    None where columns do not line up."""
     width, out_width = op.input.shape[2] // factor_in, op.output.shape[2] // factor_out
     if (factor_out * op.strides[1]) % factor_in:
         return None
     step = factor_out * op.strides[1] // factor_in
-    reads = np.arange(factor_out)[:, None] * op.strides[1] - op.padding[1] + np.arange(op.weights.shape[2]) * op.dilation[1]
-    taps, parts = reads // factor_in, reads % factor_in  # which folded column, and which column in it
+    reads = (
+        np.arange(factor_out)[:, None] * op.strides[1]
+        - op.padding[1]
+        + np.arange(op.weights.shape[2]) * op.dilation[1]
+    )
+    taps, parts = (
+        reads // factor_in,
+        reads % factor_in,
+    )  # which folded column, and which column in it
     left = -int(taps.min())
     kernel = int(taps.max()) + left + 1
     right = (out_width - 1) * step + kernel - left - width

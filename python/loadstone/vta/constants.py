@@ -1,4 +1,5 @@
-"""Constants in the layout that the device reads: weight tiles, requantization operands, identity and pad tiles.
+"""Constants in the layout that the device reads: weight tiles, requantization operands, identity
+and pad tiles.
 
 In:   NumPy arrays of an operator: OHWI weights, bias, scales, zero points.
 Out:  arrays of tiles: weights (tiles, block, block) int8; operands (tiles, batch, block) int32.
@@ -49,10 +50,12 @@ Int32Array = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Grouping:
-    """How a grouped convolution lies on blocks: `groups` independent ones, each from in_blocks to out_blocks.
+    """How a grouped convolution lies on blocks: `groups` independent ones, each from in_blocks to
+    out_blocks.
 
-    Each holds `members` groups of the operator, side by side; weights between members are zero. Depthwise with 16 lanes is 16
-    members, one block in, one out, and weight tiles that are diagonal.
+    Each holds `members` groups of the operator, side by side; weights between members are zero.
+    Depthwise with 16 lanes is 16 members, one block in, one out, and weight tiles that are
+    diagonal.
     """
 
     groups: int
@@ -62,22 +65,31 @@ class Grouping:
 
 
 def grouping(groups: int, in_channels: int, out_channels: int, block: int) -> Grouping:
-    """The smallest set of groups whose input and output channels fill whole blocks; one dense convolution if there is none.
+    """The smallest set of groups whose input and output channels fill whole blocks; one dense
+    convolution if there is none.
 
     in_channels, out_channels: of one group.
     """
     members = lcm(block // gcd(block, in_channels), block // gcd(block, out_channels))
     if members < groups:
         count = -(-groups // members)
-        fitted = Grouping(count, members * in_channels // block, members * out_channels // block, members)
-        in_blocks, out_blocks = -(-groups * in_channels // block), -(-groups * out_channels // block)
+        fitted = Grouping(
+            count, members * in_channels // block, members * out_channels // block, members
+        )
+        in_blocks, out_blocks = (
+            -(-groups * in_channels // block),
+            -(-groups * out_channels // block),
+        )
         if (count * fitted.in_blocks, count * fitted.out_blocks) == (in_blocks, out_blocks):
             return fitted
-    return Grouping(1, -(-groups * in_channels // block), -(-groups * out_channels // block), groups)
+    return Grouping(
+        1, -(-groups * in_channels // block), -(-groups * out_channels // block), groups
+    )
 
 
 def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
-    """Integers as a sum of int8 arrays: one where they fit, two for the 9 bits of a uint8 weight less its zero point."""
+    """Integers as a sum of int8 arrays: one where they fit, two for the 9 bits of a uint8 weight
+    less its zero point."""
     parts: list[Int8Array] = []
     rest = weights
     while not parts or rest.any():
@@ -88,25 +100,37 @@ def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
 
 
 def weight_tiles(parts: list[Int8Array], groups: int, layout: Grouping, block: int) -> Int8Array:
-    """OHWI parts -> tiles in the order [group][out][in][part][ky][kx] of [out lane][in lane], flattened to (tiles, block, block)."""
+    """OHWI parts -> tiles in the order [group][out][in][part][ky][kx] of [out lane][in lane],
+    flattened to (tiles, block, block)."""
     out_channels, height, width, in_group = parts[0].shape
     out_group = out_channels // groups
     stacked = np.stack(parts, axis=3)  # (O, KH, KW, P, I)
-    shape = (layout.groups, layout.out_blocks * block, height, width, len(parts), layout.in_blocks * block)
+    shape = (
+        layout.groups,
+        layout.out_blocks * block,
+        height,
+        width,
+        len(parts),
+        layout.in_blocks * block,
+    )
     dense = np.zeros(shape, np.int8)
     for group in range(groups):
         which, member = divmod(group, layout.members)
         rows = slice(member * out_group, (member + 1) * out_group)
         columns = slice(member * in_group, (member + 1) * in_group)
         dense[which, rows, ..., columns] = stacked[group * out_group : (group + 1) * out_group]
-    split = dense.reshape(layout.groups, layout.out_blocks, block, height, width, len(parts), layout.in_blocks, block)
+    split = dense.reshape(
+        layout.groups, layout.out_blocks, block, height, width, len(parts), layout.in_blocks, block
+    )
     return np.ascontiguousarray(split.transpose(0, 1, 6, 5, 3, 4, 2, 7)).reshape(-1, block, block)
 
 
 def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) -> Int32Array:
-    """(channel blocks * rows, batch, block): a value per channel in each row, the same for every sample.
+    """(channel blocks * rows, batch, block): a value per channel in each row, the same for every
+    sample.
 
-    rows: for RQ bias, multiplier and shift lanes. Lanes beyond the last channel are zero: nobody reads what becomes of them.
+    rows: for RQ bias, multiplier and shift lanes. Lanes beyond the last channel are zero: nobody
+        reads what becomes of them.
     """
     blocks = -(-channels // config.block)
     lanes = np.zeros((len(rows), blocks * config.block), np.int32)
@@ -118,18 +142,26 @@ def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) ->
 
 
 def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Array]:
-    """Bias, multiplier and shift lanes of a convolution or dense layer; the input's zero point is folded into the bias."""
+    """Bias, multiplier and shift lanes of a convolution or dense layer; the input's zero point is
+    folded into the bias."""
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         multiplier, shift, _ = dense_requantization(op)
     else:
-        multiplier, shift = requantization(op.rounding, op.input.scale, op.weight_scales, op.output.scale)
+        multiplier, shift = requantization(
+            op.rounding, op.input.scale, op.weight_scales, op.output.scale
+        )
     return wrap_int32(folded_bias(op)), multiplier, shift
 
 
 def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
-    """The bias without the input's zero point z: sum (x - z) * w + bias = sum x * w + (bias - z * sum w)."""
+    """The bias without the input's zero point z: sum (x - z) * w + bias = sum x * w + (bias - z *
+    sum w)."""
     weights = centred_weights(op)
-    return np.asarray(op.bias.astype(np.int64) - op.input.zero_point * weights.reshape(len(weights), -1).sum(axis=1), np.int64)
+    return np.asarray(
+        op.bias.astype(np.int64)
+        - op.input.zero_point * weights.reshape(len(weights), -1).sum(axis=1),
+        np.int64,
+    )
 
 
 def centred_weights(op: g.Weighted) -> NDArray[np.int64]:
@@ -150,9 +182,14 @@ def requantization(
 
 
 def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
-    """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are proven exact."""
-    scale, channels = np.unique(tflite_scale(op.input.scale, op.weight_scales, op.output.scale), return_inverse=True)
-    multiplier, shift, exact = _single_multipliers(tuple(scale.tolist()), op.output.zero_point, op.low, op.high)
+    """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are
+    proven exact."""
+    scale, channels = np.unique(
+        tflite_scale(op.input.scale, op.weight_scales, op.output.scale), return_inverse=True
+    )
+    multiplier, shift, exact = _single_multipliers(
+        tuple(scale.tolist()), op.output.zero_point, op.low, op.high
+    )
     return multiplier[channels], shift_lane(shift[channels]), exact[channels]
 
 

@@ -1,12 +1,13 @@
 """What the emitted Python calls: one method per intrinsic, appending operations on virtual tiles.
 
-In:   calls from the source that lower.py makes, with concrete tile indices, strides in tiles, and clipped loops.
+In:   calls from the source that lower.py makes, with concrete tile indices, strides in tiles, and
+      clipped loops.
 Out:  `operations`: the stream of stream.py, and the pad constants that its loads read.
 Next: operators.py hands them on; allocate.py places the virtual tiles.
 
 A loop of a compute intrinsic is (extent, first, last, stride per operand); one of a copy is
-(extent, first, last, inside_first, inside_last, stride in the scratchpad, stride in DRAM). Clipping is done here, where every
-number is known: at a border a loop gets shorter and a copy gets pads.
+(extent, first, last, inside_first, inside_last, stride in the scratchpad, stride in DRAM). Clipping
+is done here, where every number is known: at a border a loop gets shorter and a copy gets pads.
 """
 
 from __future__ import annotations
@@ -20,11 +21,23 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
-from loadstone.vta.stream import Access, Alu, DramTile, Fill, Gemm, Load, Operation, Requantize, Store, VirtualTile
+from loadstone.vta.stream import (
+    Access,
+    Alu,
+    DramTile,
+    Fill,
+    Gemm,
+    Load,
+    Operation,
+    Requantize,
+    Store,
+    VirtualTile,
+)
 
 __all__ = ["PAD_TENSOR", "Emitter"]
 
-#: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot make itself.
+#: The constant of one INP tile that holds a pad value in every lane, for pads that a LOAD cannot
+#: make itself.
 PAD_TENSOR = "pad.{}"
 #: LOAD's pad fields have 4 bits.
 MAX_PAD = 15
@@ -39,7 +52,8 @@ CopyLoop = tuple[int, int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One clipped axis of a copy: `pad_0 | size | pad_1` tiles, `gap` more to the full extent in the scratchpad."""
+    """One clipped axis of a copy: `pad_0 | size | pad_1` tiles, `gap` more to the full extent in
+    the scratchpad."""
 
     pad_0: int
     size: int
@@ -71,7 +85,7 @@ class Emitter:
         """A new life of a scratchpad buffer."""
         return VirtualTile(memory, size_tiles, name)
 
-    # --- compute ------------------------------------------------------------------------------------------
+    # --- compute ----------------------------------------------------------------------------------
     def gemm(
         self,
         dst: VirtualTile,
@@ -86,23 +100,41 @@ class Emitter:
         nest = _nest(loops, (dst_base, src_base, wgt_base))
         if nest is not None:
             extents, bases, strides = nest
-            self.operations.append(Gemm(extents, *map(_access, repeat(extents), (dst, src, wgt), bases, strides)))
+            self.operations.append(
+                Gemm(extents, *map(_access, repeat(extents), (dst, src, wgt), bases, strides))
+            )
 
-    def fill(self, dst: VirtualTile, dst_base: int, value: int, loops: Sequence[ComputeLoop]) -> None:
+    def fill(
+        self, dst: VirtualTile, dst_base: int, value: int, loops: Sequence[ComputeLoop]
+    ) -> None:
         """acc[dst] = value."""
         nest = _nest(loops, (dst_base,))
         if nest is not None:
             extents, bases, strides = nest
-            self.operations.append(Fill(extents, _access(extents, dst, bases[0], strides[0]), value))
+            self.operations.append(
+                Fill(extents, _access(extents, dst, bases[0], strides[0]), value)
+            )
 
-    def alu_immediate(self, op: AluOp, dst: VirtualTile, dst_base: int, value: int, loops: Sequence[ComputeLoop]) -> None:
+    def alu_immediate(
+        self, op: AluOp, dst: VirtualTile, dst_base: int, value: int, loops: Sequence[ComputeLoop]
+    ) -> None:
         """acc[dst] = op(acc[dst], value)."""
         nest = _nest(loops, (dst_base,))
         if nest is not None:
             extents, bases, strides = nest
-            self.operations.append(Alu(op, extents, _access(extents, dst, bases[0], strides[0]), None, value))
+            self.operations.append(
+                Alu(op, extents, _access(extents, dst, bases[0], strides[0]), None, value)
+            )
 
-    def alu(self, op: AluOp, dst: VirtualTile, dst_base: int, src: VirtualTile, src_base: int, loops: Sequence[ComputeLoop]) -> None:
+    def alu(
+        self,
+        op: AluOp,
+        dst: VirtualTile,
+        dst_base: int,
+        src: VirtualTile,
+        src_base: int,
+        loops: Sequence[ComputeLoop],
+    ) -> None:
         """acc[dst] = op(acc[dst], acc[src])."""
         nest = _nest(loops, (dst_base, src_base))
         if nest is not None:
@@ -122,16 +154,29 @@ class Emitter:
         rounding: int,
         loops: Sequence[ComputeLoop],
     ) -> None:
-        """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high)."""
+        """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low,
+        high)."""
         nest = _nest(loops, (dst_base, base))
         if nest is not None:
             extents, bases, strides = nest
-            accesses = _access(extents, dst, bases[0], strides[0]), _access(extents, operands, bases[1], strides[1], OPERAND_TILES)
-            self.operations.append(Requantize(extents, *accesses, zero_point, low, high, Rounding(rounding)))
+            accesses = (
+                _access(extents, dst, bases[0], strides[0]),
+                _access(extents, operands, bases[1], strides[1], OPERAND_TILES),
+            )
+            self.operations.append(
+                Requantize(extents, *accesses, zero_point, low, high, Rounding(rounding))
+            )
 
-    # --- copies -------------------------------------------------------------------------------------------
+    # --- copies -----------------------------------------------------------------------------------
     def load(
-        self, memory: Memory, tile: VirtualTile, offset: int, tensor: DramTile, dram_tile: int, pad_value: int, loops: Sequence[CopyLoop]
+        self,
+        memory: Memory,
+        tile: VirtualTile,
+        offset: int,
+        tensor: DramTile,
+        dram_tile: int,
+        pad_value: int,
+        loops: Sequence[CopyLoop],
     ) -> None:
         """DRAM -> scratchpad. tensor: where the emitted code's tile 0 is."""
         for sram, dram, y, x in _blocks(loops, offset, tensor.tile + dram_tile):
@@ -139,13 +184,23 @@ class Emitter:
                 raise LoweringError(f"emitter: a load of {memory.name} tile {tile.name} has pads")
             self._load_block(memory, tile, sram, DramTile(tensor.tensor, dram), y, x, pad_value)
 
-    def store(self, tile: VirtualTile, offset: int, tensor: DramTile, dram_tile: int, loops: Sequence[CopyLoop]) -> None:
-        """Scratchpad -> DRAM, low 8 bits. Rows that are clipped are not packed in the scratchpad: one STORE each."""
+    def store(
+        self,
+        tile: VirtualTile,
+        offset: int,
+        tensor: DramTile,
+        dram_tile: int,
+        loops: Sequence[CopyLoop],
+    ) -> None:
+        """Scratchpad -> DRAM, low 8 bits. Rows that are clipped are not packed in the scratchpad:
+        one STORE each."""
         for sram, dram, y, x in _blocks(loops, offset, tensor.tile + dram_tile):
             if y.length != y.size or x.length != x.size:
                 raise LoweringError(f"emitter: a store of tile {tile.name} has pads")
             if y.size == 1 or x.gap == 0:
-                self._copy(Store(tile, sram, DramTile(tensor.tensor, dram), y.size, x.size, y.dram_stride))
+                self._copy(
+                    Store(tile, sram, DramTile(tensor.tensor, dram), y.size, x.size, y.dram_stride)
+                )
                 continue
             for row in range(y.size):
                 place = DramTile(tensor.tensor, dram + row * y.dram_stride)
@@ -157,26 +212,46 @@ class Emitter:
         pads = (o.y_pad_0 + o.y_pad_1, o.x_pad_0 + o.x_pad_1) if isinstance(o, Load) else (0, 0)
         end = o.offset + (o.y_size + pads[0]) * (o.x_size + pads[1])
         if o.offset < 0 or end > o.tile.size_tiles:
-            raise LoweringError(f"emitter: tiles [{o.offset}, {end}) leave {o.tile.name} of {o.tile.size_tiles} tiles")
+            raise LoweringError(
+                f"emitter: tiles [{o.offset}, {end}) leave {o.tile.name} of "
+                f"{o.tile.size_tiles} tiles"
+            )
         end = o.dram.tile + (o.y_size - 1) * o.x_stride + o.x_size
         if o.dram.tile < 0 or end > self._sizes.get(o.dram.tensor, end):
-            raise LoweringError(f"emitter: tiles [{o.dram.tile}, {end}) leave DRAM tensor {o.dram.tensor}")
+            raise LoweringError(
+                f"emitter: tiles [{o.dram.tile}, {end}) leave DRAM tensor {o.dram.tensor}"
+            )
         self.operations.append(operation)
 
-    def _load_block(self, memory: Memory, tile: VirtualTile, sram: int, dram: DramTile, y: _Axis, x: _Axis, pad_value: int) -> None:
+    def _load_block(
+        self,
+        memory: Memory,
+        tile: VirtualTile,
+        sram: int,
+        dram: DramTile,
+        y: _Axis,
+        x: _Axis,
+        pad_value: int,
+    ) -> None:
         """One 2-D block; where LOAD cannot make the pads, they come from a constant in DRAM."""
         if y.size <= 0 or x.size <= 0:
             for row in range(y.length):
                 self._load_pads(memory, tile, sram + row * y.sram_stride, x.length, pad_value)
-        elif y.length > 1 and x.gap and (x.pad_1 + x.gap > MAX_PAD or memory in _UNPADDED):  # a clipped row is not packed: one LOAD each
+        elif (
+            y.length > 1 and x.gap and (x.pad_1 + x.gap > MAX_PAD or memory in _UNPADDED)
+        ):  # a clipped row is not packed: one LOAD each
             for row in range(y.length):
                 place = DramTile(dram.tensor, dram.tile + (row - y.pad_0) * y.dram_stride)
                 if y.pad_0 <= row < y.pad_0 + y.size:
-                    self._load_block(memory, tile, sram + row * y.sram_stride, place, _SINGLE, x, pad_value)
+                    self._load_block(
+                        memory, tile, sram + row * y.sram_stride, place, _SINGLE, x, pad_value
+                    )
                 else:
                     self._load_pads(memory, tile, sram + row * y.sram_stride, x.length, pad_value)
         elif self._can_pad(y, x, pad_value):
-            x_pad_1 = x.pad_1 + x.gap if y.length > 1 else x.pad_1  # what the gap holds is never read: let the pad fill it
+            x_pad_1 = (
+                x.pad_1 + x.gap if y.length > 1 else x.pad_1
+            )  # what the gap holds is never read: let the pad fill it
             self._copy(
                 Load(
                     memory,
@@ -201,36 +276,74 @@ class Emitter:
             return False
         return pad_value == 0 or not _has_pads(y, x) or self.config.has(Capability.CONFIG)
 
-    def _load_around(self, memory: Memory, tile: VirtualTile, sram: int, dram: DramTile, y: _Axis, x: _Axis, pad_value: int) -> None:
+    def _load_around(
+        self,
+        memory: Memory,
+        tile: VirtualTile,
+        sram: int,
+        dram: DramTile,
+        y: _Axis,
+        x: _Axis,
+        pad_value: int,
+    ) -> None:
         """The block without pads, then its pads from the constant."""
         row_tiles = y.sram_stride if y.length > 1 else x.length
         if y.pad_0:
             self._load_pads(memory, tile, sram, y.pad_0 * row_tiles, pad_value)
         if x.length == x.size and x.gap == 0:
-            self._copy(Load(memory, tile, sram + y.pad_0 * row_tiles, dram, y.size, x.size, y.dram_stride))
+            self._copy(
+                Load(memory, tile, sram + y.pad_0 * row_tiles, dram, y.size, x.size, y.dram_stride)
+            )
         else:
             for row in range(y.size):
                 start = sram + (y.pad_0 + row) * row_tiles
                 self._load_pads(memory, tile, start, x.pad_0, pad_value)
-                self._copy(Load(memory, tile, start + x.pad_0, DramTile(dram.tensor, dram.tile + row * y.dram_stride), 1, x.size, x.size))
+                self._copy(
+                    Load(
+                        memory,
+                        tile,
+                        start + x.pad_0,
+                        DramTile(dram.tensor, dram.tile + row * y.dram_stride),
+                        1,
+                        x.size,
+                        x.size,
+                    )
+                )
                 self._load_pads(memory, tile, start + x.pad_0 + x.size, x.pad_1, pad_value)
         if y.pad_1:
             start = sram + (y.pad_0 + y.size) * row_tiles
             self._load_pads(memory, tile, start, (y.pad_1 - 1) * row_tiles + x.length, pad_value)
 
-    def _load_pads(self, memory: Memory, tile: VirtualTile, sram: int, tiles: int, pad_value: int) -> None:
+    def _load_pads(
+        self, memory: Memory, tile: VirtualTile, sram: int, tiles: int, pad_value: int
+    ) -> None:
         """`tiles` times the same tile of DRAM: a stride of 0."""
         if tiles:
             self.pad_values.add(pad_value)
-            self._copy(Load(memory, tile, sram, DramTile(PAD_TENSOR.format(pad_value), 0), tiles, 1, 0))
+            self._copy(
+                Load(memory, tile, sram, DramTile(PAD_TENSOR.format(pad_value), 0), tiles, 1, 0)
+            )
 
 
-def _access(extents: tuple[int, ...], tile: VirtualTile, base: int, strides: tuple[int, ...], reach: int = 1) -> Access:
-    """An access that stays inside its tile; `reach`: tiles from the indexed one on that are read."""
-    low = base + sum((extent - 1) * min(stride, 0) for extent, stride in zip(extents, strides, strict=True))
-    high = base + sum((extent - 1) * max(stride, 0) for extent, stride in zip(extents, strides, strict=True)) + reach
+def _access(
+    extents: tuple[int, ...], tile: VirtualTile, base: int, strides: tuple[int, ...], reach: int = 1
+) -> Access:
+    """An access that stays inside its tile; `reach`: tiles from the indexed one on that are
+    read."""
+    low = base + sum(
+        (extent - 1) * min(stride, 0) for extent, stride in zip(extents, strides, strict=True)
+    )
+    high = (
+        base
+        + sum(
+            (extent - 1) * max(stride, 0) for extent, stride in zip(extents, strides, strict=True)
+        )
+        + reach
+    )
     if low < 0 or high > tile.size_tiles:
-        raise LoweringError(f"emitter: tiles [{low}, {high}) leave {tile.name} of {tile.size_tiles} tiles")
+        raise LoweringError(
+            f"emitter: tiles [{low}, {high}) leave {tile.name} of {tile.size_tiles} tiles"
+        )
     return Access(tile, base, strides)
 
 
@@ -241,8 +354,11 @@ def _has_pads(y: _Axis, x: _Axis) -> bool:
     return bool(y.pad_0 or y.pad_1 or x.pad_0 or x.pad_1)
 
 
-def _nest(loops: Sequence[ComputeLoop], bases: tuple[int, ...]) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]] | None:
-    """Clips loops, drops those of one turn, joins those that are contiguous for every operand. None: nothing is executed."""
+def _nest(
+    loops: Sequence[ComputeLoop], bases: tuple[int, ...]
+) -> tuple[tuple[int, ...], list[int], list[tuple[int, ...]]] | None:
+    """Clips loops, drops those of one turn, joins those that are contiguous for every operand.
+    None: nothing is executed."""
     starts = list(bases)
     joined: list[tuple[int, ...]] = []
     for _, first, last, *strides in loops:
@@ -253,16 +369,25 @@ def _nest(loops: Sequence[ComputeLoop], bases: tuple[int, ...]) -> tuple[tuple[i
             starts = [start + first * stride for start, stride in zip(starts, strides, strict=True)]
         if size == 1:
             continue
-        if joined and all(outer == size * inner for outer, inner in zip(joined[-1][1:], strides, strict=True)):
+        if joined and all(
+            outer == size * inner for outer, inner in zip(joined[-1][1:], strides, strict=True)
+        ):
             joined[-1] = (joined[-1][0] * size, *strides)
         else:
             joined.append((size, *strides))
     extents = tuple(loop[0] for loop in joined)
-    return extents, starts, [tuple(loop[1 + operand] for loop in joined) for operand in range(len(bases))]
+    return (
+        extents,
+        starts,
+        [tuple(loop[1 + operand] for loop in joined) for operand in range(len(bases))],
+    )
 
 
-def _blocks(loops: Sequence[CopyLoop], sram: int, dram: int) -> Iterator[tuple[int, int, _Axis, _Axis]]:
-    """A copy as 2-D blocks: (first tile in the scratchpad, first data tile in DRAM, rows, columns)."""
+def _blocks(
+    loops: Sequence[CopyLoop], sram: int, dram: int
+) -> Iterator[tuple[int, int, _Axis, _Axis]]:
+    """A copy as 2-D blocks: (first tile in the scratchpad, first data tile in DRAM, rows,
+    columns)."""
     axes: list[_Axis] = []
     outside = False
     for extent, first, last, inside_first, inside_last, sram_stride, dram_stride in loops:
@@ -271,7 +396,9 @@ def _blocks(loops: Sequence[CopyLoop], sram: int, dram: int) -> Iterator[tuple[i
         start, end = max(first, inside_first), min(last, inside_last)
         if end < start:  # all of it is padding
             start = end = first
-        axis = _Axis(start - first, end - start, last - end, extent - last + first, sram_stride, dram_stride)
+        axis = _Axis(
+            start - first, end - start, last - end, extent - last + first, sram_stride, dram_stride
+        )
         sram += first * sram_stride
         dram += start * dram_stride
         if sram_stride == 0:  # a condition of the outer loops
@@ -286,7 +413,8 @@ def _blocks(loops: Sequence[CopyLoop], sram: int, dram: int) -> Iterator[tuple[i
             outer
             and outer.is_plain
             and axis.is_plain
-            and (outer.sram_stride, outer.dram_stride) == (axis.size * axis.sram_stride, axis.size * axis.dram_stride)
+            and (outer.sram_stride, outer.dram_stride)
+            == (axis.size * axis.sram_stride, axis.size * axis.dram_stride)
         ):
             joined[-1] = _Axis(0, outer.size * axis.size, 0, 0, axis.sram_stride, axis.dram_stride)
         else:
@@ -297,7 +425,11 @@ def _blocks(loops: Sequence[CopyLoop], sram: int, dram: int) -> Iterator[tuple[i
     if outside:
         x = _Axis(x.length, 0, 0, x.gap, x.sram_stride, x.dram_stride)
     packed = x.length + x.gap
-    y = joined.pop() if joined and joined[-1].sram_stride == packed else _Axis(0, 1, 0, 0, packed, packed)
+    y = (
+        joined.pop()
+        if joined and joined[-1].sram_stride == packed
+        else _Axis(0, 1, 0, 0, packed, packed)
+    )
     for sram_offset, dram_offset in _turns(joined):
         yield sram + sram_offset, dram + dram_offset, y, x
 

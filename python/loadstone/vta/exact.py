@@ -4,8 +4,9 @@ In:   all sums that can occur (a range of integers), and what the framework's ru
 Out:  `Requantization`: RQ operands that give the same integers, or None.
 Next: an operator with None stays on the host, with a reason.
 
-RQ knows three roundings of acc * scale. An average, a float32 sum or a rule with its own constants is none of them by name, but
-may be one of them by value: each candidate is tried on all sums, exhaustively.
+RQ knows three roundings of acc * scale. An average, a float32 sum or a rule with its own constants
+is none of them by name, but may be one of them by value: each candidate is tried on all sums,
+exhaustively.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone import graph_reference
+from loadstone.graph import reference as graph_reference
 from loadstone.numerics import INT32_MAX, Rounding, quantize_multiplier, rq, scale_lane, shift_lane
 
 __all__ = ["Requantization", "find_requantization", "on_all_values"]
 
-#: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two roundings finer.
+#: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two
+#: roundings finer.
 _PRE_SHIFTS = (0, 4, 8, 10, 12, 16)
 #: Distances from the nearest multiplier: a little more or less decides ties.
 _NUDGES = (0, 1, -1, 2, 8, -8, 16, -16, 32, -32, 64, -64)
@@ -32,7 +34,8 @@ _STEPS = (0, 1, -1, 2, -2, 3, -3)
 
 @dataclass(frozen=True)
 class Requantization:
-    """clamp(requantize(sum + bias, multiplier, shift, rounding) + zero_point, low, high); multiplier and shift are lanes."""
+    """clamp(requantize(sum + bias, multiplier, shift, rounding) + zero_point, low, high);
+    multiplier and shift are lanes."""
 
     bias: int
     multiplier: int
@@ -45,15 +48,25 @@ class Requantization:
     def apply(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """What RQ makes of sums."""
         result = rq(
-            sums, self.bias, self.multiplier, self.shift, zero_point=self.zero_point, low=self.low, high=self.high, rounding=self.rounding
+            sums,
+            self.bias,
+            self.multiplier,
+            self.shift,
+            zero_point=self.zero_point,
+            low=self.low,
+            high=self.high,
+            rounding=self.rounding,
         )
         return np.asarray(result, np.int64)
 
 
 def on_all_values(op: g.Elementwise | g.Requantize) -> NDArray[np.int64]:
-    """The operator's rule on every value (256, 1), or every pair of values (256, 256), of its int8 inputs."""
+    """The operator's rule on every value (256, 1), or every pair of values (256, 256), of its int8
+    inputs."""
     shapes = [(256, 1), (1, 256)][: len(op.inputs)]
-    inputs = tuple(replace(tensor, shape=shape) for tensor, shape in zip(op.inputs, shapes, strict=True))
+    inputs = tuple(
+        replace(tensor, shape=shape) for tensor, shape in zip(op.inputs, shapes, strict=True)
+    )
     output = replace(op.output, shape=(256, 256) if len(inputs) == 2 else (256, 1))
     values = [np.arange(-128, 128).astype(np.int8).reshape(shape) for shape in shapes]
     (result,) = graph_reference.run_operator(replace(op, inputs=inputs, outputs=(output,)), values)
@@ -70,9 +83,12 @@ def find_requantization(
     high: int,
     first: Rounding = Rounding.DOUBLE,
 ) -> Requantization | None:
-    """The first candidate near `scale` that gives `wanted` for every one of `sums`. first: the arithmetic to begin with."""
+    """The first candidate near `scale` that gives `wanted` for every one of `sums`. first: the
+    arithmetic to begin with."""
     largest = int(np.max(np.abs(sums + bias), initial=1))
-    for multiplier, shift, rounding in sorted(_candidates(scale, largest), key=lambda candidate: candidate[2] is not first):
+    for multiplier, shift, rounding in sorted(
+        _candidates(scale, largest), key=lambda candidate: candidate[2] is not first
+    ):
         found = Requantization(bias, multiplier, shift, rounding, zero_point, low, high)
         if np.array_equal(found.apply(sums), wanted):
             return found
@@ -80,15 +96,20 @@ def find_requantization(
 
 
 def _candidates(scale: float, largest: int) -> Iterator[tuple[int, int, Rounding]]:
-    """(multiplier lane, shift lane, rounding) of every arithmetic that comes near sum * scale; |sum| <= largest."""
+    """(multiplier lane, shift lane, rounding) of every arithmetic that comes near sum * scale;
+    |sum| <= largest."""
     for rounding in (Rounding.DOUBLE, Rounding.SINGLE):
         for pre_shift in _PRE_SHIFTS:
             if largest << pre_shift > INT32_MAX:
                 break
-            multiplier, shift = (int(value) for value in quantize_multiplier(scale / (1 << pre_shift)))
+            multiplier, shift = (
+                int(value) for value in quantize_multiplier(scale / (1 << pre_shift))
+            )
             for nudge in _NUDGES:
                 if 0 < multiplier + nudge <= INT32_MAX:
                     yield multiplier + nudge, int(shift_lane(shift, pre_shift)), rounding
-    nearest = int(scale_lane(np.float32(scale)))  # neighbours of a positive float32 are neighbours as integers
+    nearest = int(
+        scale_lane(np.float32(scale))
+    )  # neighbours of a positive float32 are neighbours as integers
     for step in _STEPS:
         yield nearest + step, 0, Rounding.FLOAT32

@@ -4,8 +4,8 @@ In:   a device's name, a JSON file (VTA's own vta_config.json, or one of devices
 Out:  a frozen HwConfig: widths, geometry, depths, capabilities, bus, clock, timing constants.
 Next: everything that handles instructions takes one; nothing is written for 16x16.
 
-A device file *is* a vta_config.json with more keys, so that somebody with a VTA bitstream hands over the
-file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
+A device file *is* a vta_config.json with more keys, so that somebody with a VTA bitstream hands
+over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
 
     LOG_INP_WIDTH LOG_WGT_WIDTH LOG_ACC_WIDTH      3 3 5      int8, int8, int32
     LOG_BATCH LOG_BLOCK                            0 4        a tile is 1x16
@@ -26,15 +26,36 @@ from typing import Any
 from loadstone.errors import ConfigError
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
-__all__ = ["TARGET_FIELDS", "HwConfig", "TimingConstant", "config_of", "device_names", "load_config"]
+__all__ = [
+    "TARGET_FIELDS",
+    "HwConfig",
+    "TimingConstant",
+    "config_of",
+    "device_names",
+    "load_config",
+]
 
-#: Keys of VTA's vta_config.json that every device file must have, with the widths this project supports.
+#: Keys of VTA's vta_config.json that every device file must have, with the widths this project
+#: supports.
 _LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
-_LOG_SIZES = ("LOG_BATCH", "LOG_BLOCK", "LOG_UOP_BUFF_SIZE", "LOG_INP_BUFF_SIZE", "LOG_WGT_BUFF_SIZE", "LOG_ACC_BUFF_SIZE")
-#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for it. For other targets
-#: (sim, fsim, forks' own) it comes from vta-pynq's, as in VTA itself.
-_VTA_TARGETS = {"de10nano": "vta-de10nano", "tsim": "vta-de10nano", "ultra96": "vta-ultra96", "zcu104": "vta-zcu104"}
-#: The micro-op scratchpad of VTA's bitstreams, whatever LOG_UOP_BUFF_SIZE says: higher indices wrap.
+_LOG_SIZES = (
+    "LOG_BATCH",
+    "LOG_BLOCK",
+    "LOG_UOP_BUFF_SIZE",
+    "LOG_INP_BUFF_SIZE",
+    "LOG_WGT_BUFF_SIZE",
+    "LOG_ACC_BUFF_SIZE",
+)
+#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for
+#: it. For other targets (sim, fsim, forks' own) it comes from vta-pynq's, as in VTA itself.
+_VTA_TARGETS = {
+    "de10nano": "vta-de10nano",
+    "tsim": "vta-de10nano",
+    "ultra96": "vta-ultra96",
+    "zcu104": "vta-zcu104",
+}
+#: The micro-op scratchpad of VTA's bitstreams, whatever LOG_UOP_BUFF_SIZE says: higher indices
+#: wrap.
 _VTA_UOP_DEPTH = 2048
 _OURS = {
     "name",
@@ -63,7 +84,10 @@ class TimingConstant:
 
 
 #: Fields that a target may say of a device, and what they are.
-TARGET_FIELDS = {"clock_mhz": "clock in MHz: seconds and GOPS in reports", "bus_bits": "width of the DRAM bus: tiling and cycles"}
+TARGET_FIELDS = {
+    "clock_mhz": "clock in MHz: seconds and GOPS in reports",
+    "bus_bits": "width of the DRAM bus: tiling and cycles",
+}
 
 
 @dataclass(frozen=True)
@@ -169,12 +193,23 @@ class HwConfig:
 
     # --- identity ---------------------------------------------------------------------------------
     def fingerprint(self) -> bytes:
-        """The 20 bytes that decide what a program means; `lds_hw_config` in lds_isa.h, little-endian.
+        """The 20 bytes that decide what a program means; `lds_hw_config` in lds_isa.h,
+        little-endian.
 
-        isa version, three log widths, log_batch, log_block, four log sizes (bytes), two zero bytes, uop_depth (u32), capabilities (u32)
+        isa version, three log widths, log_batch, log_block, four log sizes (bytes), two zero bytes,
+        uop_depth (u32), capabilities (u32)
         """
-        logs = (self.log_batch, self.log_block, self.log_uop_buff, self.log_inp_buff, self.log_wgt_buff, self.log_acc_buff)
-        return struct.pack(_FINGERPRINT, 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities))
+        logs = (
+            self.log_batch,
+            self.log_block,
+            self.log_uop_buff,
+            self.log_inp_buff,
+            self.log_wgt_buff,
+            self.log_acc_buff,
+        )
+        return struct.pack(
+            _FINGERPRINT, 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities)
+        )
 
     @property
     def config_hash(self) -> int:
@@ -195,13 +230,17 @@ class HwConfig:
             "LOG_WGT_BUFF_SIZE": self.log_wgt_buff,
             "LOG_ACC_BUFF_SIZE": self.log_acc_buff,
             "uop_depth": self.uop_depth,
-            "capabilities": [c.name.lower() for c in Capability if c in self.capabilities and c.name],
+            "capabilities": [
+                c.name.lower() for c in Capability if c in self.capabilities and c.name
+            ],
             "clock_mhz": self.clock_mhz,
             "bus_bits": self.bus_bits,
             "registers": self.registers,
             "register_base": self.register_base,
             "bus_offset": self.bus_offset,
-            "timing": {name: {"value": c.value, "source": c.source} for name, c in self.timing.items()},
+            "timing": {
+                name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
+            },
         }
 
 
@@ -214,29 +253,71 @@ def _check(c: HwConfig) -> None:
 
     limit("LOG_BATCH", c.log_batch, 0, 6, "a tile has 1 to 64 rows")
     limit("LOG_BLOCK", c.log_block, 1, 7, "a block has 2 to 128 lanes")
-    limit("lu=LOG_UOP_BUFF_SIZE-2", c.lu, 1, 13, "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU")
-    limit("li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK", c.li, 1, 15, "a scratchpad has at most 32768 tiles")
+    limit(
+        "lu=LOG_UOP_BUFF_SIZE-2",
+        c.lu,
+        1,
+        13,
+        "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU",
+    )
+    limit(
+        "li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK",
+        c.li,
+        1,
+        15,
+        "a scratchpad has at most 32768 tiles",
+    )
     limit("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", c.lw, 1, 15, "a scratchpad has at most 32768 tiles")
-    limit("la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2", c.la, 1, 11, "ALU's factors, operation and immediate share one 64-bit word")
-    limit("la+li+lw", c.la + c.li + c.lw, 3, 32, "GEMM's factors share one 64-bit word; make a scratchpad smaller")
-    limit("la+max(la,li)+lw", c.la + max(c.la, c.li) + c.lw, 3, 32, "a micro-op has 32 bits; make a scratchpad smaller")
+    limit(
+        "la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2",
+        c.la,
+        1,
+        11,
+        "ALU's factors, operation and immediate share one 64-bit word",
+    )
+    limit(
+        "la+li+lw",
+        c.la + c.li + c.lw,
+        3,
+        32,
+        "GEMM's factors share one 64-bit word; make a scratchpad smaller",
+    )
+    limit(
+        "la+max(la,li)+lw",
+        c.la + max(c.la, c.li) + c.lw,
+        3,
+        32,
+        "a micro-op has 32 bits; make a scratchpad smaller",
+    )
     limit("uop_depth", c.uop_depth, 1, 1 << c.lu, "micro-op indices have lu bits")
     limit("clock_mhz", c.clock_mhz, 1, 10_000, "a clock in MHz")
     limit("register_base", c.register_base, 0, (1 << 64) - 1, "an address of 64 bits")
     limit("bus_offset", c.bus_offset, 0, (1 << 64) - 1, "an address of 64 bits")
     if c.bus_bits not in (32, 64, 128, 256, 512):
-        raise ConfigError(f"device {c.name}: bus_bits={c.bus_bits} is not one of 32, 64, 128, 256, 512")
+        raise ConfigError(
+            f"device {c.name}: bus_bits={c.bus_bits} is not one of 32, 64, 128, 256, 512"
+        )
     if c.profile not in ("vta", "vtaq"):
         raise ConfigError(f"device {c.name}: profile={c.profile!r} is not one of vta, vtaq")
     if c.registers not in _REGISTER_BLOCKS:
-        raise ConfigError(f"device {c.name}: registers={c.registers!r} is not one of {', '.join(_REGISTER_BLOCKS)}")
+        raise ConfigError(
+            f"device {c.name}: registers={c.registers!r} is not one of "
+            f"{', '.join(_REGISTER_BLOCKS)}"
+        )
     if c.has(Capability.REQUANTIZE) and not c.has(Capability.CONFIG):
-        raise ConfigError(f"device {c.name}: capability requantize needs capability config, whose registers it reads")
+        raise ConfigError(
+            f"device {c.name}: capability requantize needs capability config, whose "
+            "registers it reads"
+        )
 
 
 def device_names() -> list[str]:
     """Names of the built-in devices."""
-    return sorted(p.name[:-5] for p in resources.files("loadstone.vta.devices").iterdir() if p.name.endswith(".json"))
+    return sorted(
+        p.name[:-5]
+        for p in resources.files("loadstone.vta.devices").iterdir()
+        if p.name.endswith(".json")
+    )
 
 
 def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
@@ -248,18 +329,24 @@ def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
         return _from_dict(_read_builtin(text), text)
     path = Path(text)
     if not path.is_file():
-        raise ConfigError(f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file")
+        raise ConfigError(
+            f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file"
+        )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"device file {text}: {error}") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"device file {text}: holds a {type(data).__name__}, not an object of keys as in vta_config.json")
+        raise ConfigError(
+            f"device file {text}: holds a {type(data).__name__}, not an object of keys as in "
+            "vta_config.json"
+        )
     return _from_dict(data, path.stem)
 
 
 def config_of(fingerprint: bytes) -> HwConfig:
-    """The device of an artifact's fingerprint: the built-in one, or one that has no name. Raises ConfigError."""
+    """The device of an artifact's fingerprint: the built-in one, or one that has no name. Raises
+    ConfigError."""
     for config in map(load_config, device_names()):
         if config.fingerprint() == fingerprint:
             return config
@@ -267,18 +354,44 @@ def config_of(fingerprint: bytes) -> HwConfig:
         values = struct.unpack(_FINGERPRINT, fingerprint)
     except struct.error:
         raise ConfigError(
-            f"a fingerprint of {len(fingerprint)} bytes has not the {struct.calcsize(_FINGERPRINT)} of isa version 1"
+            f"a fingerprint of {len(fingerprint)} bytes has not the "
+            f"{struct.calcsize(_FINGERPRINT)} of isa version 1"
         ) from None
     logs, (uop_depth, capabilities) = values[4:10], values[12:]
-    named = dict(zip(("log_batch", "log_block", "log_uop_buff", "log_inp_buff", "log_wgt_buff", "log_acc_buff"), logs, strict=True))
-    config = HwConfig("unnamed", **named, profile="vtaq", uop_depth=uop_depth, capabilities=Capability(capabilities))
+    named = dict(
+        zip(
+            (
+                "log_batch",
+                "log_block",
+                "log_uop_buff",
+                "log_inp_buff",
+                "log_wgt_buff",
+                "log_acc_buff",
+            ),
+            logs,
+            strict=True,
+        )
+    )
+    config = HwConfig(
+        "unnamed",
+        **named,
+        profile="vtaq",
+        uop_depth=uop_depth,
+        capabilities=Capability(capabilities),
+    )
     if config.fingerprint() != fingerprint:
-        raise ConfigError(f"the fingerprint {fingerprint.hex()} is not one of isa version 1, int8 and int32")
+        raise ConfigError(
+            f"the fingerprint {fingerprint.hex()} is not one of isa version 1, int8 and int32"
+        )
     return config
 
 
 def _read_builtin(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(resources.files("loadstone.vta.devices").joinpath(name + ".json").read_text(encoding="utf-8"))
+    data: dict[str, Any] = json.loads(
+        resources.files("loadstone.vta.devices")
+        .joinpath(name + ".json")
+        .read_text(encoding="utf-8")
+    )
     return data
 
 
@@ -287,16 +400,25 @@ def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
     if "LOG_BLOCK_IN" in data:  # older files of VTA give two sides
         data = {"LOG_BLOCK": data["LOG_BLOCK_IN"], "LOG_BLOCK_OUT": data["LOG_BLOCK_IN"], **data}
         if not data["LOG_BLOCK"] == data["LOG_BLOCK_IN"] == data["LOG_BLOCK_OUT"]:
-            raise ConfigError(f"device {name}: LOG_BLOCK, LOG_BLOCK_IN and LOG_BLOCK_OUT differ: only square weight tiles are supported")
+            raise ConfigError(
+                f"device {name}: LOG_BLOCK, LOG_BLOCK_IN and LOG_BLOCK_OUT differ: only "
+                "square weight tiles are supported"
+            )
     if "TARGET" in data:
         data = _with_board_defaults(data, name)
-    unknown = sorted(key for key in data if key not in _OURS and not key.isupper())  # VTA's forks add capitals of their own
+    unknown = sorted(
+        key for key in data if key not in _OURS and not key.isupper()
+    )  # VTA's forks add capitals of their own
     if unknown:
-        raise ConfigError(f"device {name}: unknown key {unknown[0]!r}; known are {', '.join([*_LOG_WIDTHS, *_LOG_SIZES, *sorted(_OURS)])}")
+        raise ConfigError(
+            f"device {name}: unknown key {unknown[0]!r}; known are "
+            f"{', '.join([*_LOG_WIDTHS, *_LOG_SIZES, *sorted(_OURS)])}"
+        )
     for key, supported in _LOG_WIDTHS.items():
         if _integer(data, key, name) != supported:
             raise ConfigError(
-                f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and weights with int32 accumulators are supported"
+                f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and "
+                "weights with int32 accumulators are supported"
             )
     sizes = [_integer(data, key, name) for key in _LOG_SIZES]
     return HwConfig(
@@ -321,9 +443,14 @@ def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
 
 
 def _with_board_defaults(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """VTA's own vta_config.json: clock, bus, registers, timing come from our device file for its TARGET."""
+    """VTA's own vta_config.json: clock, bus, registers, timing come from our device file for its
+    TARGET."""
     board = _read_builtin(_VTA_TARGETS.get(str(data["TARGET"]), "vta-pynq"))
-    defaults = {key: value for key, value in board.items() if key in _OURS and key not in ("name", "description")}
+    defaults = {
+        key: value
+        for key, value in board.items()
+        if key in _OURS and key not in ("name", "description")
+    }
     encodable = 1 << max(0, min(_integer(data, "LOG_UOP_BUFF_SIZE", name) - 2, 13))
     return {**defaults, "uop_depth": min(_VTA_UOP_DEPTH, encodable), **data}
 
@@ -347,28 +474,50 @@ def _capabilities(names: Any, device: str) -> Capability:
     result = Capability(0)
     for item in names if isinstance(names, list) else [names]:
         if not isinstance(item, str) or item not in known:
-            raise ConfigError(f"device {device}: capability {item!r} is not one of {', '.join(known)}")
+            raise ConfigError(
+                f"device {device}: capability {item!r} is not one of {', '.join(known)}"
+            )
         result |= known[item]
     return result
 
 
 def _timing(table: Any, device: str) -> dict[str, TimingConstant]:
-    """A table by name (devices/timing/NAME.json), or a dict; a dict's key `base` names a table to start from."""
+    """A table by name (devices/timing/NAME.json), or a dict; a dict's key `base` names a table to
+    start from."""
     if isinstance(table, str):
         try:
-            text = resources.files("loadstone.vta.devices").joinpath("timing", table + ".json").read_text(encoding="utf-8")
+            text = (
+                resources.files("loadstone.vta.devices")
+                .joinpath("timing", table + ".json")
+                .read_text(encoding="utf-8")
+            )
         except OSError:
-            raise ConfigError(f"device {device}: timing table {table!r} is not one of ours (vta-rtl, vtaq-assumed)") from None
+            raise ConfigError(
+                f"device {device}: timing table {table!r} is not one of ours (vta-rtl, "
+                "vtaq-assumed)"
+            ) from None
         table = json.loads(text)
     if not isinstance(table, dict):
-        raise ConfigError(f"device {device}: timing is a {type(table).__name__}, not a table's name or an object of constants")
+        raise ConfigError(
+            f"device {device}: timing is a {type(table).__name__}, not a table's name or an "
+            "object of constants"
+        )
     result = _timing(table["base"], device) if "base" in table else {}
     for key, entry in table.items():
         if key == "base":
             continue
-        if not isinstance(entry, dict) or not isinstance(entry.get("value"), int) or not isinstance(entry.get("source"), str):
-            raise ConfigError(f'device {device}: timing.{key} must be {{"value": integer, "source": "where it comes from"}}')
+        if (
+            not isinstance(entry, dict)
+            or not isinstance(entry.get("value"), int)
+            or not isinstance(entry.get("source"), str)
+        ):
+            raise ConfigError(
+                f"device {device}: timing.{key} must be "
+                f'{{"value": integer, "source": "where it comes from"}}'
+            )
         if not 0 <= entry["value"] < 1 << 31:
-            raise ConfigError(f"device {device}: timing.{key}={entry['value']} is outside [0, {(1 << 31) - 1}]")
+            raise ConfigError(
+                f"device {device}: timing.{key}={entry['value']} is outside [0, {(1 << 31) - 1}]"
+            )
         result[key] = TimingConstant(entry["value"], entry["source"])
     return result

@@ -1,6 +1,7 @@
 """A file with instructions in it, as text that people read and asm.py assembles.
 
-In:   a path: an artifact (.lds), a vector in the format of vta_rtl (.npz: `insns`, and `dram_in`, `dram_base` if there),
+In:   a path: an artifact (.lds), a vector in the format of vta_rtl (.npz: `insns`, and `dram_in`,
+      `dram_base` if there),
       or instruction bytes.
 Out:  Programs; the lines of a listing, with the micro-ops where the file holds them.
 Next: `loadstone disasm`.
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact import MAGIC, Artifact
+from loadstone.artifact.format import MAGIC, Artifact
 from loadstone.errors import ArtifactError, EncodingError, LoadstoneError, SimulationError
 from loadstone.printable import one_line
 from loadstone.vta.hw_config import HwConfig, config_of, load_config
@@ -45,7 +46,8 @@ class Program:
 
 
 def programs_of(data: bytes, name: str, device: str | None = None) -> list[Program]:
-    """The programs in a file's bytes. `device`: a name or JSON file; for an artifact it must be the artifact's own.
+    """The programs in a file's bytes. `device`: a name or JSON file; for an artifact it must be the
+    artifact's own.
 
     Raises LoadstoneError with the file's name in it.
     """
@@ -68,26 +70,46 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
             f"{name} is for device {config.name} (config hash 0x{config.config_hash:08X}), "
             f"not for {device} (0x{load_config(device).config_hash:08X})"
         )
-    regions = [Region(np.frombuffer(r.data + bytes(r.size_bytes - len(r.data)) if r.data else b"", np.uint8)) for r in artifact.regions]
-    return [Program(p.name, config, p.instructions, regions, {layer.first: layer.name for layer in p.layers}) for p in artifact.programs]
+    regions = [
+        Region(
+            np.frombuffer(r.data + bytes(r.size_bytes - len(r.data)) if r.data else b"", np.uint8)
+        )
+        for r in artifact.regions
+    ]
+    return [
+        Program(
+            p.name, config, p.instructions, regions, {layer.first: layer.name for layer in p.layers}
+        )
+        for p in artifact.programs
+    ]
 
 
 def _of_vector(data: bytes, name: str, config: HwConfig) -> Program:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as vector:
             if "insns" not in vector:
-                raise LoadstoneError(f"{name}: has no array `insns`, but {', '.join(vector) or 'none at all'}")
+                raise LoadstoneError(
+                    f"{name}: has no array `insns`, but {', '.join(vector) or 'none at all'}"
+                )
             insns = vector["insns"]
             if insns.dtype != np.uint8 or insns.ndim != 2 or insns.shape[1] != INSN_BYTES:
-                raise LoadstoneError(f"{name}: `insns` is {insns.dtype} {insns.shape}, not uint8 (N, {INSN_BYTES})")
+                raise LoadstoneError(
+                    f"{name}: `insns` is {insns.dtype} {insns.shape}, not uint8 (N, {INSN_BYTES})"
+                )
             known = {"dram_in", "dram_base"} <= set(vector) and vector["dram_in"].dtype == np.uint8
-            return Program(name, config, insns, [Region(vector["dram_in"], int(vector["dram_base"]))] if known else [])
+            return Program(
+                name,
+                config,
+                insns,
+                [Region(vector["dram_in"], int(vector["dram_base"]))] if known else [],
+            )
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError) as error:
         raise LoadstoneError(f"{name}: is no sound .npz file: {error}") from None
 
 
 def listing(program: Program) -> Iterator[str]:
-    """The lines of one program. Raises EncodingError for bytes that are no instructions of the device."""
+    """The lines of one program. Raises EncodingError for bytes that are no instructions of the
+    device."""
     try:
         stream = decode_stream(program.instructions, program.config)
     except EncodingError as error:
@@ -101,20 +123,29 @@ def listing(program: Program) -> Iterator[str]:
 
 
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
-    """A comment for GEMM and ALU: the micro-ops they use, where all of them were loaded from bytes that the file holds."""
+    """A comment for GEMM and ALU: the micro-ops they use, where all of them were loaded from bytes
+    that the file holds."""
     machine = Machine(replace(program.config, capabilities=~Capability(0)), program.regions)
     known = np.zeros(len(machine.uop), bool)
 
     def note(insn: Insn) -> str:
         if isinstance(insn, Load) and insn.memory_id == Memory.UOP and not insn.is_noop:
-            rows, width = insn.y_pad_0 + insn.y_size + insn.y_pad_1, insn.x_pad_0 + insn.x_size + insn.x_pad_1
+            rows, width = (
+                insn.y_pad_0 + insn.y_size + insn.y_pad_1,
+                insn.x_pad_0 + insn.x_size + insn.x_pad_1,
+            )
             loaded = known[insn.sram_base : insn.sram_base + rows * width]
             try:
                 machine.step(insn)
                 loaded[:] = True
             except SimulationError:
                 loaded[:] = False
-        if isinstance(insn, Gemm | Alu) and insn.steps and insn.uop_end <= len(known) and known[insn.uop_bgn : insn.uop_end].all():
+        if (
+            isinstance(insn, Gemm | Alu)
+            and insn.steps
+            and insn.uop_end <= len(known)
+            and known[insn.uop_bgn : insn.uop_end].all()
+        ):
             return _note(machine.uop[insn.uop_bgn : insn.uop_end], insn)
         return ""
 
@@ -126,7 +157,8 @@ def _note(uops: NDArray[np.int64], insn: Gemm | Alu) -> str:
     if insn.reset if isinstance(insn, Gemm) else insn.use_imm:
         del memories[1:]
     shown = [
-        f"u{insn.uop_bgn + k}: " + " ".join(f"{memory}[{index}]" for memory, index in zip(memories, uop, strict=False))
+        f"u{insn.uop_bgn + k}: "
+        + " ".join(f"{memory}[{index}]" for memory, index in zip(memories, uop, strict=False))
         for k, uop in enumerate(uops[:_SHOWN_UOPS].tolist())
     ]
     return "; ".join(shown) + (f"; ... {len(uops)} in all" if len(uops) > _SHOWN_UOPS else "")

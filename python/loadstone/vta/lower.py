@@ -1,17 +1,21 @@
 """TensorIR of loops and intrinsic calls -> Python source -> operations on virtual tiles.
 
 In:   a scheduled IRModule of one operator on the blocked layout.
-Out:  `Kernel`: a Python function that, given an Emitter and the names of the DRAM tensors, appends the operator's operations;
+Out:  `Kernel`: a Python function that, given an Emitter and the names of the DRAM tensors, appends
+      the operator's operations;
       and the text of every stage, for dumps.
 Next: operators.py calls it with names; allocate.py places what it emitted.
 
-ir_pass/translate.py makes Python source of the lowered TensorIR; here its calls get the words of emitter.py:
+ir_pass/translate.py makes Python source of the lowered TensorIR; here its calls get the words of
+emitter.py:
 
     for i3_0 in range(4):
         x_local = e.tile(Memory.INP, 252, "x_local")
-        e.load(Memory.INP, x_local, 0, x, i3_0*80-17, -5, ((7, 0, min(7,18-i3_0*5), max(0,1-i3_0*5), min(7,17-i3_0*5), 18, 16), ...))
+        e.load(Memory.INP, x_local, 0, x, i3_0*80-17, -5, ((7, 0, min(7,18-i3_0*5), max(0,1-i3_0*5),
+        min(7,17-i3_0*5), 18, 16), ...))
 
-Every buffer ends in the two dimensions of a tile. Here the loops over lanes are taken off, and everything counts tiles.
+Every buffer ends in the two dimensions of a tile. Here the loops over lanes are taken off, and
+everything counts tiles.
 """
 
 from __future__ import annotations
@@ -23,11 +27,11 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from loadstone._tvm import tirx
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.translate import Translator
+from loadstone.relax.compat import tirx
 from loadstone.vta.isa.spec import AluOp, Memory
 
 __all__ = ["Kernel", "lower"]
@@ -38,7 +42,8 @@ _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of `parameters`."""
+    """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
+    `parameters`."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
@@ -47,18 +52,28 @@ class Kernel:
 
     @cached_property
     def stages(self) -> tuple[tuple[str, str], ...]:
-        """(title, text) of every stage. Printing costs as much as lowering, so it is done when somebody asks."""
-        return (*((title, _text(function)) for title, function in self.functions), ("python", self.source))
+        """(title, text) of every stage. Printing costs as much as lowering, so it is done when
+        somebody asks."""
+        return (
+            *((title, _text(function)) for title, function in self.functions),
+            ("python", self.source),
+        )
 
 
 def lower(module: Any, passes: Passes = NO_PASSES) -> Kernel:
-    """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no instruction does what it holds."""
+    """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no
+    instruction does what it holds."""
     stages = lower_to_calls(module, passes)
     function = stages[-1][1]
     source = _Translator(function).source()
     namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
     exec(compile(source, "<lowered operator>", "exec"), namespace)
-    return Kernel(tuple(str(parameter.name) for parameter in function.params), namespace["emit"], tuple(stages), source)
+    return Kernel(
+        tuple(str(parameter.name) for parameter in function.params),
+        namespace["emit"],
+        tuple(stages),
+        source,
+    )
 
 
 def _text(function: Any) -> str:
@@ -75,13 +90,15 @@ class _Translator(Translator):
         """A virtual tile."""
         return f"e.tile(Memory.{_memory(buffer).name}, {_size(buffer)[0]}, {self.name(buffer)!r})"
 
-    # --- intrinsics ---------------------------------------------------------------------------------------
+    # --- intrinsics -------------------------------------------------------------------------------
     def call(self, call: Intrinsic) -> str:
         """One method of the emitter."""
         axes = _without_lanes(call)
         if call.name == "dma_copy":
             return self._copy(call, axes)
-        buffers = [f"{self.name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands]
+        buffers = [
+            f"{self.name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands
+        ]
         loops = self._tuple([self._compute_loop(axis) for axis in axes])
         if call.name == "gemm":
             return f"e.gemm({', '.join(buffers)}, {loops})"
@@ -89,8 +106,13 @@ class _Translator(Translator):
             return f"e.fill({buffers[0]}, {call.immediates[0]}, {loops})"
         if call.name == "rq":
             _check_operand_tiles(call)
-            loops = self._tuple([self._compute_loop(Axis(a.extent, a.strides[:2], a.first, a.last)) for a in axes])
-            return f"e.requantize({buffers[0]}, {buffers[1]}, {', '.join(map(str, call.immediates))}, {loops})"
+            loops = self._tuple(
+                [self._compute_loop(Axis(a.extent, a.strides[:2], a.first, a.last)) for a in axes]
+            )
+            return (
+                f"e.requantize({buffers[0]}, {buffers[1]}, "
+                f"{', '.join(map(str, call.immediates))}, {loops})"
+            )
         if call.name not in _ALU:
             raise LoweringError(f"lower: the device has no ALU operation {call.name}")
         op = f"AluOp.{_ALU[call.name].name}"
@@ -104,7 +126,10 @@ class _Translator(Translator):
         on_chip, in_dram = (destination, source) if is_load else (source, destination)
         order = (0, 1) if is_load else (1, 0)
         loops = self._tuple([self._copy_loop(axis, order) for axis in axes])
-        places = f"{self.name(on_chip.buffer)}, {self._tile(on_chip)}, {self.name(in_dram.buffer)}, {self._tile(in_dram)}"
+        places = (
+            f"{self.name(on_chip.buffer)}, {self._tile(on_chip)}, "
+            f"{self.name(in_dram.buffer)}, {self._tile(in_dram)}"
+        )
         if not is_load:
             return f"e.store({places}, {loops})"
         memory = _memory(on_chip.buffer)
@@ -114,19 +139,29 @@ class _Translator(Translator):
 
     def _compute_loop(self, axis: Axis) -> str:
         last = axis.extent if axis.last is None else axis.last
-        return self._tuple([str(axis.extent), self.python(axis.first), self.python(last), *map(str, axis.strides)])
+        return self._tuple(
+            [str(axis.extent), self.python(axis.first), self.python(last), *map(str, axis.strides)]
+        )
 
     def _copy_loop(self, axis: Axis, order: tuple[int, int]) -> str:
         last = axis.extent if axis.last is None else axis.last
-        inside = (axis.first, last) if axis.inside_first is None else (axis.inside_first, axis.inside_last)
+        inside = (
+            (axis.first, last)
+            if axis.inside_first is None
+            else (axis.inside_first, axis.inside_last)
+        )
         bounds = [self.python(bound) for bound in (axis.first, last, *inside)]
-        return self._tuple([str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)])
+        return self._tuple(
+            [str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)]
+        )
 
     def _tile(self, operand: Operand) -> str:
         """Number of the tile that an operand begins with."""
         shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
         if any(self.python(index) != "0" for index in indices[-2:]):
-            raise LoweringError(f"lower: {operand.buffer.name} is accessed within a tile: {list(map(str, indices))}")
+            raise LoweringError(
+                f"lower: {operand.buffer.name} is accessed within a tile: {list(map(str, indices))}"
+            )
         number: Expr = tirx.IntImm("int32", 0)
         for size, index in zip(shape[:-2], indices[:-2], strict=True):
             number = number * size + index
@@ -139,7 +174,9 @@ class _Translator(Translator):
 def _memory(buffer: Any) -> Memory:
     scope = str(buffer.scope())
     if scope not in _MEMORIES:
-        raise LoweringError(f"lower: buffer {buffer.name} has scope {scope!r}, not one of {', '.join(_MEMORIES)}")
+        raise LoweringError(
+            f"lower: buffer {buffer.name} has scope {scope!r}, not one of {', '.join(_MEMORIES)}"
+        )
     return _MEMORIES[scope]
 
 
@@ -150,11 +187,16 @@ def _size(buffer: Any) -> tuple[int, int]:
 
 
 def _without_lanes(call: Intrinsic) -> list[Axis]:
-    """The axes that step over tiles, with strides in tiles; the others must be exactly the lanes of the intrinsic's tiles."""
+    """The axes that step over tiles, with strides in tiles; the others must be exactly the lanes of
+    the intrinsic's tiles."""
     shapes = [[int(size) for size in operand.buffer.shape[-2:]] for operand in call.operands]
     if call.name == "gemm":
         (rows, columns), (_, depth), _ = shapes
-        lanes: list[tuple[int, ...]] = [(rows, columns, depth, 0), (columns, 1, 0, depth), (depth, 0, 1, 1)]
+        lanes: list[tuple[int, ...]] = [
+            (rows, columns, depth, 0),
+            (columns, 1, 0, depth),
+            (depth, 0, 1, 1),
+        ]
     else:
         rows, columns = shapes[0]
         lanes = [(rows, *(columns for _ in shapes)), (columns, *(1 for _ in shapes))]
@@ -163,12 +205,21 @@ def _without_lanes(call: Intrinsic) -> list[Axis]:
     tiles, found = [], []
     for axis in call.axes:
         if all(stride % size == 0 for stride, size in zip(axis.strides, sizes, strict=True)):
-            strides = tuple(stride // size for stride, size in zip(axis.strides, sizes, strict=True))
-            tiles.append(Axis(axis.extent, strides, axis.first, axis.last, axis.inside_first, axis.inside_last))
+            strides = tuple(
+                stride // size for stride, size in zip(axis.strides, sizes, strict=True)
+            )
+            tiles.append(
+                Axis(
+                    axis.extent, strides, axis.first, axis.last, axis.inside_first, axis.inside_last
+                )
+            )
         else:
             found.append((axis.extent, *axis.strides))
     if sorted(found) != expected:
-        raise LoweringError(f"lower: {call.name} of {call.operands[0].buffer.name} runs over lanes {found}, not {expected}")
+        raise LoweringError(
+            f"lower: {call.name} of {call.operands[0].buffer.name} runs over lanes {found}, "
+            f"not {expected}"
+        )
     return tiles
 
 
@@ -176,8 +227,13 @@ def _check_operand_tiles(call: Intrinsic) -> None:
     """RQ reads bias, multiplier and shift from consecutive tiles of one buffer."""
     first, *others = call.operands[1:]
     for distance, operand in enumerate(others, start=1):
-        same = operand.buffer.same_as(first.buffer) and all(axis.strides[1] == axis.strides[1 + distance] for axis in call.axes)
+        same = operand.buffer.same_as(first.buffer) and all(
+            axis.strides[1] == axis.strides[1 + distance] for axis in call.axes
+        )
         third = operand.indices[-3] - first.indices[-3]
         third = third if isinstance(third, int) else getattr(third, "value", None)
         if not same or third != distance:
-            raise LoweringError(f"lower: rq's operands of {call.operands[0].buffer.name} do not stand in consecutive tiles")
+            raise LoweringError(
+                f"lower: rq's operands of {call.operands[0].buffer.name} do not stand in "
+                "consecutive tiles"
+            )

@@ -4,14 +4,18 @@ In:   operations in program order.
 Out:  their numbers in a better order: loads of weights pulled forward into gaps of the load stage.
 Next: allocate.py places the tiles.
 
-Loads run in order, and an input that waits for the store of the layer before holds back the weights behind it:
+Loads run in order, and an input that waits for the store of the layer before holds back the weights
+behind it:
 
-    load      [x1][w1]          ....wait....[x2][w2]                        [x1][w1]   [w2] ..wait..[x2]
-    compute            [layer 1 ........]           [layer 2]      ->               [layer 1 ........]  [layer 2]
+    load      [x1][w1]          ....wait....[x2][w2]                        [x1][w1]   [w2]
+              ..wait..[x2]
+    compute            [layer 1 ........]           [layer 2]      ->               [layer 1
+                       ........]  [layer 2]
 
-One walk over the program estimates when each stage does what. Where a load would have to wait, be it for a store or for room
-in its scratchpad, the next weights that nobody loaded yet are pulled in front of it, as many as fit into the gap and, with
-all that is alive until they are used, into the scratchpad. Weights never change, so nothing else limits how early they come.
+One walk over the program estimates when each stage does what. Where a load would have to wait, be
+it for a store or for room in its scratchpad, the next weights that nobody loaded yet are pulled in
+front of it, as many as fit into the gap and, with all that is alive until they are used, into the
+scratchpad. Weights never change, so nothing else limits how early they come.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ def prefetch(operations: Sequence[Operation], config: HwConfig) -> list[int]:
 
 @dataclass(slots=True)
 class _Ring:
-    """A scratchpad that is filled in a circle: a new tile has room when the oldest ones are done with."""
+    """A scratchpad that is filled in a circle: a new tile has room when the oldest ones are done
+    with."""
 
     depth: int
     tiles: deque[tuple[int, VirtualTile]] = field(default_factory=deque)
@@ -82,7 +87,7 @@ class _Walk:
             self.order.append(number)
         return self.order
 
-    # --- one stage each -----------------------------------------------------------------------------
+    # --- one stage each ---------------------------------------------------------------------------
     def compute(self, operation: Operation) -> None:
         assert not isinstance(operation, Load | Store)
         tiles = tiles_of(operation)
@@ -93,9 +98,14 @@ class _Walk:
     def store(self, operation: Store) -> None:
         tiles = operation.y_size * operation.x_size
         start = max(self.free["store"], self.ready_at(operation.tile))
-        cycles = tiles * self.config.tile_bytes(Memory.OUT) * 8 // self.config.bus_bits + _STORE_OVERHEAD
+        cycles = (
+            tiles * self.config.tile_bytes(Memory.OUT) * 8 // self.config.bus_bits + _STORE_OVERHEAD
+        )
         self.finish("store", start + cycles, (operation.tile,))
-        first, last = operation.dram.tile, operation.dram.tile + (operation.y_size - 1) * operation.x_stride + operation.x_size
+        first, last = (
+            operation.dram.tile,
+            operation.dram.tile + (operation.y_size - 1) * operation.x_stride + operation.x_size,
+        )
         times = self.stored.get(operation.dram.tensor, np.zeros(0, np.int64))
         if len(times) < last:
             times = np.concatenate([times, np.zeros(2 * last - len(times), np.int64)])
@@ -120,7 +130,9 @@ class _Walk:
         if operation.memory is Memory.INP:
             release = max(release, self.room(operation.tile))
             self.pull_weights(number, release)
-        self.finish(stage, max(self.free[stage], release) + self.load_cycles(operation), (operation.tile,))
+        self.finish(
+            stage, max(self.free[stage], release) + self.load_cycles(operation), (operation.tile,)
+        )
         self.ready[operation.tile] = self.free[stage]
 
     def finish(self, stage: str, time: int, tiles: Sequence[VirtualTile]) -> None:
@@ -135,14 +147,17 @@ class _Walk:
     def ready_at(self, tile: VirtualTile) -> int:
         return self.ready.get(tile, 0)
 
-    # --- what a load waits for -----------------------------------------------------------------------
+    # --- what a load waits for --------------------------------------------------------------------
     def released(self, operation: Load) -> int:
         """When the last store of what it reads is done."""
         times = self.stored.get(operation.dram.tensor)
         if times is None:
             return 0
         first = operation.dram.tile
-        rows = (times[first + y * operation.x_stride :][: operation.x_size] for y in range(operation.y_size))
+        rows = (
+            times[first + y * operation.x_stride :][: operation.x_size]
+            for y in range(operation.y_size)
+        )
         return max((int(row.max()) for row in rows if row.size), default=0)
 
     def room(self, tile: VirtualTile) -> int:
@@ -168,7 +183,10 @@ class _Walk:
                 continue
             loads = [self.operations[n] for n in self.weights[0]]
             tile = loads[0].tile  # type: ignore[union-attr]
-            if int(self.pressure[number:first].max()) + tile.size_tiles > 3 * self.config.depth(Memory.WGT) // 4:
+            if (
+                int(self.pressure[number:first].max()) + tile.size_tiles
+                > 3 * self.config.depth(Memory.WGT) // 4
+            ):
                 return
             cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, Load))
             if self.free["load"] + cycles > release + cycles // 2:
@@ -180,7 +198,7 @@ class _Walk:
             self.free["load"] += cycles
             self.ready[tile] = self.loaded[self.held[tile]] = self.free["load"]
 
-    # --- weights ---------------------------------------------------------------------------------------
+    # --- weights ----------------------------------------------------------------------------------
     def _first_weight_loads(self) -> deque[list[int]]:
         """Numbers of the loads of each WGT tile whose content was not loaded before, in order."""
         seen: set[object] = set()
@@ -198,7 +216,8 @@ class _Walk:
         return deque(chosen.values())
 
     def _weight_pressure(self) -> Int64Array:
-        """Weight tiles alive at each operation, were each content kept from its first to its last use."""
+        """Weight tiles alive at each operation, were each content kept from its first to its last
+        use."""
         lives: dict[object, tuple[int, int, int]] = {}
         for number, operation in enumerate(self.operations):
             for tile in tiles_of(operation):

@@ -1,8 +1,10 @@
-"""From operations on virtual tiles to one device program: prefetch, allocate, fold, sync, prove, encode.
+"""From operations on virtual tiles to one device program: prefetch, allocate, fold, sync, prove,
+encode.
 
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
-Out:  a DeviceProgram: instruction bytes, the micro-op table, the source map, and figures for the report.
-Next: artifact.py puts it into a file; the simulator or the board runs it.
+Out:  a DeviceProgram: instruction bytes, the micro-op table, the source map, and figures for the
+      report.
+Next: artifact/format.py puts it into a file; the simulator or the board runs it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.backend.region import Place
 from loadstone.errors import LoweringError
-from loadstone.region import Place
 from loadstone.vta.allocate import Allocation, allocate
 from loadstone.vta.fold import Draft, fold
 from loadstone.vta.hw_config import HwConfig
@@ -29,7 +31,8 @@ __all__ = ["DeviceProgram", "build_program"]
 
 @dataclass(frozen=True)
 class DeviceProgram:
-    """instructions: uint8 (N, 16), FINISH last. uops: uint32 (M,), to stand at the place of UOP_TENSOR.
+    """instructions: uint8 (N, 16), FINISH last. uops: uint32 (M,), to stand at the place of
+    UOP_TENSOR.
 
     source_map: (first instruction, count, layer), ascending. tokens: the most each queue can hold.
     """
@@ -42,10 +45,15 @@ class DeviceProgram:
     tiles_dropped: int
 
 
-def build_program(operations: Sequence[tuple[str, Operation]], places: Mapping[str, Place], config: HwConfig) -> DeviceProgram:
-    """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets what it cannot do."""
+def build_program(
+    operations: Sequence[tuple[str, Operation]], places: Mapping[str, Place], config: HwConfig
+) -> DeviceProgram:
+    """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets
+    what it cannot do."""
     operations, allocation = _placed(operations, config)
-    folded = fold([operations[number] for number in allocation.kept], allocation.address, places, config)
+    folded = fold(
+        [operations[number] for number in allocation.kept], allocation.address, places, config
+    )
     finish = Draft(Opcode.FINISH, Stage.COMPUTE, {}, [], None, "finish")
     drafts = synchronize([*folded.drafts, finish], config)
     tokens = prove(drafts, config)
@@ -59,7 +67,9 @@ def build_program(operations: Sequence[tuple[str, Operation]], places: Mapping[s
     )
 
 
-def _placed(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> tuple[Sequence[tuple[str, Operation]], Allocation]:
+def _placed(
+    operations: Sequence[tuple[str, Operation]], config: HwConfig
+) -> tuple[Sequence[tuple[str, Operation]], Allocation]:
     """Weights early, as long as everything then still has room."""
     order = prefetch([operation for _, operation in operations], config)
     early = [operations[number] for number in order]
@@ -77,7 +87,10 @@ def _columns(drafts: Sequence[Draft]) -> Stream:
     for spec in INSTRUCTIONS:
         chosen = [drafts[n] for n in index[spec.opcode].tolist()]
         columns[spec.opcode] = {
-            f.name: np.array([d.flags.get(f.name, d.fields.get(f.name, 0)) for d in chosen], np.int64) for f in spec.fields[1:]
+            f.name: np.array(
+                [d.flags.get(f.name, d.fields.get(f.name, 0)) for d in chosen], np.int64
+            )
+            for f in spec.fields[1:]
         }
     return Stream(opcode, index, columns)
 

@@ -2,13 +2,15 @@
 
 In:   a HwConfig, the regions of DRAM, a program's bytes.
 Out:  the regions as the program leaves them; the scratchpads, to be looked at.
-Next: hw_sim does the same faster and counts cycles; tests hold the two, and vectors measured on VTA's RTL, against each other.
+Next: hw_sim does the same faster and counts cycles; tests hold the two, and vectors measured on
+      VTA's RTL, against each other.
 
-Instructions run in program order. That is what a program with sound tokens computes on a device, whose three
-queues run side by side; whether the tokens are sound is the simulator's to check.
+Instructions run in program order. That is what a program with sound tokens computes on a device,
+whose three queues run side by side; whether the tokens are sound is the simulator's to check.
 
-Within GEMM and ALU the steps (i, then j, then u) also run in order: a step sees what the steps before it wrote,
-and of two writes to one tile the later one stays. All arithmetic on accumulators is int32 and wraps.
+Within GEMM and ALU the steps (i, then j, then u) also run in order: a step sees what the steps
+before it wrote, and of two writes to one tile the later one stays. All arithmetic on accumulators
+is int32 and wraps.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from loadstone.numerics import rq, wrap_int32
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
-from loadstone.vta.isa.spec import CONFIG_DEFAULTS, STAGE_REGISTERS, AluOp, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.spec import (
+    CONFIG_DEFAULTS,
+    STAGE_REGISTERS,
+    AluOp,
+    ConfigRegister,
+    Memory,
+    Stage,
+)
 
 __all__ = ["Machine", "Region", "shift_right"]
 
@@ -39,8 +48,10 @@ _CHUNK = 1 << 14
 class Region:
     """Bytes of DRAM, changed in place by STORE.
 
-    data: uint8. base: the address of data[0] as instructions count (dram_base * tile bytes): 0 for a region of a device
-    that has regions; for other devices, whose only region is the whole memory, where the bytes lie in it.
+    data: uint8. base: the address of data[0] as instructions count (dram_base * tile bytes): 0 for
+        a region of a device
+    that has regions; for other devices, whose only region is the whole memory, where the bytes lie
+    in it.
     """
 
     data: NDArray[np.uint8]
@@ -49,25 +60,33 @@ class Region:
 
 
 class Machine:
-    """One device: scratchpads and registers. Scratchpads begin as zeros and keep their contents from run to run."""
+    """One device: scratchpads and registers. Scratchpads begin as zeros and keep their contents
+    from run to run."""
 
     def __init__(self, config: HwConfig, regions: Sequence[Region]) -> None:
         self.config = config
         self.regions = list(regions)
         self.uop = np.zeros((config.depth(Memory.UOP), 3), np.int64)  # dst, src, wgt
         self.inp = np.zeros((config.depth(Memory.INP), config.batch, config.block), np.int8)
-        self.wgt = np.zeros((config.depth(Memory.WGT), config.block, config.block), np.int8)  # out, in
+        self.wgt = np.zeros(
+            (config.depth(Memory.WGT), config.block, config.block), np.int8
+        )  # out, in
         self.acc = np.zeros((config.depth(Memory.ACC), config.batch, config.block), np.int32)
         self.registers: dict[tuple[Stage, ConfigRegister], int] = {}
 
     def run(self, program: Stream | bytes | NDArray[np.uint8]) -> None:
         """Executes up to FINISH. Registers begin with their defaults.
 
-        Raises EncodingError for bytes that are no instructions, SimulationError naming the instruction for an access
-        out of bounds, a capability that the device lacks, or a program without FINISH.
+        Raises EncodingError for bytes that are no instructions, SimulationError naming the
+        instruction for an access out of bounds, a capability that the device lacks, or a program
+        without FINISH.
         """
         stream = program if isinstance(program, Stream) else decode_stream(program, self.config)
-        self.registers = {(stage, r): CONFIG_DEFAULTS[r] for stage, registers in STAGE_REGISTERS.items() for r in registers}
+        self.registers = {
+            (stage, r): CONFIG_DEFAULTS[r]
+            for stage, registers in STAGE_REGISTERS.items()
+            for r in registers
+        }
         for number, insn in enumerate(stream):
             try:
                 if not self.step(insn):
@@ -80,7 +99,10 @@ class Machine:
         """Executes one instruction; False after FINISH."""
         for what, capability in insn.needs():
             if not self.config.has(capability):
-                raise SimulationError(f"{what} needs capability {str(capability.name).lower()}, which {self.config.name} lacks")
+                raise SimulationError(
+                    f"{what} needs capability {str(capability.name).lower()}, which "
+                    f"{self.config.name} lacks"
+                )
         match insn:
             case Load():
                 self._load(insn)
@@ -98,16 +120,24 @@ class Machine:
 
     # --- DRAM <-> scratchpads ---------------------------------------------------------------------
     def _load(self, insn: Load) -> None:
-        """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from sram_base on."""
+        """Rows -y_pad_0 .. y_size + y_pad_1 of x_pad_0 + x_size + x_pad_1 tiles, packed from
+        sram_base on."""
         if insn.is_noop:
             return
         if insn.memory_id == Memory.OUT:
             raise SimulationError("LOAD of memory OUT: OUT is only stored")
         memory = Memory(insn.memory_id)
-        rows, width = insn.y_pad_0 + insn.y_size + insn.y_pad_1, insn.x_pad_0 + insn.x_size + insn.x_pad_1
+        rows, width = (
+            insn.y_pad_0 + insn.y_size + insn.y_pad_1,
+            insn.x_pad_0 + insn.x_size + insn.x_pad_1,
+        )
         self._check(memory, insn.sram_base + rows * width - 1, "LOAD")
-        tiles = np.full((rows, width, self.config.tile_bytes(memory)), self._pad_byte(memory), np.uint8)
-        inside = tiles[insn.y_pad_0 : insn.y_pad_0 + insn.y_size, insn.x_pad_0 : insn.x_pad_0 + insn.x_size]
+        tiles = np.full(
+            (rows, width, self.config.tile_bytes(memory)), self._pad_byte(memory), np.uint8
+        )
+        inside = tiles[
+            insn.y_pad_0 : insn.y_pad_0 + insn.y_size, insn.x_pad_0 : insn.x_pad_0 + insn.x_size
+        ]
         for row, dram in zip(inside, self._rows(insn), strict=True):
             row[:] = dram
         self._fill(memory, insn.sram_base, tiles)
@@ -121,7 +151,8 @@ class Machine:
         return 0
 
     def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
-        """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad from tile `first` on."""
+        """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
+        from tile `first` on."""
         where = slice(first, first + tiles.shape[0] * tiles.shape[1])
         match memory:
             case Memory.UOP:
@@ -136,23 +167,33 @@ class Machine:
                 self.acc[where] = tiles.view(np.int8).reshape(-1, *self.acc.shape[1:])
 
     def _store(self, insn: Store) -> None:
-        """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes -56)."""
+        """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
+        -56)."""
         if insn.is_noop:
             return
         if insn.memory_id != Memory.OUT:
-            raise SimulationError(f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored")
+            raise SimulationError(
+                f"STORE of memory {Memory(insn.memory_id).name}: only OUT is stored"
+            )
         if insn.y_pad_0 or insn.y_pad_1 or insn.x_pad_0 or insn.x_pad_1:
             raise SimulationError("STORE has no padding: its pads must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
         self._check(Memory.OUT, last - 1, "STORE")
-        tiles = self.acc[insn.sram_base : last].astype(np.uint8).reshape(insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT))
+        tiles = (
+            self.acc[insn.sram_base : last]
+            .astype(np.uint8)
+            .reshape(insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT))
+        )
         for row, dram in zip(tiles, self._rows(insn), strict=True):
             dram[:] = row
 
     def _rows(self, insn: Load | Store) -> list[NDArray[np.uint8]]:
         """Views of the rows in DRAM, uint8 [x_size, bytes of a tile] each."""
         if insn.region >= len(self.regions):
-            raise SimulationError(f"{insn.SPEC.name}.region={insn.region}: the program has {len(self.regions)} regions")
+            raise SimulationError(
+                f"{insn.SPEC.name}.region={insn.region}: the program has {len(self.regions)} "
+                "regions"
+            )
         region, size = self.regions[insn.region], self.config.tile_bytes(Memory(insn.memory_id))
         if isinstance(insn, Store) and not region.writable:
             raise SimulationError(f"STORE to region {insn.region}, which is read-only")
@@ -162,14 +203,16 @@ class Machine:
             end = begin + insn.x_size * size
             if begin < 0 or end > region.data.size:
                 raise SimulationError(
-                    f"{insn.SPEC.name} row {y} is bytes {begin} to {end} of region {insn.region}, which has {region.data.size}"
+                    f"{insn.SPEC.name} row {y} is bytes {begin} to {end} of region "
+                    f"{insn.region}, which has {region.data.size}"
                 )
             rows.append(region.data[begin:end].reshape(insn.x_size, size))
         return rows
 
     # --- compute ----------------------------------------------------------------------------------
     def _gemm(self, insn: Gemm) -> None:
-        """acc[dst][b][o] += sum over k of inp[src][b][k] * wgt[wgt][o][k]; reset: = 0; overwrite: = the sum."""
+        """acc[dst][b][o] += sum over k of inp[src][b][k] * wgt[wgt][o][k]; reset: = 0; overwrite: =
+        the sum."""
         for dst, src, wgt in self._steps(insn, insn.wgt_out, insn.wgt_in):
             self._check(Memory.ACC, dst.max(), "GEMM dst")
             if insn.reset:
@@ -177,14 +220,17 @@ class Machine:
                 continue
             self._check(Memory.INP, src.max(), "GEMM src")
             self._check(Memory.WGT, wgt.max(), "GEMM wgt")
-            product = np.einsum("nbk,nok->nbo", self.inp[src].astype(np.int32), self.wgt[wgt].astype(np.int32))
+            product = np.einsum(
+                "nbk,nok->nbo", self.inp[src].astype(np.int32), self.wgt[wgt].astype(np.int32)
+            )
             if insn.overwrite:
                 self.acc[dst] = product  # of equal indices the last stays
             else:
                 np.add.at(self.acc, dst, product)  # equal indices add up
 
     def _alu(self, insn: Alu) -> None:
-        """acc[dst] = op(acc[dst], imm or acc[src]), lane by lane; RQ reads acc[src], acc[src+1], acc[src+2]."""
+        """acc[dst] = op(acc[dst], imm or acc[src]), lane by lane; RQ reads acc[src], acc[src+1],
+        acc[src+2]."""
         if insn.reset:
             raise SimulationError("ALU.reset must be 0")
         if insn.alu_op == AluOp.RQ and insn.use_imm:
@@ -197,13 +243,19 @@ class Machine:
             for run in _independent(all_dst, all_src, operands):
                 dst, src = all_dst[run], all_src[run]
                 if insn.alu_op == AluOp.RQ:
-                    self.acc[dst] = self._requantize(self.acc[dst], self.acc[src], self.acc[src + 1], self.acc[src + 2])
+                    self.acc[dst] = self._requantize(
+                        self.acc[dst], self.acc[src], self.acc[src + 1], self.acc[src + 2]
+                    )
                 else:
                     other = np.int32(insn.imm) if insn.use_imm else self.acc[src]
                     self.acc[dst] = _OPERATIONS[AluOp(insn.alu_op)](self.acc[dst], other)
 
-    def _requantize(self, acc: Int32Array, bias: Int32Array, multiplier: Int32Array, shift: Int32Array) -> Int32Array:
-        register = {name: self.registers[Stage.COMPUTE, name] for name in STAGE_REGISTERS[Stage.COMPUTE]}
+    def _requantize(
+        self, acc: Int32Array, bias: Int32Array, multiplier: Int32Array, shift: Int32Array
+    ) -> Int32Array:
+        register = {
+            name: self.registers[Stage.COMPUTE, name] for name in STAGE_REGISTERS[Stage.COMPUTE]
+        }
         return rq(
             acc,
             bias,
@@ -215,13 +267,19 @@ class Machine:
             rounding=register[ConfigRegister.RQ_ROUNDING],
         )
 
-    def _steps(self, insn: Gemm | Alu, wgt_out: int = 0, wgt_in: int = 0) -> Iterator[tuple[IndexArray, IndexArray, IndexArray]]:
-        """dst, src, wgt of all steps in order (i outermost, then j, then u), in arrays of at most _CHUNK steps."""
+    def _steps(
+        self, insn: Gemm | Alu, wgt_out: int = 0, wgt_in: int = 0
+    ) -> Iterator[tuple[IndexArray, IndexArray, IndexArray]]:
+        """dst, src, wgt of all steps in order (i outermost, then j, then u), in arrays of at most
+        _CHUNK steps."""
         if not insn.steps:
             return
         self._check(Memory.UOP, insn.uop_end - 1, "uop_end")
         per_turn = insn.uop_end - insn.uop_bgn
-        out, inner = np.array([insn.dst_out, insn.src_out, wgt_out]), np.array([insn.dst_in, insn.src_in, wgt_in])
+        out, inner = (
+            np.array([insn.dst_out, insn.src_out, wgt_out]),
+            np.array([insn.dst_in, insn.src_in, wgt_in]),
+        )
         for first in range(0, insn.steps, _CHUNK):
             turn, u = np.divmod(np.arange(first, min(first + _CHUNK, insn.steps)), per_turn)
             i, j = np.divmod(turn, insn.iter_in)
@@ -239,11 +297,15 @@ class Machine:
 
     def _check(self, memory: Memory, last: int, what: str) -> None:
         if last >= self.config.depth(memory):
-            raise SimulationError(f"{what} reaches tile {last} of {memory.name}, which has {self.config.depth(memory)}")
+            raise SimulationError(
+                f"{what} reaches tile {last} of {memory.name}, which has "
+                f"{self.config.depth(memory)}"
+            )
 
 
 def _independent(dst: IndexArray, src: IndexArray, operands: int) -> Iterator[slice]:
-    """Cuts steps into runs in which none reads what an earlier one of the run wrote: such a run may be done at once.
+    """Cuts steps into runs in which none reads what an earlier one of the run wrote: such a run may
+    be done at once.
 
     A step reads acc[dst] and `operands` tiles from acc[src] on.
     """

@@ -1,16 +1,22 @@
 """The static stream before it has addresses: operations on virtual tiles.
 
-In:   lower.py runs the emitted Python of a lowered PrimFunc and appends these records, tile after tile, operator after operator.
-Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are (tensor name, tile).
-Next: allocate.py gives the virtual tiles scratchpad addresses and drops loads of what is still there;
+In:   lower.py runs the emitted Python of a lowered PrimFunc and appends these records, tile after
+      tile, operator after operator.
+Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
+      (tensor name, tile).
+Next: allocate.py gives the virtual tiles scratchpad addresses and drops loads of what is still
+      there;
       fold.py turns operations into instructions and micro-ops; sync.py adds the tokens.
 
 An operation is a loop nest around one intrinsic; every operand is affine in the loops:
 
-    for l in 0 .. extents:   acc[dst.base + sum l*dst.strides]  op=  operand[src.base + sum l*src.strides]
+    for l in 0 .. extents:   acc[dst.base + sum l*dst.strides]  op=  operand[src.base + sum
+                             l*src.strides]
 
-Indices count tiles (of the operand's memory), relative to the virtual tile. Loops are outermost first and all of extent >= 1;
-a nest with no loops has extents (). Field widths are not a concern here: fold.py splits what does not fit.
+Indices count tiles (of the operand's memory), relative to the virtual tile. Loops are outermost
+first and all of extent >= 1;
+a nest with no loops has extents (). Field widths are not a concern here: fold.py splits what does
+not fit.
 """
 
 from __future__ import annotations
@@ -21,12 +27,24 @@ from typing import TypeAlias
 from loadstone.numerics import Rounding
 from loadstone.vta.isa.spec import AluOp, Memory
 
-__all__ = ["Access", "Alu", "DramTile", "Fill", "Gemm", "Load", "Operation", "Requantize", "Store", "VirtualTile"]
+__all__ = [
+    "Access",
+    "Alu",
+    "DramTile",
+    "Fill",
+    "Gemm",
+    "Load",
+    "Operation",
+    "Requantize",
+    "Store",
+    "VirtualTile",
+]
 
 
 @dataclass(eq=False, slots=True)
 class VirtualTile:
-    """One life of a scratchpad buffer: a new object for every turn of the loop that allocates it. memory: INP, WGT or ACC."""
+    """One life of a scratchpad buffer: a new object for every turn of the loop that allocates it.
+    memory: INP, WGT or ACC."""
 
     memory: Memory
     size_tiles: int
@@ -35,7 +53,8 @@ class VirtualTile:
 
 @dataclass(frozen=True, slots=True)
 class DramTile:
-    """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of the loading memory."""
+    """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of
+    the loading memory."""
 
     tensor: str
     tile: int
@@ -52,9 +71,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset` on, with pads around.
+    """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset`
+    on, with pads around.
 
-    memory: INP, WGT, ACC, or ACC_8BIT (into an ACC tile, sign-extended). pad_value fills the pads (INP, ACC_8BIT).
+    memory: INP, WGT, ACC, or ACC_8BIT (into an ACC tile, sign-extended). pad_value fills the pads
+        (INP, ACC_8BIT).
     """
 
     memory: Memory
@@ -73,7 +94,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in DRAM."""
+    """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
+    DRAM."""
 
     tile: VirtualTile
     offset: int
@@ -104,7 +126,8 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Alu:
-    """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16 bits signed)."""
+    """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16
+    bits signed)."""
 
     op: AluOp
     extents: tuple[int, ...]
@@ -117,7 +140,8 @@ class Alu:
 class Requantize:
     """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
 
-    operands: bias, multiplier and shift stand in three consecutive ACC tiles from the access's tile on.
+    operands: bias, multiplier and shift stand in three consecutive ACC tiles from the access's tile
+        on.
     """
 
     extents: tuple[int, ...]

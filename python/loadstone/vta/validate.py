@@ -1,10 +1,13 @@
-"""The validator's rules once more, written from runtime/VALIDATION.md and not from runtime/validate.c.
+"""The validator's rules once more, written from runtime/VALIDATION.md and not from
+runtime/validate.c.
 
 In:   an artifact, or instructions with a device and regions.
 Out:  None, or a Refusal: instruction, rule, status, one line.
-Next: tests compare it with the C validator on whatever they can think of; people read what is wrong with a program.
+Next: tests compare it with the C validator on whatever they can think of; people read what is wrong
+      with a program.
 
-Each rule is computed for the whole stream at once; the refusal is the violation of the first instruction, of the first rule.
+Each rule is computed for the whole stream at once; the refusal is the violation of the first
+instruction, of the first rule.
 """
 
 from __future__ import annotations
@@ -16,17 +19,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadstone.artifact import Artifact
+from loadstone.artifact.format import Artifact
+from loadstone.artifact.memory_plan import Region, RegionKind
 from loadstone.errors import ConfigError, EncodingError
-from loadstone.memory_plan import Region, RegionKind
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Columns, Stream, decode, decode_stream, decode_uops
-from loadstone.vta.isa.spec import INSN_BYTES, MAX_TOKENS, UOP_BYTES, AluOp, Capability, ConfigRegister, Memory, Opcode, Stage
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    MAX_TOKENS,
+    UOP_BYTES,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Opcode,
+    Stage,
+)
 
 __all__ = ["STATUS", "Refusal", "validate", "validate_program"]
 
 #: Statuses of loadstone.h.
-STATUS = {"CONFIG": -20, "INSTRUCTION": -21, "DRAM": -22, "SRAM": -23, "UOP": -24, "TOKEN": -25, "FINISH": -26}
+STATUS = {
+    "CONFIG": -20,
+    "INSTRUCTION": -21,
+    "DRAM": -22,
+    "SRAM": -23,
+    "UOP": -24,
+    "TOKEN": -25,
+    "FINISH": -26,
+}
 _RULES = {
     "V1": "INSTRUCTION",
     "V2": "FINISH",
@@ -78,7 +99,8 @@ class Refusal:
 
 
 def validate(artifact: Artifact) -> Refusal | None:
-    """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible device (V0)."""
+    """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible
+    device (V0)."""
     config = possible_config(artifact.fingerprint)
     for number, program in enumerate(artifact.programs):
         found = validate_program(program.instructions, config, artifact.regions)
@@ -87,26 +109,39 @@ def validate(artifact: Artifact) -> Refusal | None:
     return None
 
 
-def validate_program(instructions: bytes, config: HwConfig, regions: Sequence[Region]) -> Violation | None:
+def validate_program(
+    instructions: bytes, config: HwConfig, regions: Sequence[Region]
+) -> Violation | None:
     """The first (instruction, rule) that is violated, or None."""
     count = len(instructions) // INSN_BYTES
     readable = _readable(instructions, config)
     stream = decode_stream(instructions[: readable * INSN_BYTES], config)
-    violations = [*_finishes(stream, count), *_memory(stream, config, regions), *_loops(stream, config)]
-    violations += [*_micro_ops(stream, config, regions), *_configs(stream, config), *_tokens(stream, count)]
+    violations = [
+        *_finishes(stream, count),
+        *_memory(stream, config, regions),
+        *_loops(stream, config),
+    ]
+    violations += [
+        *_micro_ops(stream, config, regions),
+        *_configs(stream, config),
+        *_tokens(stream, count),
+    ]
     if readable < count:
         violations.append((readable, "V1"))
     return min(violations, key=lambda v: (v[0], _ORDER[v[1]]), default=None)
 
 
 def possible_config(fingerprint: bytes) -> HwConfig:
-    """V0: the device of 20 bytes, if there can be one; what else the bytes say does not matter. Raises ConfigError."""
+    """V0: the device of 20 bytes, if there can be one; what else the bytes say does not matter.
+    Raises ConfigError."""
     batch, block, uop, inp, wgt, acc = fingerprint[4:10]
     depth, capabilities = (int.from_bytes(fingerprint[at : at + 4], "little") for at in (12, 16))
     if fingerprint[1:4] != bytes((3, 3, 5)) or not 1 <= depth <= 1 << 13:
         raise ConfigError("the fingerprint is of no device that can be")
     known = Capability(capabilities & int(sum(Capability)))
-    return HwConfig("fingerprint", batch, block, uop, inp, wgt, acc, uop_depth=depth, capabilities=known)
+    return HwConfig(
+        "fingerprint", batch, block, uop, inp, wgt, acc, uop_depth=depth, capabilities=known
+    )
 
 
 def _readable(instructions: bytes, config: HwConfig) -> int:
@@ -142,21 +177,44 @@ def _memory(stream: Stream, config: HwConfig, regions: Sequence[Region]) -> Iter
         store = opcode == Opcode.STORE
         memory, noop = c["memory_id"], c["x_size"] == 0
         wrong_noop = noop & store & (memory != Memory.UOP) & (memory != Memory.OUT)
-        yield from _where(index, wrong_noop | ((~noop | (not store)) & ((memory == Memory.OUT) != store)), "V3")
+        yield from _where(
+            index, wrong_noop | ((~noop | (not store)) & ((memory == Memory.OUT) != store)), "V3"
+        )
         others = np.zeros(index.size, bool)
-        for name in ("sram_base", "dram_base", "region", "y_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"):
+        for name in (
+            "sram_base",
+            "dram_base",
+            "region",
+            "y_size",
+            "x_stride",
+            "y_pad_0",
+            "y_pad_1",
+            "x_pad_0",
+            "x_pad_1",
+        ):
             others |= c[name] != 0
         yield from _where(index, noop & others, "V4")
         pads = (c["y_pad_0"] + c["y_pad_1"] + c["x_pad_0"] + c["x_pad_1"]) > 0
         uop = memory == Memory.UOP
-        shape = (c["y_size"] == 0) | (pads & (uop | (memory == Memory.WGT) | store)) | (uop & (c["y_size"] != 1))
-        lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (memory == Memory.ACC_8BIT)
+        shape = (
+            (c["y_size"] == 0)
+            | (pads & (uop | (memory == Memory.WGT) | store))
+            | (uop & (c["y_size"] != 1))
+        )
+        lacks = np.full(index.size, not config.has(Capability.LOAD_ACC8)) & (
+            memory == Memory.ACC_8BIT
+        )
         yield from _where(index, ~noop & (shape | lacks), "V5")
         yield from _extents(index, c, ~noop, config, regions, store)
 
 
 def _extents(
-    index: Indices, c: Columns, real: npt.NDArray[np.bool_], config: HwConfig, regions: Sequence[Region], store: bool
+    index: Indices,
+    c: Columns,
+    real: npt.NDArray[np.bool_],
+    config: HwConfig,
+    regions: Sequence[Region],
+    store: bool,
 ) -> Iterator[Violation]:
     allowed = [r.device_writes if store else r.device_reads for r in regions] + [False] * 8
     sizes = np.array([r.size_bytes for r in regions] + [0] * 8, np.int64)
@@ -176,11 +234,19 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     index, g = stream.index[Opcode.GEMM], stream.columns[Opcode.GEMM]
     empty = (g["iter_out"] == 0) | (g["iter_in"] == 0)
     overwrite = g["overwrite"] != 0
-    yield from _where(index, empty | (overwrite & (g["reset"] != 0)) | (overwrite & (not config.has(Capability.GEMM_OVERWRITE))), "V10")
+    yield from _where(
+        index,
+        empty
+        | (overwrite & (g["reset"] != 0))
+        | (overwrite & (not config.has(Capability.GEMM_OVERWRITE))),
+        "V10",
+    )
     index, a = stream.index[Opcode.ALU], stream.columns[Opcode.ALU]
     empty = (a["iter_out"] == 0) | (a["iter_in"] == 0) | (a["reset"] != 0)
     mul, rq = a["alu_op"] == AluOp.MUL, a["alu_op"] == AluOp.RQ
-    lacks = (mul & (not config.has(Capability.ALU_MUL))) | (rq & (not config.has(Capability.REQUANTIZE)))
+    lacks = (mul & (not config.has(Capability.ALU_MUL))) | (
+        rq & (not config.has(Capability.REQUANTIZE))
+    )
     yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
 
 
@@ -216,7 +282,12 @@ def _reaches_beyond(kind: Opcode, v: dict[str, int], largest: list[int], config:
     depths = (acc, config.depth(Memory.INP) if gemm else acc, config.depth(Memory.WGT))
     behind = (0, 2 if not gemm and v["alu_op"] == AluOp.RQ else 0, 0)
     for k, name in enumerate(("dst", "src", "wgt") if gemm else ("dst", "src")):
-        last = largest[k] + (v["iter_out"] - 1) * v[f"{name}_out"] + (v["iter_in"] - 1) * v[f"{name}_in"] + behind[k]
+        last = (
+            largest[k]
+            + (v["iter_out"] - 1) * v[f"{name}_out"]
+            + (v["iter_in"] - 1) * v[f"{name}_in"]
+            + behind[k]
+        )
         if last >= depths[k]:
             return True
     return False
@@ -227,8 +298,12 @@ def _configs(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     register, value = c["register_id"], c["value"]
     pad = register == ConfigRegister.PAD_VALUE
     exists = (c["stage"] == Stage.COMPUTE) | ((c["stage"] == Stage.LOAD) & pad)
-    bad = (pad & ((value < -128) | (value > 127))) | ((register == ConfigRegister.RQ_ROUNDING) & ((value < 0) | (value > 2)))
-    yield from _where(index, np.full(index.size, not config.has(Capability.CONFIG)) | ~exists | bad, "V13")
+    bad = (pad & ((value < -128) | (value > 127))) | (
+        (register == ConfigRegister.RQ_ROUNDING) & ((value < 0) | (value > 2))
+    )
+    yield from _where(
+        index, np.full(index.size, not config.has(Capability.CONFIG)) | ~exists | bad, "V13"
+    )
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -249,17 +324,22 @@ def _flag(stream: Stream, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
-    """V14 to V16. Clocks count instructions: clock[i][s] of stage s have certainly happened when instruction i begins."""
+    """V14 to V16. Clocks count instructions: clock[i][s] of stage s have certainly happened when
+    instruction i begins."""
     stage = _stages(stream)
     flags = {name: _flag(stream, name) for name in _FLAGS}
     everywhere = np.arange(len(stream))
-    for (s, name), on in ((pair, flags[pair[1]]) for pair in [(s, f) for s in Stage for f in _FLAGS]):
+    for (s, name), on in (
+        (pair, flags[pair[1]]) for pair in [(s, f) for s in Stage for f in _FLAGS]
+    ):
         if (s, name) not in _QUEUES:
             yield from _where(everywhere, on & (stage == s), "V14")
     pushes = {q: np.zeros(0, np.int64) for q in _QUEUES.values()}
     pops = dict(pushes)
     for (s, name), queue in _QUEUES.items():
-        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero((stage == s) & flags[name])
+        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero(
+            (stage == s) & flags[name]
+        )
     pusher_of: dict[int, list[int]] = {}
     for queue, popping in pops.items():
         pushing = pushes[queue]
@@ -277,7 +357,10 @@ def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
 
 
 def _overflows(
-    stage: Indices, pushes: dict[Any, Indices], pops: dict[Any, Indices], pusher_of: dict[int, list[int]]
+    stage: Indices,
+    pushes: dict[Any, Indices],
+    pops: dict[Any, Indices],
+    pusher_of: dict[int, list[int]],
 ) -> Iterator[Violation]:
     """Pushes that may find 255 tokens waiting."""
     number_in_stage = np.zeros(len(stage), np.int64)
@@ -304,7 +387,9 @@ def _overflows(
             yield int(pushing[late[0]]), "V14"
 
 
-def _undrained(stage: Indices, flags: dict[str, npt.NDArray[np.bool_]], last: int) -> Iterator[Violation]:
+def _undrained(
+    stage: Indices, flags: dict[str, npt.NDArray[np.bool_]], last: int
+) -> Iterator[Violation]:
     for s, name in ((Stage.LOAD, "push_next"), (Stage.STORE, "push_prev")):
         mine = np.flatnonzero(stage == s)
         if mine.size and not flags[name][mine[-1]]:

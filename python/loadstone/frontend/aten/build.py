@@ -15,18 +15,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone._tvm import FloatImm, constant, dtype, is_call, is_constant, relax, scalar, shape, value
 from loadstone.errors import UnsupportedError
+from loadstone.relax.compat import (
+    FloatImm,
+    constant,
+    dtype,
+    is_call,
+    is_constant,
+    relax,
+    scalar,
+    shape,
+    value,
+)
 
 __all__ = ["OPERATORS", "Build", "clamped", "extents", "importer", "like", "pair", "stored"]
 
-#: Operators by `namespace.name`, or `namespace.name.overload` where overloads differ in their arguments.
+#: Operators by `namespace.name`, or `namespace.name.overload` where overloads differ in their
+#: arguments.
 OPERATORS: dict[str, Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True)
 class Build:
-    """Where a converter puts what comes before its result. name: of the node. shape: of PyTorch's result."""
+    """Where a converter puts what comes before its result. name: of the node. shape: of PyTorch's
+    result."""
 
     builder: Any
     name: str
@@ -73,17 +85,26 @@ def like(x: Any, number: Any) -> Any:
 def stored(expr: Any, what: str) -> NDArray[Any]:
     """The array in a constant. Raises UnsupportedError for what the model computes."""
     if not is_constant(expr):
-        raise UnsupportedError(f"{what} are computed by the model: only constants are supported there")
+        raise UnsupportedError(
+            f"{what} are computed by the model: only constants are supported there"
+        )
     return value(expr)
 
 
 def clamped(build: Build, x: Any, low: float | None, high: float | None) -> Any:
     """clip; what it clamps already (relu, clip) joins it, because a layer has one activation."""
-    least, most = -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    least, most = (
+        -math.inf if low is None else float(low),
+        math.inf if high is None else float(high),
+    )
     inner = build.producer(x)
     if is_call(inner, "nn.relu"):
         x, least, most = inner.args[0], max(least, 0.0), max(most, 0.0)
     elif is_call(inner, "clip"):
         bounds = [float(scalar(bound)) for bound in inner.args[1:]]
-        x, least, most = inner.args[0], min(max(bounds[0], least), most), min(max(bounds[1], least), most)
+        x, least, most = (
+            inner.args[0],
+            min(max(bounds[0], least), most),
+            min(max(bounds[1], least), most),
+        )
     return relax.op.clip(x, FloatImm("float32", least), FloatImm("float32", most))

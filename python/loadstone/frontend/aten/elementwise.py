@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import constant, relax
 from loadstone.frontend.aten.build import OPERATORS, Build, clamped, extents, importer, like, stored
+from loadstone.relax.compat import constant, relax
 
 __all__: list[str] = []
 
@@ -86,7 +86,11 @@ def _elu(build: Build, x: Any, alpha: float = 1, scale: float = 1, input_scale: 
     """scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))."""
     below = build.emit(relax.op.minimum(x, like(x, 0.0)))
     power = build.emit(relax.op.exp(build.emit(relax.op.multiply(below, like(x, input_scale)))))
-    curve = build.emit(relax.op.multiply(build.emit(relax.op.subtract(power, like(x, 1.0))), like(x, alpha * scale)))
+    curve = build.emit(
+        relax.op.multiply(
+            build.emit(relax.op.subtract(power, like(x, 1.0))), like(x, alpha * scale)
+        )
+    )
     line = build.emit(relax.op.multiply(build.emit(relax.op.nn.relu(x)), like(x, scale)))
     return relax.op.add(line, curve)
 
@@ -134,7 +138,9 @@ OPERATORS["aten.div.Tensor"] = _binary(relax.op.divide)
 OPERATORS["aten.gt.Scalar"] = _binary(relax.op.greater)
 OPERATORS["aten.where.self"] = lambda build, condition, a, b: relax.op.where(condition, a, b)
 for _overload in ("Tensor", "Scalar"):
-    OPERATORS[f"aten.rsub.{_overload}"] = lambda build, a, b, alpha=1: _binary(relax.op.subtract)(build, like(a, b), a, alpha)
+    OPERATORS[f"aten.rsub.{_overload}"] = lambda build, a, b, alpha=1: _binary(relax.op.subtract)(
+        build, like(a, b), a, alpha
+    )
 
 
 @importer("aten.reciprocal")

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import relax
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer
+from loadstone.relax.compat import relax
 
 __all__: list[str] = []
 
@@ -70,7 +70,14 @@ def _stack(build: Build, tensors: Sequence[Any], axis: int = 0) -> Any:
 
 
 @importer("aten.slice.Tensor")
-def _slice(build: Build, x: Any, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def _slice(
+    build: Build,
+    x: Any,
+    axis: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Any:
     extent = extents(x)[axis]
     first, last, _ = slice(start, end).indices(extent)
     return x if (first, last, step) == (0, extent, 1) else _sliced(x, axis, first, last, step)
@@ -99,7 +106,9 @@ def _sliced(x: Any, axis: int, begin: int, end: int, step: int = 1) -> Any:
 
 
 @importer("aten.pad", "aten.constant_pad_nd")
-def _pad(build: Build, x: Any, pads: Sequence[int], mode: Any = "constant", fill: float | None = None) -> Any:
+def _pad(
+    build: Build, x: Any, pads: Sequence[int], mode: Any = "constant", fill: float | None = None
+) -> Any:
     """The last axis comes first in `pads`. constant_pad_nd has no mode."""
     if not isinstance(mode, str):
         mode, fill = "constant", mode
@@ -110,7 +119,9 @@ def _pad(build: Build, x: Any, pads: Sequence[int], mode: Any = "constant", fill
         pairs[rank - 1 - axis] = sides
     if min(pads, default=0) < 0:
         raise UnsupportedError(f"it pads by {list(pads)}: use a slice to make a tensor smaller")
-    return relax.op.nn.pad(x, [number for sides in pairs for number in sides], pad_value=float(fill or 0.0))
+    return relax.op.nn.pad(
+        x, [number for sides in pairs for number in sides], pad_value=float(fill or 0.0)
+    )
 
 
 @importer("aten.channel_shuffle")
@@ -124,8 +135,12 @@ def _channel_shuffle(build: Build, x: Any, groups: int) -> Any:
 @importer("aten.pixel_shuffle")
 def _pixel_shuffle(build: Build, x: Any, factor: int) -> Any:
     batch, channels, height, width = extents(x)
-    split = build.emit(relax.op.reshape(x, (batch, channels // factor**2, factor, factor, height, width)))
-    return relax.op.reshape(build.emit(relax.op.permute_dims(split, [0, 1, 4, 2, 5, 3])), build.shape)
+    split = build.emit(
+        relax.op.reshape(x, (batch, channels // factor**2, factor, factor, height, width))
+    )
+    return relax.op.reshape(
+        build.emit(relax.op.permute_dims(split, [0, 1, 4, 2, 5, 3])), build.shape
+    )
 
 
 @importer("aten.upsample_nearest2d.vec")
@@ -133,19 +148,36 @@ def _upsample_nearest2d(build: Build, x: Any, size: Any, scales: Any = None) -> 
     """floor(index * size / new size)."""
     ratios = [new / old for old, new in zip(extents(x)[2:], build.shape[2:], strict=True)]
     if any(ratio != int(ratio) and 1 / ratio != int(1 / ratio) for ratio in ratios):
-        raise UnsupportedError(f"it resizes by {ratios[0]:g} x {ratios[1]:g}: by whole factors only all rules take the same elements")
+        raise UnsupportedError(
+            f"it resizes by {ratios[0]:g} x {ratios[1]:g}: by whole factors only all rules "
+            "take the same elements"
+        )
     return _resized(build, x, "nearest_neighbor", "asymmetric", "floor")
 
 
 @importer("aten.upsample_bilinear2d.vec")
-def _upsample_bilinear2d(build: Build, x: Any, size: Any, align_corners: bool, scales: Any = None) -> Any:
+def _upsample_bilinear2d(
+    build: Build, x: Any, size: Any, align_corners: bool, scales: Any = None
+) -> Any:
     """Positions follow from the sizes, but in PyTorch from scale_factor where that was given."""
-    if scales is not None and tuple(old * scale for old, scale in zip(extents(x)[2:], scales, strict=True)) != build.shape[2:]:
-        raise UnsupportedError(f"scale_factor {scales[0]:g} x {scales[1]:g} gives no whole size: use recompute_scale_factor=True")
+    if (
+        scales is not None
+        and tuple(old * scale for old, scale in zip(extents(x)[2:], scales, strict=True))
+        != build.shape[2:]
+    ):
+        raise UnsupportedError(
+            f"scale_factor {scales[0]:g} x {scales[1]:g} gives no whole size: use "
+            "recompute_scale_factor=True"
+        )
     return _resized(build, x, "linear", "align_corners" if align_corners else "half_pixel", "")
 
 
 def _resized(build: Build, x: Any, method: str, coordinates: str, rounding: str) -> Any:
     return relax.op.image.resize2d(
-        x, build.shape[2:], layout="NCHW", method=method, coordinate_transformation_mode=coordinates, rounding_method=rounding
+        x,
+        build.shape[2:],
+        layout="NCHW",
+        method=method,
+        coordinate_transformation_mode=coordinates,
+        rounding_method=rounding,
     )

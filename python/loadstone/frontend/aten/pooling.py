@@ -10,17 +10,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loadstone._tvm import relax
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer, pair
+from loadstone.relax.compat import relax
 
 __all__: list[str] = []
 
 
 @importer("aten.max_pool2d")
-def _max_pool2d(build: Build, x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+def _max_pool2d(
+    build: Build,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
     return relax.op.nn.max_pool2d(
-        x, pool_size=pair(kernel), strides=pair(stride or kernel), padding=pair(padding), dilation=pair(dilation), ceil_mode=ceil_mode
+        x,
+        pool_size=pair(kernel),
+        strides=pair(stride or kernel),
+        padding=pair(padding),
+        dilation=pair(dilation),
+        ceil_mode=ceil_mode,
     )
 
 
@@ -41,9 +54,14 @@ def _avg_pool2d(
     divisor: int | None = None,
 ) -> Any:
     if divisor is not None:
-        raise UnsupportedError(f"it divides by {divisor} (divisor_override): multiply its result instead")
+        raise UnsupportedError(
+            f"it divides by {divisor} (divisor_override): multiply its result instead"
+        )
     if ceil_mode and count_include_pad and any(pair(padding)):
-        raise UnsupportedError("ceil_mode with padding that is counted: use count_include_pad=False, or pad the image before")
+        raise UnsupportedError(
+            "ceil_mode with padding that is counted: use count_include_pad=False, or pad the "
+            "image before"
+        )
     return relax.op.nn.avg_pool2d(
         x,
         pool_size=pair(kernel),
@@ -60,7 +78,11 @@ def _adaptive_avg_pool2d(build: Build, x: Any, size: Any) -> Any:
     if build.shape[2:] == (1, 1):
         return relax.op.mean(x, axis=[2, 3], keepdims=True)
     window = _even_window(x, build.shape[2:])
-    return relax.op.nn.avg_pool2d(x, pool_size=window, strides=window) if window else relax.op.nn.adaptive_avg_pool2d(x, build.shape[2:])
+    return (
+        relax.op.nn.avg_pool2d(x, pool_size=window, strides=window)
+        if window
+        else relax.op.nn.adaptive_avg_pool2d(x, build.shape[2:])
+    )
 
 
 @importer("aten.adaptive_max_pool2d")
@@ -68,7 +90,10 @@ def _adaptive_max_pool2d(build: Build, x: Any, size: Any) -> list[Any]:
     rows, columns = pair(size)
     window = _even_window(x, (rows, columns))
     if not window:
-        raise UnsupportedError(f"its output of {rows} x {columns} does not divide its input of {extents(x)[2]} x {extents(x)[3]}")
+        raise UnsupportedError(
+            f"its output of {rows} x {columns} does not divide its input of {extents(x)[2]} "
+            f"x {extents(x)[3]}"
+        )
     return [relax.op.nn.max_pool2d(x, pool_size=window, strides=window), None]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import constant, is_constant, relax, scalar
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, clamped, importer, stored
+from loadstone.relax.compat import constant, is_constant, relax, scalar
 
 __all__: list[str] = []
 
@@ -22,29 +22,58 @@ QUANTIZED = {"int8": (-128, 127), "uint8": (0, 255)}
 
 
 @importer("quantized_decomposed.quantize_per_tensor")
-def _quantize(build: Build, x: Any, scale: Any, zero_point: Any, low: Any, high: Any, kind: Any) -> Any:
+def _quantize(
+    build: Build, x: Any, scale: Any, zero_point: Any, low: Any, high: Any, kind: Any
+) -> Any:
     """round_half_to_even(x * float32(1 / scale)) + zero_point, clamped."""
     target = _target(kind)
     step, zero = _number(scale), _number(zero_point)
     limits = [int(_number(low)), int(_number(high))]
-    if limits != list(QUANTIZED[target]):  # fewer integers than the type has: real numbers are clamped first
+    if limits != list(
+        QUANTIZED[target]
+    ):  # fewer integers than the type has: real numbers are clamped first
         x = clamped(build, x, *((limit - zero) * step for limit in limits))
-    return relax.op.quantize(x, constant(np.float32(step)), constant(np.int32(zero)), axis=0, out_dtype=target)
+    return relax.op.quantize(
+        x, constant(np.float32(step)), constant(np.int32(zero)), axis=0, out_dtype=target
+    )
 
 
 @importer("quantized_decomposed.dequantize_per_tensor")
-def _dequantize(build: Build, x: Any, scale: Any, zero_point: Any, low: Any, high: Any, kind: Any, out_dtype: Any = None) -> Any:
+def _dequantize(
+    build: Build,
+    x: Any,
+    scale: Any,
+    zero_point: Any,
+    low: Any,
+    high: Any,
+    kind: Any,
+    out_dtype: Any = None,
+) -> Any:
     _check_real(out_dtype)
-    return relax.op.dequantize(x, constant(np.float32(_number(scale))), constant(np.int32(_number(zero_point))), axis=0)
+    return relax.op.dequantize(
+        x, constant(np.float32(_number(scale))), constant(np.int32(_number(zero_point))), axis=0
+    )
 
 
 @importer("quantized_decomposed.dequantize_per_channel")
 def _dequantize_per_channel(
-    build: Build, x: Any, scales: Any, zero_points: Any, axis: int, low: Any, high: Any, kind: Any, out_dtype: Any = None
+    build: Build,
+    x: Any,
+    scales: Any,
+    zero_points: Any,
+    axis: int,
+    low: Any,
+    high: Any,
+    kind: Any,
+    out_dtype: Any = None,
 ) -> Any:
     _check_real(out_dtype)
     steps = stored(scales, "its scales").astype(np.float32)
-    zeros = np.zeros(steps.shape, np.int32) if zero_points is None else stored(zero_points, "its zero points").astype(np.int32)
+    zeros = (
+        np.zeros(steps.shape, np.int32)
+        if zero_points is None
+        else stored(zero_points, "its zero points").astype(np.int32)
+    )
     return relax.op.dequantize(x, constant(steps), constant(zeros), axis=axis)
 
 
@@ -57,11 +86,15 @@ def _target(kind: Any) -> str:
 
 def _check_real(out_dtype: Any) -> None:
     if out_dtype is not None and str(out_dtype) != "torch.float32":
-        raise UnsupportedError(f"it dequantizes to {out_dtype}: export the model in float32 (model.float())")
+        raise UnsupportedError(
+            f"it dequantizes to {out_dtype}: export the model in float32 (model.float())"
+        )
 
 
 def _number(expr: Any) -> float | int:
     """A number, or the one in a constant tensor."""
     if isinstance(expr, relax.Expr) and not is_constant(expr):
-        raise UnsupportedError("dynamic quantization, whose scales are computed at run time: quantize statically")
+        raise UnsupportedError(
+            "dynamic quantization, whose scales are computed at run time: quantize statically"
+        )
     return scalar(expr)

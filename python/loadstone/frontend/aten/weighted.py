@@ -12,16 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from loadstone._tvm import constant, relax
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer, pair, stored
+from loadstone.relax.compat import constant, relax
 
 __all__: list[str] = []
 
 
 @importer("aten.conv2d.default")
 def _conv2d(
-    build: Build, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    build: Build,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     top, left = pair(padding)
     return _convolved(build, x, weight, bias, stride, (top, left, top, left), dilation, groups)
@@ -29,27 +36,67 @@ def _conv2d(
 
 @importer("aten.conv2d.padding")
 def _conv2d_padding(
-    build: Build, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: str = "valid", dilation: Any = 1, groups: int = 1
+    build: Build,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: str = "valid",
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     """`same`: the odd one is padded after."""
-    totals = [step * (taps - 1) * (padding == "same") for step, taps in zip(pair(dilation), extents(weight)[2:], strict=True)]
+    totals = [
+        step * (taps - 1) * (padding == "same")
+        for step, taps in zip(pair(dilation), extents(weight)[2:], strict=True)
+    ]
     befores, afters = [total // 2 for total in totals], [total - total // 2 for total in totals]
     return _convolved(build, x, weight, bias, stride, (*befores, *afters), dilation, groups)
 
 
 @importer("aten.conv1d.default")
 def _conv1d(
-    build: Build, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    build: Build,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     """A convolution of an image of one row."""
-    image, kernel = (build.emit(relax.op.reshape(item, (*extents(item)[:2], 1, extents(item)[2]))) for item in (x, weight))
+    image, kernel = (
+        build.emit(relax.op.reshape(item, (*extents(item)[:2], 1, extents(item)[2])))
+        for item in (x, weight)
+    )
     side = pair(padding)[1]
-    rows = _convolved(build, image, kernel, bias, (1, pair(stride)[1]), (0, side, 0, side), (1, pair(dilation)[1]), groups)
+    rows = _convolved(
+        build,
+        image,
+        kernel,
+        bias,
+        (1, pair(stride)[1]),
+        (0, side, 0, side),
+        (1, pair(dilation)[1]),
+        groups,
+    )
     return relax.op.reshape(build.emit(rows), build.shape)
 
 
-def _convolved(build: Build, x: Any, weight: Any, bias: Any, stride: Any, pads: tuple[int, ...], dilation: Any, groups: int) -> Any:
-    out = relax.op.nn.conv2d(x, weight, strides=pair(stride), padding=pads, dilation=pair(dilation), groups=groups)
+def _convolved(
+    build: Build,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    pads: tuple[int, ...],
+    dilation: Any,
+    groups: int,
+) -> Any:
+    out = relax.op.nn.conv2d(
+        x, weight, strides=pair(stride), padding=pads, dilation=pair(dilation), groups=groups
+    )
     return _biased(build, out, bias)
 
 
@@ -65,7 +112,12 @@ def _conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    fields = {"strides": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
+    fields = {
+        "strides": stride,
+        "padding": padding,
+        "output_padding": output_padding,
+        "dilation": dilation,
+    }
     pairs = {name: pair(numbers) for name, numbers in fields.items()}
     return _biased(build, relax.op.nn.conv2d_transpose(x, weight, **pairs, groups=groups), bias)
 
@@ -86,12 +138,17 @@ def _convolution(
     """What core ATen has for all of them."""
     rank = len(extents(x)) - 2
     if rank == 2 and transposed:
-        return _conv_transpose2d(build, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return _conv_transpose2d(
+            build, x, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     if rank > 2 or transposed:
         raise UnsupportedError(
-            f"a {'transposed ' if transposed else ''}convolution in {rank} dimensions: only images and rows are supported"
+            f"a {'transposed ' if transposed else ''}convolution in {rank} dimensions: only "
+            "images and rows are supported"
         )
-    return (_conv2d if rank == 2 else _conv1d)(build, x, weight, bias, stride, padding, dilation, groups)
+    return (_conv2d if rank == 2 else _conv1d)(
+        build, x, weight, bias, stride, padding, dilation, groups
+    )
 
 
 def _biased(build: Build, out: Any, bias: Any) -> Any:
@@ -115,7 +172,9 @@ def _linear(build: Build, x: Any, weight: Any, bias: Any = None) -> Any:
 @importer("aten.addmm")
 def _addmm(build: Build, bias: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     if (beta, alpha) != (1, 1):
-        raise UnsupportedError(f"it weighs its terms by {beta} and {alpha}: fold them into the weights")
+        raise UnsupportedError(
+            f"it weighs its terms by {beta} and {alpha}: fold them into the weights"
+        )
     return relax.op.add(build.emit(relax.op.matmul(a, b)), bias)
 
 
@@ -126,7 +185,14 @@ def _matmul(build: Build, a: Any, b: Any) -> Any:
 
 @importer("aten._native_batch_norm_legit_no_training")
 def _batch_norm_no_training(
-    build: Build, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, epsilon: float
+    build: Build,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    momentum: float,
+    epsilon: float,
 ) -> list[Any]:
     return [_normalized(build, x, weight, bias, mean, variance, epsilon), None, None]
 
@@ -136,7 +202,9 @@ def _training(build: Build, *_: Any) -> Any:
     raise UnsupportedError("it is in training mode: call model.eval() before torch.export.export")
 
 
-def _normalized(build: Build, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> Any:
+def _normalized(
+    build: Build, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float
+) -> Any:
     """Of images as one operator, which the quantizer folds; of vectors as the line that it is."""
     channels = extents(x)[1]
     gamma = np.ones(channels, np.float32) if weight is None else stored(weight, "its weights")
@@ -148,7 +216,9 @@ def _normalized(build: Build, x: Any, weight: Any, bias: Any, mean: Any, varianc
         return relax.TupleGetItem(build.emit(normal), 0)
     along = (-1,) + (1,) * (len(extents(x)) - 2)
     slope = gamma.astype(np.float64) / np.sqrt(spread.astype(np.float64) + epsilon)
-    scale, offset = (item.astype(np.float32).reshape(along) for item in (slope, beta - centre * slope))
+    scale, offset = (
+        item.astype(np.float32).reshape(along) for item in (slope, beta - centre * slope)
+    )
     return relax.op.add(build.emit(relax.op.multiply(x, constant(scale))), constant(offset))
 
 
@@ -158,7 +228,15 @@ def _native_layer_norm(build: Build, *arguments: Any) -> list[Any]:
 
 
 @importer("aten.layer_norm")
-def _layer_norm(build: Build, x: Any, axes: Sequence[int], weight: Any = None, bias: Any = None, epsilon: float = 1e-5, *_: Any) -> Any:
+def _layer_norm(
+    build: Build,
+    x: Any,
+    axes: Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    epsilon: float = 1e-5,
+    *_: Any,
+) -> Any:
     """axes: the extents of those that are normalized, the last ones."""
     gamma = constant(np.ones(axes, np.float32)) if weight is None else weight
     beta = constant(np.zeros(axes, np.float32)) if bias is None else bias

@@ -2,7 +2,8 @@
 
 In:   instructions, or text.
 Out:  text that assembles back to the same bytes, or instructions.
-Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a change of the compiler is read as a diff.
+Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a change of the compiler
+      is read as a diff.
 
     pop(compute) load inp[0] = dram[256 + 56y + x] for y<28 x<14 pad top 1 left 1 push(compute)
     load uop[0] = dram[64 + x] for x<9
@@ -15,10 +16,11 @@ Next: `loadstone disasm` and `loadstone asm`; golden text in tests, where a chan
     nop compute
     finish
 
-Indices are tiles. `u` is the micro-op's own index of that operand; a range a..b leaves b out. `dram3` is region 3 of DRAM,
-`dram` region 0. `=` instead of `+=` overwrites. Without `y`, there is one row, and x_stride is x_size. pop() waits for a
-token of that stage, push() gives it one. What this form does not say is said by field names, so that every instruction
-that decodes has a text: `with src_out=3 pop_prev=1`. Behind `#` stand comments; a number and a colon in front are ignored.
+Indices are tiles. `u` is the micro-op's own index of that operand; a range a..b leaves b out.
+`dram3` is region 3 of DRAM, `dram` region 0. `=` instead of `+=` overwrites. Without `y`, there is
+one row, and x_stride is x_size. pop() waits for a token of that stage, push() gives it one. What
+this form does not say is said by field names, so that every instruction that decodes has a text:
+`with src_out=3 pop_prev=1`. Behind `#` stand comments; a number and a colon in front are ignored.
 """
 
 from __future__ import annotations
@@ -33,8 +35,27 @@ from numpy.typing import NDArray
 from loadstone.errors import AssemblerError, EncodingError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode
-from loadstone.vta.isa.insn import CLASSES, KINDS, Alu, Config, Finish, Gemm, Insn, Load, Store, stage_of
-from loadstone.vta.isa.spec import INSN_BYTES, AluOp, ConfigRegister, Memory, Opcode, Rounding, Stage
+from loadstone.vta.isa.insn import (
+    CLASSES,
+    KINDS,
+    Alu,
+    Config,
+    Finish,
+    Gemm,
+    Insn,
+    Load,
+    Store,
+    stage_of,
+)
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    AluOp,
+    ConfigRegister,
+    Memory,
+    Opcode,
+    Rounding,
+    Stage,
+)
 
 __all__ = ["assemble", "disassemble", "parse_insn", "text_of"]
 
@@ -46,8 +67,19 @@ _NEIGHBOURS = {
 }
 _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 _PADS = {"top": "y_pad_0", "bottom": "y_pad_1", "left": "x_pad_0", "right": "x_pad_1"}
-_ALU_SIGNS = {AluOp.MIN: "min=", AluOp.MAX: "max=", AluOp.ADD: "+=", AluOp.SHR: ">>=", AluOp.MUL: "*=", AluOp.RQ: "rq="}
-_NOOPS: dict[str, Insn] = {"load": Load(memory_id=Memory.INP), "compute": Load(memory_id=Memory.UOP), "store": Store()}
+_ALU_SIGNS = {
+    AluOp.MIN: "min=",
+    AluOp.MAX: "max=",
+    AluOp.ADD: "+=",
+    AluOp.SHR: ">>=",
+    AluOp.MUL: "*=",
+    AluOp.RQ: "rq=",
+}
+_NOOPS: dict[str, Insn] = {
+    "load": Load(memory_id=Memory.INP),
+    "compute": Load(memory_id=Memory.UOP),
+    "store": Store(),
+}
 
 
 # --- instructions -> text -------------------------------------------------------------------------
@@ -60,8 +92,11 @@ def text_of(insn: Insn) -> str:
     return " ".join([*words, *(["with", *unsaid] if unsaid else []), *pushes])
 
 
-def disassemble(program: Iterable[Insn], comment: Callable[[Insn], str] | None = None) -> Iterator[str]:
-    """A numbered line for each instruction; `comment` may add what the instruction alone does not tell."""
+def disassemble(
+    program: Iterable[Insn], comment: Callable[[Insn], str] | None = None
+) -> Iterator[str]:
+    """A numbered line for each instruction; `comment` may add what the instruction alone does not
+    tell."""
     for number, insn in enumerate(program):
         note = comment(insn) if comment is not None else ""
         yield f"{number:>5}: {text_of(insn)}" + (f"  # {note}" if note else "")
@@ -79,11 +114,19 @@ def _body(insn: Insn) -> str:
         case Load() | Store():
             return _noop(insn) or _transfer(insn)
         case Gemm():
-            right = "= 0" if insn.reset else f"{'=' if insn.overwrite else '+='} {_tile(insn, 'inp', 'src')} * {_tile(insn, 'wgt', 'wgt')}"
+            right = (
+                "= 0"
+                if insn.reset
+                else f"{'=' if insn.overwrite else '+='} {_tile(insn, 'inp', 'src')} * "
+                f"{_tile(insn, 'wgt', 'wgt')}"
+            )
             return f"gemm {_tile(insn, 'acc', 'dst')} {right} {_loops(insn)}"
         case Alu():
             operand = str(insn.imm) if insn.use_imm else _tile(insn, "acc", "src")
-            return f"alu {_tile(insn, 'acc', 'dst')} {_ALU_SIGNS[AluOp(insn.alu_op)]} {operand} {_loops(insn)}"
+            return (
+                f"alu {_tile(insn, 'acc', 'dst')} {_ALU_SIGNS[AluOp(insn.alu_op)]} "
+                f"{operand} {_loops(insn)}"
+            )
         case Config():
             register = ConfigRegister(insn.register_id)
             named = register == ConfigRegister.RQ_ROUNDING and insn.value in set(Rounding)
@@ -103,14 +146,20 @@ def _transfer(insn: Load | Store) -> str:
     rows = "" if flat or not insn.x_stride else f"{insn.x_stride}y + "
     dram = f"dram{insn.region or ''}[{insn.dram_base} + {rows}x]"
     pad = f"{Memory(insn.memory_id).name.lower()}[{insn.sram_base}]"
-    pads = "".join(f" {name} {getattr(insn, field)}" for name, field in _PADS.items() if getattr(insn, field))
+    pads = "".join(
+        f" {name} {getattr(insn, field)}" for name, field in _PADS.items() if getattr(insn, field)
+    )
     copy = f"load {pad} = {dram}" if isinstance(insn, Load) else f"store {dram} = {pad}"
-    return f"{copy} for {'' if flat else f'y<{insn.y_size} '}x<{insn.x_size}" + (f" pad{pads}" if pads else "")
+    return f"{copy} for {'' if flat else f'y<{insn.y_size} '}x<{insn.x_size}" + (
+        f" pad{pads}" if pads else ""
+    )
 
 
 def _tile(insn: Gemm | Alu, memory: str, operand: str) -> str:
     factors = ((getattr(insn, f"{operand}_out"), "i"), (getattr(insn, f"{operand}_in"), "j"))
-    return f"{memory}[{'+'.join(['u', *(f'{factor}{loop}' for factor, loop in factors if factor)])}]"
+    return (
+        f"{memory}[{'+'.join(['u', *(f'{factor}{loop}' for factor, loop in factors if factor)])}]"
+    )
 
 
 def _loops(insn: Gemm | Alu) -> str:
@@ -119,7 +168,8 @@ def _loops(insn: Gemm | Alu) -> str:
 
 # --- text -> instructions -------------------------------------------------------------------------
 def assemble(text: str, config: HwConfig) -> NDArray[np.uint8]:
-    """uint8 (N, 16). Raises AssemblerError naming the line and what was expected, or the field that does not fit."""
+    """uint8 (N, 16). Raises AssemblerError naming the line and what was expected, or the field that
+    does not fit."""
     encoded = []
     for number, line in enumerate(text.splitlines(), 1):
         source = line.partition("#")[0].strip()
@@ -159,13 +209,17 @@ def _parse_tokens(words: _Words, verb: str) -> list[str]:
 
 
 def _with_tokens(insn: Insn, pops: Sequence[str], pushes: Sequence[str]) -> Insn:
-    """The instruction with the flags of its tokens set; which flag that is follows from its stage."""
+    """The instruction with the flags of its tokens set; which flag that is follows from its
+    stage."""
     flags = {}
     neighbours = _NEIGHBOURS[stage_of(insn)]
     for which, (verb, stages) in enumerate((("pop", pops), ("push", pushes))):
         for stage in stages:
             if stage not in neighbours:
-                raise AssemblerError(f"{verb}({stage}) in stage {stage_of(insn).name.lower()}: expected one of {', '.join(neighbours)}")
+                raise AssemblerError(
+                    f"{verb}({stage}) in stage {stage_of(insn).name.lower()}: expected one "
+                    f"of {', '.join(neighbours)}"
+                )
             flags[neighbours[stage][which]] = 1
     return type(insn)(**{**insn.values(), **flags})
 
@@ -215,7 +269,10 @@ class _Words:
 
     def fail(self, expected: str) -> NoReturn:
         where = f"after {self.words[self.at - 1]!r}: " if self.at else ""
-        raise AssemblerError(f"{where}expected {expected}, found {repr(self.peek()) if not self.at_end() else 'the end of the line'}")
+        raise AssemblerError(
+            f"{where}expected {expected}, found "
+            f"{repr(self.peek()) if not self.at_end() else 'the end of the line'}"
+        )
 
 
 _Parsed = tuple[Opcode, dict[str, int]]
@@ -242,7 +299,8 @@ def _parse_scratchpad(words: _Words) -> dict[str, int]:
 
 
 def _parse_dram(words: _Words) -> dict[str, int]:
-    """dramR[base + stride y + x]; without the y term the stride is 0, and decided by _parse_rows."""
+    """dramR[base + stride y + x]; without the y term the stride is 0, and decided by
+    _parse_rows."""
     match = re.fullmatch(r"dram(\d*)", words.peek())
     if match is None:
         words.fail("'dram' and the number of a region")
@@ -300,7 +358,12 @@ def _parse_alu(words: _Words) -> _Parsed:
     if words.peek() == "acc":
         values |= _parse_tile(words, "acc", "src")
     else:  # the RTL reads src also then: where nothing else is said, it is dst
-        values |= {"use_imm": 1, "imm": words.number(), "src_out": values["dst_out"], "src_in": values["dst_in"]}
+        values |= {
+            "use_imm": 1,
+            "imm": words.number(),
+            "src_out": values["dst_out"],
+            "src_in": values["dst_in"],
+        }
     return Opcode.ALU, values | _parse_loops(words)
 
 

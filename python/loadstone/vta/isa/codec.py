@@ -2,7 +2,8 @@
 
 In:   a HwConfig, and bytes or fields.
 Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kind;
-      `decode` / `encode`: single objects such as `Load(memory_id=Memory.INP, x_size=4)`, whose repr evaluates back;
+      `decode` / `encode`: single objects such as `Load(memory_id=Memory.INP, x_size=4)`, whose repr
+      evaluates back;
       the same for micro-ops.
 Next: asm.py prints them, reference.py executes them, hw_sim reads the bytes.
 
@@ -21,7 +22,18 @@ import numpy.typing as npt
 
 from loadstone.errors import EncodingError
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.insn import CLASSES, KINDS, Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
+from loadstone.vta.isa.insn import (
+    CLASSES,
+    KINDS,
+    Alu,
+    Config,
+    Finish,
+    Gemm,
+    Insn,
+    Load,
+    MicroOp,
+    Store,
+)
 from loadstone.vta.isa.spec import INSN_BYTES, MICRO_OPS, UOP_BYTES, BitField, Opcode, layout
 
 __all__ = [
@@ -48,7 +60,8 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Stream:
-    """A whole program as columns: `opcode[n]`, and per kind the positions and the fields of its instructions.
+    """A whole program as columns: `opcode[n]`, and per kind the positions and the fields of its
+    instructions.
 
     `columns[Opcode.GEMM]["iter_out"][k]` belongs to instruction `index[Opcode.GEMM][k]`.
     """
@@ -85,25 +98,35 @@ def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
     typed: dict[str, int] = {}
     for field in KINDS[opcode].fields[1:]:
         value = int(values[field.name])
-        typed[field.name] = field.enum(value) if field.enum is not None and value in set(field.enum) else value
+        typed[field.name] = (
+            field.enum(value) if field.enum is not None and value in set(field.enum) else value
+        )
     return CLASSES[opcode](**typed)
 
 
 # --- whole streams --------------------------------------------------------------------------------
 def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stream:
-    """Columns of a stream of 16-byte instructions. Raises EncodingError for a length that is no multiple of 16, an
-    unknown opcode, an unknown value of an enumerated field, or a reserved bit that is set, naming the instruction."""
-    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data, np.uint8).reshape(-1)
+    """Columns of a stream of 16-byte instructions. Raises EncodingError for a length that is no
+    multiple of 16, an unknown opcode, an unknown value of an enumerated field, or a reserved bit
+    that is set, naming the instruction."""
+    raw = (
+        np.frombuffer(data, np.uint8)
+        if isinstance(data, bytes)
+        else np.ascontiguousarray(data, np.uint8).reshape(-1)
+    )
     if raw.size % INSN_BYTES:
         raise EncodingError(
-            f"instruction stream of {raw.size} bytes is no multiple of {INSN_BYTES}: cut after {raw.size // INSN_BYTES} instructions"
+            f"instruction stream of {raw.size} bytes is no multiple of {INSN_BYTES}: cut "
+            f"after {raw.size // INSN_BYTES} instructions"
         )
     words = raw.view("<u8").reshape(-1, 2)
     opcode = (words[:, 0] & np.uint64(7)).astype(np.uint8)
     unknown = np.flatnonzero(opcode > max(Opcode))
     if unknown.size:
         known = ", ".join(f"{o.name} {o.value}" for o in Opcode)
-        raise EncodingError(f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {known}")
+        raise EncodingError(
+            f"instruction {unknown[0]}: opcode {opcode[unknown[0]]} is unknown; known are {known}"
+        )
     index: dict[Opcode, npt.NDArray[np.int64]] = {}
     columns: dict[Opcode, Columns] = {}
     for op, places in _places(config).items():
@@ -113,7 +136,12 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
     return Stream(opcode, index, columns)
 
 
-def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: tuple[Words, Words], rows: npt.NDArray[np.int64]) -> Columns:
+def _decode_kind(
+    op: Opcode,
+    places: Mapping[str, BitField],
+    words: tuple[Words, Words],
+    rows: npt.NDArray[np.int64],
+) -> Columns:
     """Columns of the instructions `rows`, all of one kind, from their two words."""
     reserved = [(1 << 64) - 1, (1 << 64) - 1]
     result: Columns = {}
@@ -132,19 +160,27 @@ def _decode_kind(op: Opcode, places: Mapping[str, BitField], words: tuple[Words,
             bad = np.flatnonzero(value >= len(place.field.enum))  # the values are 0, 1, 2 ...
             if bad.size:
                 known = ", ".join(f"{e.name} {e.value}" for e in place.field.enum)
-                raise EncodingError(f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is unknown; known are {known}")
+                raise EncodingError(
+                    f"instruction {rows[bad[0]]}: {op.name}.{name}={value[bad[0]]} is "
+                    f"unknown; known are {known}"
+                )
         result[name] = value
     for word in range(2):
-        bad = np.flatnonzero(words[word] & np.uint64(reserved[word])) if reserved[word] else rows[:0]
+        bad = (
+            np.flatnonzero(words[word] & np.uint64(reserved[word])) if reserved[word] else rows[:0]
+        )
         if bad.size:
             first = int(words[word][bad[0]]) & reserved[word]
             bit = 64 * word + (first & -first).bit_length() - 1
-            raise EncodingError(f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0")
+            raise EncodingError(
+                f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0"
+            )
     return result
 
 
 def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDArray[np.uint8]:
-    """uint8 (N, 16). Raises EncodingError naming instruction, field, value and limit when a value does not fit."""
+    """uint8 (N, 16). Raises EncodingError naming instruction, field, value and limit when a value
+    does not fit."""
     columns = stream if isinstance(stream, Stream) else _to_columns(list(stream))
     words = np.zeros((len(columns), 2), np.uint64)
     for op, places in _places(config).items():
@@ -158,9 +194,14 @@ def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDAr
             values = columns.columns[op][name]
             bad = np.flatnonzero((values < place.low) | (values > place.high))
             if bad.size:
-                raise EncodingError(f"instruction {rows[bad[0]]}: " + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place))
+                raise EncodingError(
+                    f"instruction {rows[bad[0]]}: "
+                    + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place)
+                )
             word, shift = divmod(place.start, 64)
-            packed[word] |= (values.view(np.uint64) & np.uint64((1 << place.width) - 1)) << np.uint64(shift)
+            packed[word] |= (
+                values.view(np.uint64) & np.uint64((1 << place.width) - 1)
+            ) << np.uint64(shift)
         words[rows, 0], words[rows, 1] = packed
     return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, INSN_BYTES)
 
@@ -175,7 +216,9 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
     columns: dict[Opcode, Columns] = {}
     for op, rows in index.items():
         names = [f.name for f in KINDS[op].fields[1:]]
-        columns[op] = {n: np.array([getattr(insns[r], n) for r in rows.tolist()], np.int64) for n in names}
+        columns[op] = {
+            n: np.array([getattr(insns[r], n) for r in rows.tolist()], np.int64) for n in names
+        }
     return Stream(opcode, index, columns)
 
 
@@ -199,23 +242,38 @@ def decode(data: bytes, config: HwConfig) -> Insn:
 
 
 # --- micro-ops ------------------------------------------------------------------------------------
-def encode_uops(uops: npt.NDArray[np.int64] | Sequence[MicroOp], config: HwConfig) -> npt.NDArray[np.uint32]:
+def encode_uops(
+    uops: npt.NDArray[np.int64] | Sequence[MicroOp], config: HwConfig
+) -> npt.NDArray[np.uint32]:
     """uint32 (N,) from an (N, 3) array of dst, src, wgt, or from MicroOp objects."""
-    table = np.array([(u.dst, u.src, u.wgt) for u in uops], np.int64).reshape(-1, 3) if not isinstance(uops, np.ndarray) else uops
+    table = (
+        np.array([(u.dst, u.src, u.wgt) for u in uops], np.int64).reshape(-1, 3)
+        if not isinstance(uops, np.ndarray)
+        else uops
+    )
     result = np.zeros(len(table), np.uint64)
     for column, (name, place) in enumerate(layout(MICRO_OPS, config.widths).items()):
         values = table[:, column].astype(np.int64)
         bad = np.flatnonzero((values < place.low) | (values > place.high))
         if bad.size:
-            raise EncodingError(f"micro-op {bad[0]}: " + _does_not_fit(name, int(values[bad[0]]), place))
+            raise EncodingError(
+                f"micro-op {bad[0]}: " + _does_not_fit(name, int(values[bad[0]]), place)
+            )
         result |= values.view(np.uint64) << np.uint64(place.start)
     return result.astype("<u4")
 
 
 def decode_uops(data: bytes | npt.NDArray[Any], config: HwConfig) -> npt.NDArray[np.int64]:
     """(N, 3) array of dst, src, wgt."""
-    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+    raw = (
+        np.frombuffer(data, np.uint8)
+        if isinstance(data, bytes)
+        else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+    )
     if raw.size % UOP_BYTES:
         raise EncodingError(f"micro-op table of {raw.size} bytes is not a multiple of {UOP_BYTES}")
     words = raw.view("<u4").astype(np.int64)
-    return np.stack([words >> p.start & (1 << p.width) - 1 for p in layout(MICRO_OPS, config.widths).values()], axis=1)
+    return np.stack(
+        [words >> p.start & (1 << p.width) - 1 for p in layout(MICRO_OPS, config.widths).values()],
+        axis=1,
+    )

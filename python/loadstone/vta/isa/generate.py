@@ -4,7 +4,8 @@ In:   spec.py, registers.py.
 Out:  the text of both files; `write` and `stale` for `loadstone isa [--check]`.
 Next: runtime/, driver/ and hw_sim/ include the header; people read the page.
 
-The header is C99 and C++: shifts and masks over two 64-bit words, no bit-fields, no dependence on byte order.
+The header is C99 and C++: shifts and masks over two 64-bit words, no bit-fields, no dependence on
+byte order.
 Its decoder takes the device's widths at run time, as codec.py does.
 """
 
@@ -34,7 +35,9 @@ def write(root: Path) -> list[Path]:
 def stale(root: Path) -> list[Path]:
     """The generated files that differ from what the spec says, or are missing."""
     return [
-        root / name for name, text in OUTPUTS.items() if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text()
+        root / name
+        for name, text in OUTPUTS.items()
+        if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text()
     ]
 
 
@@ -42,9 +45,12 @@ def stale(root: Path) -> list[Path]:
 def header() -> str:
     """The C header."""
     parts = [
-        f"/* {_BANNER}\n *\n * In:   16 instruction bytes and a device's widths.\n * Out:  the fields, and back; register offsets.\n"
-        " * Next: runtime/, driver/ and hw_sim/ use nothing else to know a bit.\n */\n/* SPDX-License-Identifier: Apache-2.0 */\n/* clang-format off */",
-        '#ifndef LDS_ISA_H\n#define LDS_ISA_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {\n#endif',
+        f"/* {_BANNER}\n *\n * In:   16 instruction bytes and a device's widths.\n * Out:  "
+        "the fields, and back; register offsets.\n"
+        " * Next: runtime/, driver/ and hw_sim/ use nothing else to know a bit.\n */\n/* "
+        "SPDX-License-Identifier: Apache-2.0 */\n/* clang-format off */",
+        "#ifndef LDS_ISA_H\n#define LDS_ISA_H\n\n#include <stddef.h>\n#include "
+        '<stdint.h>\n\n#ifdef __cplusplus\nextern "C" {\n#endif',
         _constants(),
         _structs(),
         _PRIMITIVES,
@@ -74,8 +80,10 @@ def _constants() -> str:
         _enum(spec.Capability, "CAP"),
         "/* What a stage's registers hold when a program starts. */\n"
         + "\n".join(f"#define LDS_DEFAULT_{r.name} ({v})" for r, v in spec.CONFIG_DEFAULTS.items()),
-        "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define LDS_ISA_BAD_OPCODE (-1)\n#define LDS_ISA_BAD_VALUE (-2) /* an enumerated field "
-        "holds an unknown value */\n#define LDS_ISA_RESERVED (-3)  /* a reserved bit is set */\n#define LDS_ISA_RANGE (-4)     /* a field does not fit */",
+        "/* Results of decode and encode. */\n#define LDS_ISA_OK 0\n#define "
+        "LDS_ISA_BAD_OPCODE (-1)\n#define LDS_ISA_BAD_VALUE (-2) /* an enumerated field "
+        "holds an unknown value */\n#define LDS_ISA_RESERVED (-3)  /* a reserved bit is set "
+        "*/\n#define LDS_ISA_RANGE (-4)     /* a field does not fit */",
     ]
     return "\n\n".join(blocks)
 
@@ -96,34 +104,57 @@ def _struct_of(insn: Instruction) -> str:
 def _structs() -> str:
     parts = [
         "/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). */\n"
-        "typedef struct lds_hw_config {\n  uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;\n"
-        "  uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, log_acc_buff, zero[2];\n  uint32_t uop_depth, capabilities;\n} lds_hw_config;",
-        "/* Field widths of one device: log2 of what the encoding can name (not of what it has: uop_depth). */\n"
+        "typedef struct lds_hw_config "
+        "{\n  uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;\n"
+        "  uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, "
+        "log_acc_buff, zero[2];\n  uint32_t uop_depth, capabilities;\n} lds_hw_config;",
+        "/* Field widths of one device: log2 of what the encoding can name (not of what it "
+        "has: uop_depth). */\n"
         "typedef struct lds_isa_widths {\n  uint32_t lu, li, lw, la;\n} lds_isa_widths;",
-        "static inline lds_isa_widths lds_isa_widths_of(const lds_hw_config *c) {\n  lds_isa_widths w;\n"
-        "  w.lu = c->log_uop_buff - 2u;\n  w.li = (uint32_t)c->log_inp_buff - c->log_batch - c->log_block;\n"
-        "  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block;\n  w.la = (uint32_t)c->log_acc_buff - c->log_batch - c->log_block - 2u;\n  return w;\n}",
+        "static inline lds_isa_widths lds_isa_widths_of(const lds_hw_config *c) "
+        "{\n  lds_isa_widths w;\n"
+        "  w.lu = c->log_uop_buff - 2u;\n  w.li = (uint32_t)c->log_inp_buff - c->log_batch - "
+        "c->log_block;\n"
+        "  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block;\n  w.la = "
+        "(uint32_t)c->log_acc_buff - c->log_batch - c->log_block - 2u;\n  return w;\n}",
         "/* Dependency tokens: a pop waits before the instruction, a push follows it. */\n"
-        "typedef struct lds_insn_flags {\n  uint8_t pop_prev, pop_next, push_prev, push_next;\n} lds_insn_flags;",
+        "typedef struct lds_insn_flags "
+        "{\n  uint8_t pop_prev, pop_next, push_prev, push_next;\n} lds_insn_flags;",
     ]
     for insn in _distinct():
-        body = [f"  {'int32_t' if f.signed else 'uint32_t'} {f.name}; /* {f.doc} */" for f in _own(insn)]
+        body = [
+            f"  {'int32_t' if f.signed else 'uint32_t'} {f.name}; /* {f.doc} */" for f in _own(insn)
+        ]
         if body:
             names = " and ".join(i.name for i in INSTRUCTIONS if i.fields == insn.fields)
             parts.append(
-                f"/* {names} */\ntypedef struct lds_insn_{_struct_of(insn)} {{\n" + "\n".join(body) + f"\n}} lds_insn_{_struct_of(insn)};"
+                f"/* {names} */\ntypedef struct lds_insn_{_struct_of(insn)} {{\n"
+                + "\n".join(body)
+                + f"\n}} lds_insn_{_struct_of(insn)};"
             )
     parts.append(_places())
-    members = "\n".join(f"    lds_insn_{_struct_of(i)} {_struct_of(i)};" for i in _distinct() if _own(i))
-    parts.append(f"typedef struct lds_insn {{\n  uint32_t opcode;\n  lds_insn_flags flags;\n  union {{\n{members}\n  }} u;\n}} lds_insn;")
-    parts.append("typedef struct lds_uop {\n" + "\n".join(f"  uint32_t {f.name}; /* {f.doc} */" for f in MICRO_OPS) + "\n} lds_uop;")
+    members = "\n".join(
+        f"    lds_insn_{_struct_of(i)} {_struct_of(i)};" for i in _distinct() if _own(i)
+    )
+    parts.append(
+        f"typedef struct lds_insn "
+        f"{{\n  uint32_t opcode;\n  lds_insn_flags flags;\n  union {{\n{members}\n  }} u;\n}} "
+        f"lds_insn;"
+    )
+    parts.append(
+        "typedef struct lds_uop {\n"
+        + "\n".join(f"  uint32_t {f.name}; /* {f.doc} */" for f in MICRO_OPS)
+        + "\n} lds_uop;"
+    )
     return "\n\n".join(parts)
 
 
 def _places() -> str:
-    """First bit of every field, as a number or, where it depends on the device, as a macro of its widths."""
+    """First bit of every field, as a number or, where it depends on the device, as a macro of its
+    widths."""
     lines = [
-        "/* First bits, for code that looks at a field, or changes one, without decoding the rest: w is the device's lds_isa_widths. */"
+        "/* First bits, for code that looks at a field, or changes one, without decoding the "
+        "rest: w is the device's lds_isa_widths. */"
     ]
     for insn in _distinct():
         bit, terms = 0, ""
@@ -132,8 +163,12 @@ def _places() -> str:
                 bit, terms = field.at, ""
             own = field in _own(insn)
             if own or insn is INSTRUCTIONS[0]:
-                name = f"LDS_BIT_{_struct_of(insn).upper() + '_' if own else ''}{field.name.upper()}"
-                lines.append(f"#define {name}(w) ({bit}u{terms})" if terms else f"#define {name} {bit}u")
+                name = (
+                    f"LDS_BIT_{_struct_of(insn).upper() + '_' if own else ''}{field.name.upper()}"
+                )
+                lines.append(
+                    f"#define {name}(w) ({bit}u{terms})" if terms else f"#define {name} {bit}u"
+                )
             if isinstance(field.width, int):
                 bit += field.width
             else:
@@ -222,24 +257,37 @@ def _steps(insn: Instruction) -> list[tuple[Field, int, str | None]]:
 
 
 def _decoder(insn: Instruction) -> str:
-    """Fields in their order off the low end of each word; before that, those that stand behind a gap (`at` inside a word)."""
+    """Fields in their order off the low end of each word; before that, those that stand behind a
+    gap (`at` inside a word)."""
     name = _struct_of(insn)
-    lines = [f"static inline int lds_decode_{name}(lds_isa_widths w, uint64_t word[2], lds_insn_{name} *out) {{"]
+    lines = [
+        f"static inline int lds_decode_{name}(lds_isa_widths w, uint64_t word[2], "
+        f"lds_insn_{name} *out) {{"
+    ]
     taken = layout(insn.fields, _DEFAULT)[_own(insn)[0].name].start  # opcode and flags are gone
     for field in _own(insn):
         width = _c_width(field.width)
         if field.at is not None and field.at % 64:
             word, bit = divmod(field.at, 64)
             at = bit if word else bit - taken
-            lines.insert(1, f"  out->{field.name} = lds_cut(&word[{word}], {at}u, {width}); /* bit {field.at} */")
+            lines.insert(
+                1,
+                f"  out->{field.name} = lds_cut(&word[{word}], {at}u, {width}); /* bit "
+                f"{field.at} */",
+            )
             continue
         take = f"lds_take(&word[{_word_of(insn, field)}], {width})"
-        lines.append(f"  out->{field.name} = " + (f"lds_sign_extend({take}, {width});" if field.signed else f"{take};"))
+        lines.append(
+            f"  out->{field.name} = "
+            + (f"lds_sign_extend({take}, {width});" if field.signed else f"{take};")
+        )
     lines.append("  (void)w;")
     for field in _own(insn):
         if field.enum is not None:
             assert [int(e) for e in field.enum] == list(range(len(field.enum)))
-            lines.append(f"  if (out->{field.name} > {len(field.enum) - 1}u) return LDS_ISA_BAD_VALUE;")
+            lines.append(
+                f"  if (out->{field.name} > {len(field.enum) - 1}u) return LDS_ISA_BAD_VALUE;"
+            )
     return "\n".join([*lines, "  return LDS_ISA_OK;", "}"])
 
 
@@ -251,14 +299,19 @@ def _word_of(insn: Instruction, field: Field) -> int:
 def _encoder(insn: Instruction) -> str:
     name = _struct_of(insn)
     lines = [
-        f"static inline uint32_t lds_encode_{name}(lds_isa_widths w, const lds_insn_{name} *in, uint64_t word[2]) {{",
+        f"static inline uint32_t lds_encode_{name}(lds_isa_widths w, const lds_insn_{name} "
+        f"*in, uint64_t word[2]) {{",
         "  uint32_t at = 7u, misfits = 0;",
     ]
     for field, word, moved in _steps(insn):
         if moved:
             lines.append(f"  at = {moved};")
         width = _c_width(field.width)
-        value = f"lds_signed_bits(in->{field.name}, {width}, &misfits)" if field.signed else f"in->{field.name}"
+        value = (
+            f"lds_signed_bits(in->{field.name}, {width}, &misfits)"
+            if field.signed
+            else f"in->{field.name}"
+        )
         lines.append(f"  lds_give(&word[{word}], &at, {width}, {value}, &misfits);")
     return "\n".join([*lines, "  (void)w;", "  return misfits;", "}"])
 
@@ -276,8 +329,14 @@ def _dispatch() -> str:
                 lines.append("      break;")
         return "\n".join(lines)
 
-    flags = "".join(f"  out->flags.{f.name} = (uint8_t)lds_take(&word[0], 1u);\n" for f in spec.INSTRUCTIONS[0].fields[1:5])
-    gives = "".join(f"  lds_give(&word[0], &at, 1u, in->flags.{f.name}, &misfits);\n" for f in spec.INSTRUCTIONS[0].fields[1:5])
+    flags = "".join(
+        f"  out->flags.{f.name} = (uint8_t)lds_take(&word[0], 1u);\n"
+        for f in spec.INSTRUCTIONS[0].fields[1:5]
+    )
+    gives = "".join(
+        f"  lds_give(&word[0], &at, 1u, in->flags.{f.name}, &misfits);\n"
+        for f in spec.INSTRUCTIONS[0].fields[1:5]
+    )
     return f"""\
 /* Fields of one instruction. LDS_ISA_OK, or why the bytes are none: *out is then partly written and must not be used. */
 static inline int lds_insn_decode(lds_isa_widths w, const uint8_t *bytes, lds_insn *out) {{
@@ -313,7 +372,9 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
 
 def _micro_ops() -> str:
     takes = "\n".join(f"  u.{f.name} = lds_take(&word, {_c_width(f.width)});" for f in MICRO_OPS)
-    gives = "\n".join(f"  lds_give(&word, &at, {_c_width(f.width)}, in->{f.name}, &misfits);" for f in MICRO_OPS)
+    gives = "\n".join(
+        f"  lds_give(&word, &at, {_c_width(f.width)}, in->{f.name}, &misfits);" for f in MICRO_OPS
+    )
     return f"""\
 static inline lds_uop lds_uop_decode(lds_isa_widths w, uint32_t bits) {{
   uint64_t word = bits;
@@ -336,13 +397,31 @@ def _register_defines() -> str:
     for block, table in registers.BLOCKS.items():
         lines = [f"/* Register block `{block}`: byte offsets. */"]
         for r in table:
-            lines.append(f"#define LDS_{block.upper()}_{r.name} 0x{r.offset:04X}u /* {r.access}: {r.doc} */")
+            lines.append(
+                f"#define LDS_{block.upper()}_{r.name} 0x{r.offset:04X}u /* {r.access}: {r.doc} */"
+            )
             if r.count > 1:
-                lines.append(f"#define LDS_{block.upper()}_{r.name}_STRIDE {r.stride}u /* {r.count} of them */")
+                lines.append(
+                    f"#define LDS_{block.upper()}_{r.name}_STRIDE {r.stride}u /* {r.count} "
+                    "of them */"
+                )
         parts.append("\n".join(lines))
-    parts.append("\n".join(f"#define LDS_{n} 0x{v:X}u" for n, v in {**registers.REGISTER_VALUES, **registers.BITS}.items()))
-    parts.append("/* STATUS */\n" + "\n".join(f"#define LDS_STATE_{n} {v}u" for n, v in registers.STATES.items()))
-    parts.append("/* ERROR */\n" + "\n".join(f"#define LDS_ERROR_{n} {v}u /* {doc} */" for n, (v, doc) in registers.ERRORS.items()))
+    parts.append(
+        "\n".join(
+            f"#define LDS_{n} 0x{v:X}u"
+            for n, v in {**registers.REGISTER_VALUES, **registers.BITS}.items()
+        )
+    )
+    parts.append(
+        "/* STATUS */\n"
+        + "\n".join(f"#define LDS_STATE_{n} {v}u" for n, v in registers.STATES.items())
+    )
+    parts.append(
+        "/* ERROR */\n"
+        + "\n".join(
+            f"#define LDS_ERROR_{n} {v}u /* {doc} */" for n, (v, doc) in registers.ERRORS.items()
+        )
+    )
     return "\n\n".join(parts)
 
 
@@ -351,26 +430,42 @@ def page() -> str:
     """The reference in Markdown."""
     parts = [
         f"<!-- {_BANNER} -->\n# Instruction set\n",
-        "Bits are absolute, `start:width`, for the default configuration (1x16x16: lu=13, li=11, lw=10, la=11). "
-        "Where a width is written with one of those names, it and the starts behind it in the same 64-bit word follow the device.\n",
+        "Bits are absolute, `start:width`, for the default configuration (1x16x16: lu=13, "
+        "li=11, lw=10, la=11). "
+        "Where a width is written with one of those names, it and the starts behind it in "
+        "the same 64-bit word follow the device.\n",
     ]
     for insn in INSTRUCTIONS:
         needs = f" Needs capability `{_caps(insn.needs)}`." if insn.needs else ""
-        parts.append(f"## {insn.name} (opcode {insn.opcode.value})\n\n{insn.doc}{needs}\n\n```\n{insn.pseudo}\n```\n")
+        parts.append(
+            f"## {insn.name} (opcode "
+            f"{insn.opcode.value})\n\n{insn.doc}{needs}\n\n```\n{insn.pseudo}\n```\n"
+        )
         parts.append(_field_table(insn.fields))
     parts.append("## Micro-op (32 bits)\n")
     parts.append(_field_table(MICRO_OPS))
     parts.append("## Values\n")
     for cls in (spec.Memory, spec.AluOp, spec.Stage, spec.ConfigRegister, spec.Rounding):
         doc = " ".join((cls.__doc__ or "").split())
-        parts.append(f"**{cls.__name__}**: " + ", ".join(f"{m.name} {m.value}" for m in cls) + f". {doc}\n")
+        parts.append(
+            f"**{cls.__name__}**: " + ", ".join(f"{m.name} {m.value}" for m in cls) + f". {doc}\n"
+        )
     defaults = ", ".join(f"{r.name} {v}" for r, v in spec.CONFIG_DEFAULTS.items())
     parts.append(f"Registers at the start of a program: {defaults}.\n")
-    parts.append("**Capability** bits: " + ", ".join(f"{_caps(c)} {int(c)}" for c in spec.Capability) + ".\n")
+    parts.append(
+        "**Capability** bits: " + ", ".join(f"{_caps(c)} {int(c)}" for c in spec.Capability) + ".\n"
+    )
     parts.append("## Register blocks\n")
     for block, table in registers.BLOCKS.items():
-        rows = "\n".join(f"| 0x{r.offset:04X} | {r.name}{f'[{r.count}]' if r.count > 1 else ''} | {r.access} | {r.doc} |" for r in table)
-        parts.append(f"### {block}\n\n| offset | register | access | meaning |\n| --- | --- | --- | --- |\n{rows}\n")
+        rows = "\n".join(
+            f"| 0x{r.offset:04X} | {r.name}{f'[{r.count}]' if r.count > 1 else ''} | "
+            f"{r.access} | {r.doc} |"
+            for r in table
+        )
+        parts.append(
+            f"### {block}\n\n| offset | register | access | meaning |\n| --- | --- | --- | "
+            f"--- |\n{rows}\n"
+        )
     parts.append("STATUS: " + ", ".join(f"{n} {v}" for n, v in registers.STATES.items()) + ".\n")
     parts.append(
         "| ERROR | name | meaning |\n| --- | --- | --- |\n"
@@ -391,8 +486,14 @@ def _field_table(fields: tuple[Field, ...]) -> str:
         width = f"{place.width} = {f.width}" if isinstance(f.width, str) else str(f.width)
         kind = "signed" if f.signed else (f.enum.__name__ if f.enum else "")
         needs = f"; needs `{_caps(f.needs)}`" if f.needs else ""
-        rows.append(f"| {place.start}:{place.width} | {f.name} | {width} | {kind} | {f.doc}{needs} |")
-    return "| bits | field | width | kind | meaning |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        rows.append(
+            f"| {place.start}:{place.width} | {f.name} | {width} | {kind} | {f.doc}{needs} |"
+        )
+    return (
+        "| bits | field | width | kind | meaning |\n| --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows)
+        + "\n"
+    )
 
 
 #: Path below the repository's root -> its text.

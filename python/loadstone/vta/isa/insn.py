@@ -4,8 +4,9 @@ In:   field values; every field is 0 unless it is given.
 Out:  frozen objects whose repr evaluates back, and what each asks of a device.
 Next: codec.py turns them into bytes, asm.py into text, reference.py executes them.
 
-The classes repeat the names of spec.py's fields so that editors and type checkers know them; the last lines
-of this file see to it that they are the same. What a field means, and its bits, stand in the spec alone.
+The classes repeat the names of spec.py's fields so that editors and type checkers know them; the
+last lines of this file see to it that they are the same. What a field means, and its bits, stand in
+the spec alone.
 """
 
 from __future__ import annotations
@@ -14,9 +15,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from loadstone.vta.isa.spec import INSTRUCTIONS, VALUE_NEEDS, AluOp, Capability, Instruction, Memory, Opcode, Stage
+from loadstone.vta.isa.spec import (
+    INSTRUCTIONS,
+    VALUE_NEEDS,
+    AluOp,
+    Capability,
+    Instruction,
+    Memory,
+    Opcode,
+    Stage,
+)
 
-__all__ = ["CLASSES", "KINDS", "Alu", "Config", "Finish", "Gemm", "Insn", "Load", "MicroOp", "Store", "stage_of"]
+__all__ = [
+    "CLASSES",
+    "KINDS",
+    "Alu",
+    "Config",
+    "Finish",
+    "Gemm",
+    "Insn",
+    "Load",
+    "MicroOp",
+    "Store",
+    "stage_of",
+]
 
 #: Opcode -> what the spec says about it.
 KINDS: Mapping[Opcode, Instruction] = {i.opcode: i for i in INSTRUCTIONS}
@@ -46,10 +68,14 @@ class Insn:
             if field.needs is not None and value:
                 yield f"{self.SPEC.name}.{field.name}={value}", field.needs
             if field.enum is not None and value in VALUE_NEEDS.get(field.enum, {}):
-                yield f"{self.SPEC.name}.{field.name}={field.enum(value).name}", VALUE_NEEDS[field.enum][value]
+                yield (
+                    f"{self.SPEC.name}.{field.name}={field.enum(value).name}",
+                    VALUE_NEEDS[field.enum][value],
+                )
 
     def __repr__(self) -> str:
-        """Evaluates back to an equal object; fields that are 0 are left out, enumerated values keep their names."""
+        """Evaluates back to an equal object; fields that are 0 are left out, enumerated values keep
+        their names."""
         shown = []
         for field in self.SPEC.fields[1:]:
             value = int(getattr(self, field.name))
@@ -84,7 +110,8 @@ class _Transfer(Insn):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Load(_Transfer):
-    """DRAM -> scratchpad, with padding; executed by the load stage for INP and WGT, by compute for the others."""
+    """DRAM -> scratchpad, with padding; executed by the load stage for INP and WGT, by compute for
+    the others."""
 
     SPEC = KINDS[Opcode.LOAD]
 
@@ -189,4 +216,6 @@ CLASSES: Mapping[Opcode, type[Insn]] = {
 }
 for _opcode, _class in CLASSES.items():
     assert _class.SPEC.opcode is _opcode
-    assert {f.name for f in fields(_class)} == {f.name for f in _class.SPEC.fields[1:]}, f"{_class.__name__} and spec.py differ"
+    assert {f.name for f in fields(_class)} == {f.name for f in _class.SPEC.fields[1:]}, (
+        f"{_class.__name__} and spec.py differ"
+    )

@@ -1,4 +1,5 @@
-"""The register blocks, stated once: Loadstone's native page, and those of VTA's existing bitstreams.
+"""The register blocks, stated once: Loadstone's native page, and those of VTA's existing
+bitstreams.
 
 In:   nothing.
 Out:  NATIVE, CHISEL, HLS: tables of registers; the bits of CTRL, STATUS and IRQ; error codes.
@@ -29,7 +30,12 @@ class Register:
 NATIVE = (
     Register("ID", 0x00, "ro", "0x3153444C, the letters LDS1"),
     Register("VERSION", 0x04, "ro", "register map version: 1"),
-    Register("CONFIG_HASH", 0x08, "ro", "CRC-32 of the device's fingerprint; an artifact for another hash is refused"),
+    Register(
+        "CONFIG_HASH",
+        0x08,
+        "ro",
+        "CRC-32 of the device's fingerprint; an artifact for another hash is refused",
+    ),
     Register("CAPS", 0x0C, "ro", "capability bits"),
     Register("CTRL", 0x10, "wo", "START, SOFT_RESET, ABORT"),
     Register("STATUS", 0x14, "ro", "state, see STATES"),
@@ -38,12 +44,26 @@ NATIVE = (
     Register("ERROR", 0x20, "ro", "why the state is ERROR, see ERRORS"),
     Register("ERROR_PC", 0x24, "ro", "index of the instruction that failed"),
     Register("ERROR_ADDR", 0x28, "ro", "low 32 bits of the bus address that failed"),
-    Register("INSN_BASE_LO", 0x30, "rw", "bus address of the first instruction, low half; 16-byte aligned"),
+    Register(
+        "INSN_BASE_LO",
+        0x30,
+        "rw",
+        "bus address of the first instruction, low half; 16-byte aligned",
+    ),
     Register("INSN_BASE_HI", 0x34, "rw", "the same, high half"),
     Register("INSN_COUNT", 0x38, "rw", "number of instructions"),
     Register("INSN_PC", 0x3C, "ro", "instructions completed so far: progress"),
-    Register("REGION_BASE", 0x40, "rw", "bus address of DRAM region r, low half then high half", 8, 8),
-    Register("REGION_LIMIT", 0x80, "rw", "bytes of DRAM region r, low half then high half; bit 63: stores are refused", 8, 8),
+    Register(
+        "REGION_BASE", 0x40, "rw", "bus address of DRAM region r, low half then high half", 8, 8
+    ),
+    Register(
+        "REGION_LIMIT",
+        0x80,
+        "rw",
+        "bytes of DRAM region r, low half then high half; bit 63: stores are refused",
+        8,
+        8,
+    ),
     Register("CYCLES", 0xC0, "ro", "cycles of the last run, low half then high half", 1, 8),
     Register("LOAD_BUSY", 0xC8, "ro", "cycles in which the load stage worked", 1, 8),
     Register("COMPUTE_BUSY", 0xD0, "ro", "cycles in which the compute stage worked", 1, 8),

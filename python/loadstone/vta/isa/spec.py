@@ -16,7 +16,8 @@ their word upwards in the order of the table; a width may depend on the device:
                  word 0                                            word 1
      0  3 4 5 6 7                                       63 | 64                         127
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
-    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  LOAD, STORE
+    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  LOAD,
+    STORE
     |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
     |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
     |op|p|p|p|p| stage register_id                         | value                         |  CONFIG
@@ -107,8 +108,9 @@ class Stage(IntEnum):
 
 
 class ConfigRegister(IntEnum):
-    """CONFIG.register_id. PAD_VALUE exists twice: load's fills INP pads, compute's fills ACC_8BIT pads, because a
-    register is read only by the stage that sets it. The RQ registers are compute's. Store has none."""
+    """CONFIG.register_id. PAD_VALUE exists twice: load's fills INP pads, compute's fills ACC_8BIT
+    pads, because a register is read only by the stage that sets it. The RQ registers are compute's.
+    Store has none."""
 
     PAD_VALUE = 0
     RQ_ZERO_POINT = 1
@@ -135,7 +137,8 @@ CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
 
 
 class Capability(IntFlag):
-    """What a device can do beyond VTA's safe subset: one bit each, in HwConfig and the CAPS register."""
+    """What a device can do beyond VTA's safe subset: one bit each, in HwConfig and the CAPS
+    register."""
 
     ALU_MUL = 1 << 0  # ALU MUL
     LOAD_ACC8 = 1 << 1  # LOAD of memory ACC_8BIT
@@ -154,10 +157,13 @@ VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
 
 @dataclass(frozen=True)
 class Field:
-    """One field of an instruction: `width` in bits is a number or a sum such as "lu+1" or "max(la,li)".
+    """One field of an instruction: `width` in bits is a number or a sum such as "lu+1" or
+    "max(la,li)".
 
-    `at` is the absolute bit where it begins; without it the field follows its predecessor. An `enum` has the values
-    0, 1, 2 ... and others do not decode. `needs` names the capability without which the field must be 0.
+    `at` is the absolute bit where it begins; without it the field follows its predecessor. An
+    `enum` has the values
+    0, 1, 2 ... and others do not decode. `needs` names the capability without which the field must
+    be 0.
     """
 
     name: str
@@ -171,7 +177,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its opcode, its fields in the order of the bits, and its meaning as a loop."""
+    """One instruction: its opcode, its fields in the order of the bits, and its meaning as a
+    loop."""
 
     name: str
     opcode: Opcode
@@ -216,9 +223,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "LOAD",
         Opcode.LOAD,
         _MEMORY,
-        "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding around it. "
-        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads are 0, or PAD_VALUE for INP and ACC_8BIT. "
-        "With x_size = 0 nothing is written, not even pads, and only the tokens count; with y_size = 0 the pads are.",
+        "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
+        "around it. "
+        "INP and WGT are loaded by the load stage; UOP, ACC and ACC_8BIT by compute. Pads "
+        "are 0, or PAD_VALUE for INP and ACC_8BIT. "
+        "With x_size = 0 nothing is written, not even pads, and only the tokens count; with "
+        "y_size = 0 the pads are.",
         "s = sram_base\n"
         "for y in -y_pad_0 .. y_size+y_pad_1:\n"
         "  for x in -x_pad_0 .. x_size+x_pad_1:\n"
@@ -228,9 +238,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "STORE",
         Opcode.STORE,
         _MEMORY,
-        "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a strided 2-D block in DRAM. No pads. "
+        "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a "
+        "strided 2-D block in DRAM. No pads. "
         "memory_id is OUT, except in a no-op (x_size = 0), which may be all zero.",
-        "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + y*x_stride + x] = low8(acc[s++])",
+        "s = sram_base\nfor y in 0 .. y_size:\n  for x in 0 .. x_size:\n    dram[dram_base + "
+        "y*x_stride + x] = low8(acc[s++])",
     ),
     Instruction(
         "GEMM",
@@ -239,7 +251,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             *_FLAGS,
             Field("reset", 1, "write zeros instead of multiplying"),
             *_LOOPS,
-            Field("overwrite", 1, "write the product instead of adding it", at=63, needs=Capability.GEMM_OVERWRITE),
+            Field(
+                "overwrite",
+                1,
+                "write the product instead of adding it",
+                at=63,
+                needs=Capability.GEMM_OVERWRITE,
+            ),
             Field("dst_out", "la", "tiles that dst moves per outer turn", at=64),
             Field("dst_in", "la", "tiles that dst moves per inner turn"),
             Field("src_out", "li", "tiles that src moves per outer turn"),
@@ -247,8 +265,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("wgt_out", "lw", "tiles that wgt moves per outer turn"),
             Field("wgt_in", "lw", "tiles that wgt moves per inner turn"),
         ),
-        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). Steps take effect in the order of the loops: "
-        "with overwrite, the last step that writes a tile decides. With reset, src and wgt are not read, and overwrite means nothing.",
+        "Multiplies input tiles by weight tiles into accumulator tiles (int32, wrapping). "
+        "Steps take effect in the order of the loops: "
+        "with overwrite, the last step that writes a tile decides. With reset, src and wgt "
+        "are not read, and overwrite means nothing.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
@@ -279,18 +299,23 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("use_imm", 1, "the second operand is imm instead of acc[src]; 0 for RQ"),
             Field("imm", 16, "immediate operand", signed=True),
         ),
-        "Lane-wise operation on accumulator tiles (int32, wrapping). A step sees what the steps before it wrote. SHR floors; a negative "
+        "Lane-wise operation on accumulator tiles (int32, wrapping). A step sees what the "
+        "steps before it wrote. SHR floors; a negative "
         "amount shifts left; amounts beyond 31 give what infinitely many bits would. "
-        "RQ reads three operand tiles, bias, multiplier and shift, from acc[s], acc[s+1] and acc[s+2]. A shift lane holds "
-        "the signed shift in bits 0:8 and in bits 8:5 a pre-shift: acc + bias is first shifted left by it (wrapping). "
-        "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the shift lane.",
+        "RQ reads three operand tiles, bias, multiplier and shift, from acc[s], acc[s+1] and "
+        "acc[s+2]. A shift lane holds "
+        "the signed shift in bits 0:8 and in bits 8:5 a pre-shift: acc + bias is first "
+        "shifted left by it (wrapping). "
+        "Rounding `float32` reads the multiplier lane as an IEEE-754 single and ignores the "
+        "shift lane.",
         "for i in 0 .. iter_out:\n"
         "  for j in 0 .. iter_in:\n"
         "    for u in uop_bgn .. uop_end:\n"
         "      d = uop[u].dst + i*dst_out + j*dst_in\n"
         "      s = uop[u].src + i*src_out + j*src_in\n"
         "      acc[d] = op(acc[d], use_imm ? imm : acc[s])\n"
-        "      RQ: acc[d] = clamp(requantize(acc[d] + acc[s], acc[s+1], acc[s+2], RQ_ROUNDING) + RQ_ZERO_POINT, RQ_MIN, RQ_MAX)",
+        "      RQ: acc[d] = clamp(requantize(acc[d] + acc[s], acc[s+1], acc[s+2], "
+        "RQ_ROUNDING) + RQ_ZERO_POINT, RQ_MIN, RQ_MAX)",
     ),
     Instruction(
         "CONFIG",
@@ -301,8 +326,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Field("register_id", 6, "which register", enum=ConfigRegister),
             Field("value", 32, "what it holds from here on", signed=True, at=64),
         ),
-        "Sets a register of a stage, in order in that stage's queue, with tokens like any other instruction. "
-        "Registers hold their defaults when a program starts. PAD_VALUE keeps the low 8 bits of the value.",
+        "Sets a register of a stage, in order in that stage's queue, with tokens like any "
+        "other instruction. "
+        "Registers hold their defaults when a program starts. PAD_VALUE keeps the low 8 bits "
+        "of the value.",
         "register[stage][register_id] = value",
         needs=Capability.CONFIG,
     ),

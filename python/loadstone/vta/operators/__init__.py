@@ -1,7 +1,8 @@
 """One operator of the graph -> operations on virtual tiles and the constants that they read.
 
 In:   a graph operator and the device's HwConfig.
-Out:  `LoweredOperator`. Activations are named by Tensor.name and lie in the blocked layout; constants by operator name.
+Out:  `LoweredOperator`. Activations are named by Tensor.name and lie in the blocked layout;
+      constants by operator name.
 Next: the back end concatenates the operations of a region and allocates them together.
 
 To add an operator: a rule here, and its constants in the file of its family.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Folded
@@ -27,7 +28,8 @@ __all__ = ["LoweredOperator", "folded_input", "lower_operator", "unsupported_rea
 
 @dataclass(frozen=True)
 class _Rule:
-    """lower: the operator's stream. unsupported: why the device cannot do this very operator exactly, or None."""
+    """lower: the operator's stream. unsupported: why the device cannot do this very operator
+    exactly, or None."""
 
     lower: Callable[..., LoweredOperator]
     unsupported: Callable[[Any, HwConfig], Refusal | None]
@@ -52,17 +54,30 @@ _RULES: dict[type[g.Operator], _Rule] = {
 
 
 def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
-    """Why this operator cannot run on this device with exactly the integers of its framework; None if it can."""
+    """Why this operator cannot run on this device with exactly the integers of its framework; None
+    if it can."""
     rule = _RULES.get(type(op))
     if rule is None:
-        return Refusal(f"{config.name} has no lowering of {op.kind}", "a lowering in loadstone/vta/operators")
-    if len(op.output.shape) < 2 or op.output.shape[0] % config.batch or op.input.shape[0] % config.batch:
-        return Refusal(f"batch {op.output.shape[:1]} is no multiple of the device's {config.batch}", f"a batch of {config.batch}")
+        return Refusal(
+            f"{config.name} has no lowering of {op.kind}", "a lowering in loadstone/vta/operators"
+        )
+    if (
+        len(op.output.shape) < 2
+        or op.output.shape[0] % config.batch
+        or op.input.shape[0] % config.batch
+    ):
+        return Refusal(
+            f"batch {op.output.shape[:1]} is no multiple of the device's {config.batch}",
+            f"a batch of {config.batch}",
+        )
     return rule.unsupported(op, config)
 
 
-def lower_operator(op: g.Operator, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
-    """The operator's operations. folded: the layout of its input, when `folded_input` offered one and the host packs it so.
+def lower_operator(
+    op: g.Operator, config: HwConfig, folded: Folded | None = None
+) -> LoweredOperator:
+    """The operator's operations. folded: the layout of its input, when `folded_input` offered one
+    and the host packs it so.
 
     Raises LoweringError for an operator that this device does not do.
     """

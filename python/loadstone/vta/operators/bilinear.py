@@ -1,16 +1,20 @@
-"""Bilinear resizing: every output pixel is a sum of four input pixels times small integers, then one requantization.
+"""Bilinear resizing: every output pixel is a sum of four input pixels times small integers, then
+one requantization.
 
 In:   graph.ResizeBilinear under TFLite's rule (10 fractional bits per axis, half away from zero).
 Out:  operations on virtual tiles, and diagonal weight tiles.
 Next: __init__.py.
 
-Along each axis output pixels fall into runs: pixels `step` apart that read neighbouring inputs with the same two weights.
+Along each axis output pixels fall into runs: pixels `step` apart that read neighbouring inputs with
+the same two weights.
 
-    2x, half pixel centers:    out 0 | out 1 3 5 ... | out 2 4 6 ... | last        reads  0 | t, t+1 | t, t+1 | last
+    2x, half pixel centers:    out 0 | out 1 3 5 ... | out 2 4 6 ... | last        reads  0 | t, t+1
+                               | t, t+1 | last
                                4     | 3 1           | 1 3           | 4           quarters
 
-A run of rows and a run of columns is one loop nest, whose four taps are GEMMs with diagonal weights. The borders, where a pixel is
-read twice, are runs of their own. The stream is written here directly: runs are no perfect nest of one tensor expression.
+A run of rows and a run of columns is one loop nest, whose four taps are GEMMs with diagonal
+weights. The borders, where a pixel is read twice, are runs of their own. The stream is written here
+directly: runs are no perfect nest of one tensor expression.
 """
 
 from __future__ import annotations
@@ -24,28 +28,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
+from loadstone.graph.kernels import tflite
 from loadstone.numerics import Rounding
-from loadstone.operators import tflite
 from loadstone.vta import constants
 from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator
-from loadstone.vta.stream import Access, DramTile, Fill, Gemm, Load, Operation, Requantize, Store, VirtualTile
+from loadstone.vta.stream import (
+    Access,
+    DramTile,
+    Fill,
+    Gemm,
+    Load,
+    Operation,
+    Requantize,
+    Store,
+    VirtualTile,
+)
 
 __all__ = ["lower", "unsupported"]
 
-#: The largest sum of weights, that of a factor of 4. Beyond it runs get so many and so short that instructions cost more than steps.
+#: The largest sum of weights, that of a factor of 4. Beyond it runs get so many and so short that
+#: instructions cost more than steps.
 _LARGEST_WHOLE = 64
 _LARGEST_WEIGHT = 127
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Output pixels first, first + step, ... (count of them) read inputs source, source + 1, ... and the next one to each."""
+    """Output pixels first, first + step, ... (count of them) read inputs source, source + 1, ...
+    and the next one to each."""
 
     first: int
     step: int
@@ -64,7 +80,10 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
     if whole > 1 and not config.has(Capability.REQUANTIZE):
         return Refusal("an interpolation is no shift", "a device with the capability requantize")
     if whole > _LARGEST_WHOLE:
-        return Refusal(f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts", "an integer factor of at most 4")
+        return Refusal(
+            f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts",
+            "an integer factor of at most 4",
+        )
     if _requantization(whole, op.unsigned) is None:
         return Refusal(f"no requantization divides by {whole} as the kernel does", "another factor")
     return None
@@ -80,7 +99,14 @@ class _Resize:
         self.op, self.config = op, config
         self.rows, self.columns = _runs(op, 1), _runs(op, 2)
         self.whole = sum(self.rows[0].weights) * sum(self.columns[0].weights)
-        products = {y * x for row in self.rows for column in self.columns for y in row.weights for x in column.weights if y * x}
+        products = {
+            y * x
+            for row in self.rows
+            for column in self.columns
+            for y in row.weights
+            for x in column.weights
+            if y * x
+        }
         self.parts = {product: _small_parts(product) for product in products}
         self.diagonals = sorted({part for parts in self.parts.values() for part in parts})
         self.names = (f"{op.name}.diagonals", f"{op.name}.operands")
@@ -88,11 +114,19 @@ class _Resize:
     def lowered(self) -> LoweredOperator:
         requantization = _requantization(self.whole, self.op.unsigned)
         if requantization is None:
-            raise LoweringError(f"operators: {self.op.kind} {self.op.name}: no requantization divides by {self.whole}")
-        tiles = np.concatenate([constants.identity_tile(self.config) * np.int8(weight) for weight in self.diagonals])
+            raise LoweringError(
+                f"operators: {self.op.kind} {self.op.name}: no requantization divides by "
+                f"{self.whole}"
+            )
+        tiles = np.concatenate(
+            [constants.identity_tile(self.config) * np.int8(weight) for weight in self.diagonals]
+        )
         rows = (requantization.bias, requantization.multiplier, requantization.shift)
         operands = constants.operand_tiles(rows, self.config.block, self.config)
-        weights, held = VirtualTile(Memory.WGT, len(tiles), "diagonals"), VirtualTile(Memory.ACC, 3, "operands")
+        weights, held = (
+            VirtualTile(Memory.WGT, len(tiles), "diagonals"),
+            VirtualTile(Memory.ACC, 3, "operands"),
+        )
         operations: list[Operation] = [
             Load(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
             Load(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
@@ -109,17 +143,25 @@ class _Resize:
         height, width = self.op.output.shape[1:3]
         for sets in (2, 1):
             size = height
-            while size and not all(self._fits(first, min(first + size, height), sets) for first in range(0, height, size)):
+            while size and not all(
+                self._fits(first, min(first + size, height), sets)
+                for first in range(0, height, size)
+            ):
                 size //= 2
             if size:
                 yield from ((first, min(first + size, height)) for first in range(0, height, size))
                 return
-        raise LoweringError(f"operators: {self.op.kind} {self.op.name}: a row of {width} pixels does not fit {self.config.name}")
+        raise LoweringError(
+            f"operators: {self.op.kind} {self.op.name}: a row of {width} pixels does not fit "
+            f"{self.config.name}"
+        )
 
     def _fits(self, first: int, last: int, sets: int) -> bool:
         low, high = self._inputs(first, last)
         acc = sets * (last - first) * self.op.output.shape[2] + 3
-        return sets * (high - low) * self.op.input.shape[2] <= self.config.depth(Memory.INP) and acc <= self.config.depth(Memory.ACC)
+        return sets * (high - low) * self.op.input.shape[2] <= self.config.depth(
+            Memory.INP
+        ) and acc <= self.config.depth(Memory.ACC)
 
     def _inputs(self, first: int, last: int) -> tuple[int, int]:
         """Input rows [low, high) that output rows [first, last) read."""
@@ -134,7 +176,13 @@ class _Resize:
         return min(read), max(read) + 1
 
     def _chunk(
-        self, plane: int, first: int, last: int, weights: VirtualTile, operands: VirtualTile, requantization: Requantization
+        self,
+        plane: int,
+        first: int,
+        last: int,
+        weights: VirtualTile,
+        operands: VirtualTile,
+        requantization: Requantization,
     ) -> Iterator[Operation]:
         height, width = self.op.input.shape[1:3]
         out_height, out_width = self.op.output.shape[1:3]
@@ -142,7 +190,15 @@ class _Resize:
         inp = VirtualTile(Memory.INP, (high - low) * width, "x")
         acc = VirtualTile(Memory.ACC, (last - first) * out_width, "acc")
         pixels, columns = acc.size_tiles, inp.size_tiles
-        yield Load(Memory.INP, inp, 0, DramTile(self.op.input.name, (plane * height + low) * width), 1, columns, columns)
+        yield Load(
+            Memory.INP,
+            inp,
+            0,
+            DramTile(self.op.input.name, (plane * height + low) * width),
+            1,
+            columns,
+            columns,
+        )
         yield Fill((pixels,), Access(acc, 0, (1,)), 0)
         for run in self.rows:
             row = _cut(run, first, last)
@@ -150,14 +206,41 @@ class _Resize:
                 yield from self._products(row, acc, inp, weights, first, low)
         r = requantization
         if self.whole > 1:
-            yield Requantize((pixels,), Access(acc, 0, (1,)), Access(operands, 0, (0,)), r.zero_point, r.low, r.high, r.rounding)
-        yield Store(acc, 0, DramTile(self.op.output.name, (plane * out_height + first) * out_width), 1, pixels, pixels)
+            yield Requantize(
+                (pixels,),
+                Access(acc, 0, (1,)),
+                Access(operands, 0, (0,)),
+                r.zero_point,
+                r.low,
+                r.high,
+                r.rounding,
+            )
+        yield Store(
+            acc,
+            0,
+            DramTile(self.op.output.name, (plane * out_height + first) * out_width),
+            1,
+            pixels,
+            pixels,
+        )
 
-    def _products(self, row: _Run, acc: VirtualTile, inp: VirtualTile, weights: VirtualTile, first: int, low: int) -> Iterator[Operation]:
+    def _products(
+        self,
+        row: _Run,
+        acc: VirtualTile,
+        inp: VirtualTile,
+        weights: VirtualTile,
+        first: int,
+        low: int,
+    ) -> Iterator[Operation]:
         """The taps of one run of rows and every run of columns."""
         width, out_width = self.op.input.shape[2], self.op.output.shape[2]
         for column in self.columns:
-            dst = Access(acc, (row.first - first) * out_width + column.first, (row.step * out_width, column.step))
+            dst = Access(
+                acc,
+                (row.first - first) * out_width + column.first,
+                (row.step * out_width, column.step),
+            )
             for y, x in np.ndindex(2, 2):
                 product = row.weights[y] * column.weights[x]
                 source = (row.source + y - low) * width + column.source + x
@@ -184,22 +267,33 @@ def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
 
 
 def _taps(op: g.ResizeBilinear, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first input of each output pixel, and the weights of it and the next in 1/1024, or finer where the kernel is float32."""
+    """The first input of each output pixel, and the weights of it and the next in 1/1024, or finer
+    where the kernel is float32."""
     taps = tflite.bilinear_taps_uint8 if op.unsigned else tflite.bilinear_taps
-    lower, upper, share = taps(op.input.shape[axis], op.output.shape[axis], op.align_corners, op.half_pixel_centers)
+    lower, upper, share = taps(
+        op.input.shape[axis], op.output.shape[axis], op.align_corners, op.half_pixel_centers
+    )
     one = (1 << 23) if op.unsigned else 1 << 10
     second = np.asarray(np.round(share.astype(np.float64) * (one if op.unsigned else 1)), np.int64)
     pairs = np.stack([one - second, second], axis=1)
-    pairs[np.asarray(lower) == np.asarray(upper)] = (one, 0)  # a pixel that is read twice: all weight on it
+    pairs[np.asarray(lower) == np.asarray(upper)] = (
+        one,
+        0,
+    )  # a pixel that is read twice: all weight on it
     return np.asarray(lower, np.int64), pairs
 
 
 def _longest(members: list[int], lower: NDArray[np.int64]) -> tuple[int, int]:
-    """(step, count) of the longest run that begins with the first member: equal steps, neighbouring inputs."""
+    """(step, count) of the longest run that begins with the first member: equal steps, neighbouring
+    inputs."""
     if len(members) == 1:
         return 1, 1
     step, count = members[1] - members[0], 1
-    while count < len(members) and members[count] - members[count - 1] == step and lower[members[count]] - lower[members[count - 1]] == 1:
+    while (
+        count < len(members)
+        and members[count] - members[count - 1] == step
+        and lower[members[count]] - lower[members[count - 1]] == 1
+    ):
         count += 1
     return step, count
 
@@ -208,7 +302,11 @@ def _cut(run: _Run, first: int, last: int) -> _Run | None:
     """The part of a run within output pixels [first, last)."""
     skip = max(0, -(-(first - run.first) // run.step))
     count = min(run.count, -(-(last - run.first) // run.step)) - skip
-    return _Run(run.first + skip * run.step, run.step, count, run.source + skip, run.weights) if count > 0 else None
+    return (
+        _Run(run.first + skip * run.step, run.step, count, run.source + skip, run.weights)
+        if count > 0
+        else None
+    )
 
 
 def _small_parts(weight: int) -> list[int]:
@@ -219,7 +317,8 @@ def _small_parts(weight: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _requantization(whole: int, unsigned: bool) -> Requantization | None:
-    """Division by the sum of weights, half away from zero, tried on every sum; in uint8 models of x + 128."""
+    """Division by the sum of weights, half away from zero, tried on every sum; in uint8 models of x
+    + 128."""
     sums, offset = np.arange(-128 * whole, 127 * whole + 1), 128 if unsigned else 0
     raised = sums + offset * whole
     wanted = np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
+from loadstone.graph.kernels import tflite
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, shift_lane
-from loadstone.operators import tflite
 from loadstone.vta import constants
 from loadstone.vta.exact import Requantization, find_requantization, on_all_values
 from loadstone.vta.hw_config import HwConfig
@@ -39,23 +39,32 @@ def unsupported(op: g.Elementwise | g.Requantize, config: HwConfig) -> Refusal |
         return Refusal(f"{op.kind} of {op.input.dtype} to {op.output.dtype}", "an int8 model")
     if isinstance(op, g.Elementwise) and _moves(op) is None:
         shapes = " and ".join("x".join(map(str, tensor.shape)) for tensor in op.inputs)
-        return Refusal(f"{op.kind} of {shapes}", "equal shapes, or one value per channel for all pixels")
+        return Refusal(
+            f"{op.kind} of {shapes}", "equal shapes, or one value per channel for all pixels"
+        )
     if not config.has(Capability.REQUANTIZE):
         return _unsupported_by_shifts(op)
     if _requantizations(_key(op)) is None:
-        return Refusal(f"no requantization equals the {op.rounding.name.lower()} rule of this {op.kind}", "other scales")
+        return Refusal(
+            f"no requantization equals the {op.rounding.name.lower()} rule of this {op.kind}",
+            "other scales",
+        )
     return None
 
 
 def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
     """The same for a device without RQ."""
     if isinstance(op, g.Mul):
-        return Refusal("the ALU does not multiply", "a device with the capabilities alu_mul and requantize")
+        return Refusal(
+            "the ALU does not multiply", "a device with the capabilities alu_mul and requantize"
+        )
     assert isinstance(op, g.Requantize | g.Add | g.Sub)
     if isinstance(op, g.Requantize) and op.is_clamp:
         return None
     if len({tensor.shape for tensor in op.inputs}) > 1:
-        return Refusal("its inputs have different shapes", "a device with the capability requantize")
+        return Refusal(
+            "its inputs have different shapes", "a device with the capability requantize"
+        )
     found = shifted.linear(op)
     return found if isinstance(found, Refusal) else None
 
@@ -66,13 +75,22 @@ def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
         return _by_shifts(op, config)
     first, second, output = _needed(op)
     negate = (Immediate("mul", -1),) if isinstance(op, g.Sub) else ()
-    return _two(op, ((_step(first),), (_step(second), *negate)), "add", (_step(output),), [first, second, output], config)
+    return _two(
+        op,
+        ((_step(first),), (_step(second), *negate)),
+        "add",
+        (_step(output),),
+        [first, second, output],
+        config,
+    )
 
 
 def mul(op: g.Mul, config: HwConfig) -> LoweredOperator:
     """The product of what is left of both inputs without their zero points."""
     (output,) = _needed(op)
-    steps = tuple((Immediate("add", -tensor.zero_point),) if tensor.zero_point else () for tensor in op.inputs)
+    steps = tuple(
+        (Immediate("add", -tensor.zero_point),) if tensor.zero_point else () for tensor in op.inputs
+    )
     return _two(op, steps, "mul", (_step(output),), [output], config)
 
 
@@ -81,8 +99,16 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
     layout = Blocked(op.input.shape, config.batch, config.block)
     names = {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}
     if op.is_clamp:
-        clamp = [Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (op.high < 127)
-        return emit(ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, tuple(clamp)), names, {}, op, config)
+        clamp = [Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (
+            op.high < 127
+        )
+        return emit(
+            ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, tuple(clamp)),
+            names,
+            {},
+            op,
+            config,
+        )
     if not config.has(Capability.REQUANTIZE):
         return _by_shifts(op, config)
     (output,) = _needed(op)
@@ -90,9 +116,9 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
     return _with_operands(spec, names, [output], op, config)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Requantizations that equal the framework's rule
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,14 +147,19 @@ def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
 
 @lru_cache(maxsize=256)
 def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
-    """Those of add: both inputs and the output; of the others: the output. Compared with the rule on every value or pair."""
+    """Those of add: both inputs and the output; of the others: the output. Compared with the rule
+    on every value or pair."""
     wanted = on_all_values(key.op)
     *q_inputs, q_out = key.quantizations
-    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)][: len(q_inputs)]
+    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)][
+        : len(q_inputs)
+    ]
     centred = [value - q.zero_point for value, q in zip(values, q_inputs, strict=True)]
 
     def output(sums: NDArray[np.int64], scale: float, bias: int = 0) -> Requantization | None:
-        return find_requantization(sums, wanted, scale, bias, q_out.zero_point, key.low, key.high, key.rounding)
+        return find_requantization(
+            sums, wanted, scale, bias, q_out.zero_point, key.low, key.high, key.rounding
+        )
 
     if key.kind == "requantize":
         (q_in,) = q_inputs
@@ -139,17 +170,30 @@ def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
         return None if found is None else (found,)
     constants_of_add = tflite.add_constants(q_inputs[0], q_inputs[1], q_out)
     both = [
-        Requantization(-q.zero_point, m, int(shift_lane(s, tflite.ADD_PRE_SHIFT)), Rounding.DOUBLE, 0, INT32_MIN, INT32_MAX)
+        Requantization(
+            -q.zero_point,
+            m,
+            int(shift_lane(s, tflite.ADD_PRE_SHIFT)),
+            Rounding.DOUBLE,
+            0,
+            INT32_MIN,
+            INT32_MAX,
+        )
         for q, (m, s) in zip(q_inputs, constants_of_add[:2], strict=True)
     ]
     first, second = (step.apply(value) for step, value in zip(both, values, strict=True))
     common = 2.0 * max(q_inputs[0].scale, q_inputs[1].scale)
-    found = output(first - second if key.kind == "sub" else first + second, common / (2.0**tflite.ADD_PRE_SHIFT * q_out.scale))
+    found = output(
+        first - second if key.kind == "sub" else first + second,
+        common / (2.0**tflite.ADD_PRE_SHIFT * q_out.scale),
+    )
     return None if found is None else (*both, found)
 
 
 def _step(requantization: Requantization) -> Rq:
-    return Rq(requantization.zero_point, requantization.low, requantization.high, requantization.rounding)
+    return Rq(
+        requantization.zero_point, requantization.low, requantization.high, requantization.rounding
+    )
 
 
 def _by_shifts(op: g.Requantize | g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
@@ -159,10 +203,20 @@ def _by_shifts(op: g.Requantize | g.Add | g.Sub, config: HwConfig) -> LoweredOpe
         raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
     weights, finish = found
     name = "diagonal." + ".".join(map(str, weights))
-    tiles = np.concatenate([constants.identity_tile(config) * np.int8(weight) for weight in weights])
-    spec = SelectSpec(len(weights), Blocked(op.output.shape, config.batch, config.block).size_tiles, finish.tail)
+    tiles = np.concatenate(
+        [constants.identity_tile(config) * np.int8(weight) for weight in weights]
+    )
+    spec = SelectSpec(
+        len(weights), Blocked(op.output.shape, config.batch, config.block).size_tiles, finish.tail
+    )
     names = {f"x{position}": tensor.name for position, tensor in enumerate(op.inputs)}
-    return emit(spec, {**names, "selection": name, "out": op.output.name}, {name: (Memory.WGT, tiles)}, op, config)
+    return emit(
+        spec,
+        {**names, "selection": name, "out": op.output.name},
+        {name: (Memory.WGT, tiles)},
+        op,
+        config,
+    )
 
 
 def _two(
@@ -173,12 +227,15 @@ def _two(
     rows: list[Requantization],
     config: HwConfig,
 ) -> LoweredOperator:
-    """rows: the constants of every Rq, in order: those of the inputs (none, or one each), then the tail's."""
+    """rows: the constants of every Rq, in order: those of the inputs (none, or one each), then the
+    tail's."""
     moves = _moves(op)
     if moves is None:
         raise LoweringError(f"operators: {op.kind} {op.name}: the inputs' shapes do not fit")
     inputs = [*zip(op.inputs, moves, steps, strict=True)]
-    if not all(moves[0]):  # the result takes the place of the first input, so that must be the whole one
+    if not all(
+        moves[0]
+    ):  # the result takes the place of the first input, so that must be the whole one
         inputs.reverse()
         rows = [*reversed(rows[:-1]), rows[-1]]
     layout = Blocked(op.output.shape, config.batch, config.block)
@@ -186,20 +243,33 @@ def _two(
     joined = all(moves[0]) and all(moves[1])
     extents = (layout.size_tiles,) if joined else loops
     entries = tuple(Input((True,) if joined else own, step) for _, own, step in inputs)
-    names = {"a": inputs[0][0].name, "b": inputs[1][0].name, "identity": IDENTITY, "out": op.output.name}
+    names = {
+        "a": inputs[0][0].name,
+        "b": inputs[1][0].name,
+        "identity": IDENTITY,
+        "out": op.output.name,
+    }
     return _with_operands(ElementwiseSpec(extents, entries, name, tail), names, rows, op, config)
 
 
 def _with_operands(
-    spec: ElementwiseSpec, names: dict[str, str], rows: list[Requantization], op: g.Operator, config: HwConfig
+    spec: ElementwiseSpec,
+    names: dict[str, str],
+    rows: list[Requantization],
+    op: g.Operator,
+    config: HwConfig,
 ) -> LoweredOperator:
     name = f"{op.name}.operands"
-    tiles = [constants.operand_tiles((row.bias, row.multiplier, row.shift), config.block, config) for row in rows]
+    tiles = [
+        constants.operand_tiles((row.bias, row.multiplier, row.shift), config.block, config)
+        for row in rows
+    ]
     return emit(spec, {**names, "p": name}, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
 
 
 def _moves(op: g.Elementwise) -> tuple[tuple[bool, ...], ...] | None:
-    """Per input, whether it moves along (samples, channel blocks, pixels); None for a broadcast that the device does not do."""
+    """Per input, whether it moves along (samples, channel blocks, pixels); None for a broadcast
+    that the device does not do."""
     result = []
     for tensor in op.inputs:
         shape = tensor.shape

@@ -7,7 +7,8 @@ Next: __init__.py returns it to the back end.
     spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes); only the emission, which puts in names, runs for each.
+Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
+names, runs for each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend import current
+from loadstone.backend.interface import current
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.vta import constants
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
@@ -45,7 +46,8 @@ IDENTITY = "identity"
 
 @dataclass(frozen=True)
 class LoweredOperator:
-    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM). kernels: what it was lowered by.
+    """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
+    kernels: what it was lowered by.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -60,12 +62,22 @@ class LoweredOperator:
         return self.kernels[0].stages if self.kernels else ()
 
 
-def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.Operator, config: HwConfig) -> LoweredOperator:
-    """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin. own: the operator's constants."""
+def emit(
+    spec: Spec,
+    names: Mapping[str, str | DramTile],
+    own: Constants,
+    op: g.Operator,
+    config: HwConfig,
+) -> LoweredOperator:
+    """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
+    own: the operator's constants."""
     backend = current()
     kernel = _kernel(spec, config, NO_PASSES if backend is None else Passes.of(backend.passes))
     emitter = Emitter(config, _sizes(op, own, config))
-    places = [DramTile(place, 0) if isinstance(place, str) else place for place in (names[name] for name in kernel.parameters)]
+    places = [
+        DramTile(place, 0) if isinstance(place, str) else place
+        for place in (names[name] for name in kernel.parameters)
+    ]
     kernel.emit(emitter, *places)
     shared: dict[str, tuple[Memory, NDArray[Any]]] = {}
     if any(place.tensor == IDENTITY for place in places):
@@ -78,7 +90,11 @@ def emit(spec: Spec, names: Mapping[str, str | DramTile], own: Constants, op: g.
 def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
     """One after the other, as one operator."""
     operations = [operation for part in parts for operation in part.operations]
-    return LoweredOperator(operations, {name: tiles for part in parts for name, tiles in part.constants.items()}, parts[0].kernels)
+    return LoweredOperator(
+        operations,
+        {name: tiles for part in parts for name, tiles in part.constants.items()},
+        parts[0].kernels,
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -97,5 +113,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:
     """Tiles of the DRAM tensors. The input is left out: the host may have folded it."""
     tensors = [tensor for tensor in (*op.inputs[1:], op.output) if len(tensor.shape) > 1]
-    activations = {tensor.name: Blocked(tensor.shape, config.batch, config.block).size_tiles for tensor in tensors}
+    activations = {
+        tensor.name: Blocked(tensor.shape, config.batch, config.block).size_tiles
+        for tensor in tensors
+    }
     return {**activations, **{name: len(tiles) for name, (_, tiles) in own.items()}}

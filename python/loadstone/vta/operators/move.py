@@ -1,10 +1,12 @@
-"""Operators that move data, and max pooling: what goes through the GEMM core with an identity, or a selection, for weights.
+"""Operators that move data, and max pooling: what goes through the GEMM core with an identity, or a
+selection, for weights.
 
 In:   graph.Pad, Slice, ResizeNearest, Concatenate, MaxPool2D.
 Out:  specs and constants.
 Next: kernels.py.
 
-A back end that can place one tensor inside another by address does without the copies of an aligned slice or concatenation.
+A back end that can place one tensor inside another by address does without the copies of an aligned
+slice or concatenation.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone import graph_reference
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
+from loadstone.graph import reference as graph_reference
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
@@ -38,34 +40,60 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
     if op.input.dtype != "int8":
         return Refusal(f"{op.kind} of {op.input.dtype}", "an int8 model")
     match op:
-        case g.Pad() if op.before[0] or op.after[0] or op.before[-1] or op.after[-1] or len(op.before) != 4:
-            return Refusal(f"pads {op.before} and {op.after}: the device pads rows and columns only", "padding of height and width")
-        case g.Slice() if op.begin[0] or op.input.shape[0] != op.output.shape[0] or len(op.begin) != 4:
-            return Refusal(f"slice from {op.begin} of {op.input.shape}: samples are not divided", "slices of height, width and channels")
+        case g.Pad() if (
+            op.before[0] or op.after[0] or op.before[-1] or op.after[-1] or len(op.before) != 4
+        ):
+            return Refusal(
+                f"pads {op.before} and {op.after}: the device pads rows and columns only",
+                "padding of height and width",
+            )
+        case g.Slice() if (
+            op.begin[0] or op.input.shape[0] != op.output.shape[0] or len(op.begin) != 4
+        ):
+            return Refusal(
+                f"slice from {op.begin} of {op.input.shape}: samples are not divided",
+                "slices of height, width and channels",
+            )
         case g.Slice() if not _keeps_channels(op) and op.input.shape[1:3] != op.output.shape[1:3]:
-            return Refusal("a slice of pixels and channels at once", "two slices, one of pixels and one of channels")
+            return Refusal(
+                "a slice of pixels and channels at once",
+                "two slices, one of pixels and one of channels",
+            )
         case g.ResizeNearest() if _factors(op) is None:
-            return Refusal(f"{op.kind} of {op.input.shape} to {op.output.shape} is no whole-number repetition", "an integer factor")
+            return Refusal(
+                f"{op.kind} of {op.input.shape} to {op.output.shape} is no whole-number repetition",
+                "an integer factor",
+            )
         case g.Concatenate() if op.axis != len(op.output.shape) - 1:
             return Refusal(f"concatenation along axis {op.axis}", "concatenation of channels")
         case g.Concatenate() if not op.is_copy:
-            return Refusal("the inputs have different quantizations", "one scale and zero point for all inputs")
+            return Refusal(
+                "the inputs have different quantizations", "one scale and zero point for all inputs"
+            )
     return None
 
 
 def pad(op: g.Pad, config: HwConfig) -> LoweredOperator:
     """The load brings the pads."""
     spec = _copy_spec(op, config)
-    return _through_identity(replace(spec, padding=(op.before[1], op.before[2]), pad_value=op.value), op, config)
+    return _through_identity(
+        replace(spec, padding=(op.before[1], op.before[2]), pad_value=op.value), op, config
+    )
 
 
 def slice_(op: g.Slice, config: HwConfig) -> LoweredOperator:
     """Rows and columns by the load; channels, when all pixels stay, by weights that select."""
     _, first_row, first_column, first_channel = op.begin
     if _keeps_channels(op):
-        spec = replace(_copy_spec(op, config), strides=(op.strides[1], op.strides[2]), padding=(-first_row, -first_column))
+        spec = replace(
+            _copy_spec(op, config),
+            strides=(op.strides[1], op.strides[2]),
+            padding=(-first_row, -first_column),
+        )
         return _through_identity(spec, op, config)
-    return _gather(op, [(0, first_channel + i * op.strides[3]) for i in range(op.output.shape[3])], config)
+    return _gather(
+        op, [(0, first_channel + i * op.strides[3]) for i in range(op.output.shape[3])], config
+    )
 
 
 def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
@@ -73,17 +101,32 @@ def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
     factors = _factors(op)
     assert factors is not None
     layout = Blocked(op.input.shape, config.batch, config.block)
-    extents = (layout.samples * layout.channel_blocks, op.input.shape[1], factors[0], op.input.shape[2], factors[1])
-    spec = ElementwiseSpec(extents, (Input((True, True, False, True, False), (), expand=True),), None, ())
-    return emit(spec, {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config)
+    extents = (
+        layout.samples * layout.channel_blocks,
+        op.input.shape[1],
+        factors[0],
+        op.input.shape[2],
+        factors[1],
+    )
+    spec = ElementwiseSpec(
+        extents, (Input((True, True, False, True, False), (), expand=True),), None, ()
+    )
+    return emit(
+        spec, {"a": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config
+    )
 
 
 def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
-    """Input after input into its channel blocks; where inputs share a block, all of them through weights that select."""
+    """Input after input into its channel blocks; where inputs share a block, all of them through
+    weights that select."""
     widths = [tensor.shape[-1] for tensor in op.inputs]
     if all(width % config.block == 0 for width in widths[:-1]):
         return _concatenate_aligned(op, config)
-    return _gather(op, [(which, channel) for which, width in enumerate(widths) for channel in range(width)], config)
+    return _gather(
+        op,
+        [(which, channel) for which, width in enumerate(widths) for channel in range(width)],
+        config,
+    )
 
 
 def _concatenate_aligned(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
@@ -94,15 +137,24 @@ def _concatenate_aligned(op: g.Concatenate, config: HwConfig) -> LoweredOperator
         tiles = layout.channel_blocks * layout.pixels
         spec = ElementwiseSpec((tiles,), (Input((True,), ()),), None, _clamp(op))
         for sample in range(layout.samples):
-            place = DramTile(op.output.name, (sample * out.channel_blocks + first_block) * out.pixels)
-            names: dict[str, str | DramTile] = {"a": DramTile(tensor.name, sample * tiles), "identity": IDENTITY, "out": place}
+            place = DramTile(
+                op.output.name, (sample * out.channel_blocks + first_block) * out.pixels
+            )
+            names: dict[str, str | DramTile] = {
+                "a": DramTile(tensor.name, sample * tiles),
+                "identity": IDENTITY,
+                "out": place,
+            }
             parts.append(emit(spec, names, {}, op, config))
         first_block += layout.channel_blocks
     return joined(parts)
 
 
-def _gather(op: g.Slice | g.Concatenate, sources: list[tuple[int, int]], config: HwConfig) -> LoweredOperator:
-    """Every output channel is one channel of one input: (input, channel). One sum of selections per block of the output."""
+def _gather(
+    op: g.Slice | g.Concatenate, sources: list[tuple[int, int]], config: HwConfig
+) -> LoweredOperator:
+    """Every output channel is one channel of one input: (input, channel). One sum of selections per
+    block of the output."""
     block = config.block
     out = Blocked(op.output.shape, config.batch, block)
     layouts = [Blocked(tensor.shape, config.batch, block) for tensor in op.inputs]
@@ -117,11 +169,21 @@ def _gather(op: g.Slice | g.Concatenate, sources: list[tuple[int, int]], config:
         tail = _clamp(op) if isinstance(op, g.Concatenate) else ()
         for sample in range(out.samples):
             names: dict[str, str | DramTile] = {"selection": name}
-            names["out"] = DramTile(op.output.name, (sample * out.channel_blocks + position) * out.pixels)
+            names["out"] = DramTile(
+                op.output.name, (sample * out.channel_blocks + position) * out.pixels
+            )
             for source, (which, channel_block) in enumerate(blocks):
                 first = (sample * layouts[which].channel_blocks + channel_block) * out.pixels
                 names[f"x{source}"] = DramTile(op.inputs[which].name, first)
-            parts.append(emit(SelectSpec(len(blocks), out.pixels, tail), names, {name: (Memory.WGT, selection)}, op, config))
+            parts.append(
+                emit(
+                    SelectSpec(len(blocks), out.pixels, tail),
+                    names,
+                    {name: (Memory.WGT, selection)},
+                    op,
+                    config,
+                )
+            )
     return joined(parts)
 
 
@@ -137,11 +199,15 @@ def max_pool2d(op: g.MaxPool2D, config: HwConfig) -> LoweredOperator:
         padding=op.padding[:2],
         tail=_clamp(op),
     )
-    return emit(spec, {"x": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config)
+    return emit(
+        spec, {"x": op.input.name, "identity": IDENTITY, "out": op.output.name}, {}, op, config
+    )
 
 
 def _clamp(op: g.Concatenate | g.MaxPool2D) -> tuple[Immediate, ...]:
-    return tuple([Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (op.high < 127))
+    return tuple(
+        [Immediate("max", op.low)] * (op.low > -128) + [Immediate("min", op.high)] * (op.high < 127)
+    )
 
 
 def _keeps_channels(op: g.Slice) -> bool:
@@ -149,7 +215,8 @@ def _keeps_channels(op: g.Slice) -> bool:
 
 
 def _copy_spec(op: g.Operator, config: HwConfig) -> ConvSpec:
-    """A convolution of one tap with the identity: every pixel of the output reads one pixel of the input."""
+    """A convolution of one tap with the identity: every pixel of the output reads one pixel of the
+    input."""
     layout = Blocked(op.input.shape, config.batch, config.block)
     return ConvSpec(
         samples=layout.samples,
@@ -181,7 +248,9 @@ def _factors(op: g.ResizeNearest) -> tuple[int, int] | None:
     factors = []
     for axis in (1, 2):
         size, out = op.input.shape[axis], op.output.shape[axis]
-        if out % size or not np.array_equal(_sources(op, axis), np.repeat(np.arange(size), out // size)):
+        if out % size or not np.array_equal(
+            _sources(op, axis), np.repeat(np.arange(size), out // size)
+        ):
             return None
         factors.append(out // size)
     return factors[0], factors[1]
@@ -192,6 +261,11 @@ def _sources(op: g.ResizeNearest, axis: int) -> IntArray:
     shape, sizes = [1, 1, 1, 1], [1, 1, 1, 1]
     shape[axis], sizes[axis] = op.input.shape[axis], op.output.shape[axis]
     ramp = np.arange(shape[axis]).reshape(shape)
-    source, target = replace(op.input, shape=tuple(shape), dtype="int64"), replace(op.output, shape=tuple(sizes), dtype="int64")
-    (indices,) = graph_reference.run_operator(replace(op, inputs=(source,), outputs=(target,)), [ramp])
+    source, target = (
+        replace(op.input, shape=tuple(shape), dtype="int64"),
+        replace(op.output, shape=tuple(sizes), dtype="int64"),
+    )
+    (indices,) = graph_reference.run_operator(
+        replace(op, inputs=(source,), outputs=(target,)), [ramp]
+    )
     return np.asarray(indices.ravel(), np.int64)

@@ -1,11 +1,14 @@
-"""Average pooling and means: sums through one identity weight tile, then a requantization that divides.
+"""Average pooling and means: sums through one identity weight tile, then a requantization that
+divides.
 
 In:   graph.AveragePool2D, graph.Mean.
-Out:  a ConvSpec with shared weights, and operands that equal the framework's division on every sum that can occur.
+Out:  a ConvSpec with shared weights, and operands that equal the framework's division on every sum
+      that can occur.
 Next: kernels.py.
 
-A window's sum on the GEMM core costs one step a tap, like a depthwise convolution, but with a single weight tile. A global pool is the
-same sum with pixels in the place of input channels, so that it can be cut anywhere.
+A window's sum on the GEMM core costs one step a tap, like a depthwise convolution, but with a
+single weight tile. A global pool is the same sum with pixels in the place of input channels, so
+that it can be cut anywhere.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
+from loadstone.graph.kernels import onnx, tflite
+from loadstone.graph.kernels.windows import windows
 from loadstone.numerics import Rounding, scale_lane, shift_lane
-from loadstone.operators import onnx, tflite
-from loadstone.operators.windows import windows
 from loadstone.vta import constants
 from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
@@ -50,8 +53,16 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
         counts = np.unique(_counts(op)).tolist()
     for count in counts:
         if _finish(op, [count], config) is None:
-            why = f"a mean of {count} under the {op.rounding.name.lower()} rule is none of the device's requantizations"
-            return Refusal(why, "another kernel size" if config.has(Capability.REQUANTIZE) else "a device with the capability requantize")
+            why = (
+                f"a mean of {count} under the {op.rounding.name.lower()} rule is none of "
+                "the device's requantizations"
+            )
+            return Refusal(
+                why,
+                "another kernel size"
+                if config.has(Capability.REQUANTIZE)
+                else "a device with the capability requantize",
+            )
     if len(counts) > 1 and not config.has(Capability.REQUANTIZE):
         return Refusal("windows at the border count fewer pixels", "a pool without padding")
     return None
@@ -111,7 +122,9 @@ def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
     return _emit(spec, op, [layout.pixels], config)
 
 
-def _emit(spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -> LoweredOperator:
+def _emit(
+    spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
+) -> LoweredOperator:
     """counts: what each set of operands divides by."""
     finish = _finish(op, counts, config)
     if finish is None:
@@ -123,8 +136,11 @@ def _emit(spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], confi
     return emit(replace(spec, tail=tail), names, own, op, config)
 
 
-def _finish(op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
-    """The steps after the sum and the operand tiles, a set per count; None where some count has no exact division."""
+def _finish(
+    op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
+) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
+    """The steps after the sum and the operand tiles, a set per count; None where some count has no
+    exact division."""
     if not config.has(Capability.REQUANTIZE):
         found = _by_shift(op, counts[0])
         return None if found is None else (found.tail, None)
@@ -132,7 +148,9 @@ def _finish(op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig) -
     sets = [d for d in divisions if d is not None]
     if len(sets) < len(divisions):
         return None
-    tiles = [constants.operand_tiles((d.bias, d.multiplier, d.shift), config.block, config) for d in sets]
+    tiles = [
+        constants.operand_tiles((d.bias, d.multiplier, d.shift), config.block, config) for d in sets
+    ]
     first = sets[0]
     return (Rq(first.zero_point, first.low, first.high, first.rounding),), np.concatenate(tiles)
 
@@ -155,11 +173,21 @@ def _division(op: g.Operator, count: int) -> Requantization | None:
     if op.rounding is Rounding.FLOAT32:
         lane = int(scale_lane(np.float32(onnx.mean_scale(count, q_in, q_out))))
         taps = count if isinstance(op, g.Mean) else prod(op.kernel)  # pads are zero points
-        return Requantization(-taps * q_in.zero_point, lane, 0, Rounding.FLOAT32, q_out.zero_point, op.low, op.high)
+        return Requantization(
+            -taps * q_in.zero_point, lane, 0, Rounding.FLOAT32, q_out.zero_point, op.low, op.high
+        )
     if isinstance(op, g.Mean):
         multiplier, shift = tflite.mean_multiplier(count, q_in, q_out)
         lane = int(shift_lane(shift))
-        return Requantization(-count * q_in.zero_point, multiplier, lane, Rounding.DOUBLE, q_out.zero_point, op.low, op.high)
+        return Requantization(
+            -count * q_in.zero_point,
+            multiplier,
+            lane,
+            Rounding.DOUBLE,
+            q_out.zero_point,
+            op.low,
+            op.high,
+        )
     return _integer_mean(count, op.low, op.high, op.unsigned) if q_in == q_out else None
 
 
@@ -182,4 +210,6 @@ def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
     if op.count_include_pad:
         return np.full(op.output.shape[1:3], prod(op.kernel), np.int64)
     inside = np.ones((1, *op.input.shape[1:3], 1), np.int64)
-    return np.asarray(windows(inside, op.kernel, op.strides, op.padding).sum((-2, -1))[0, :, :, 0], np.int64)
+    return np.asarray(
+        windows(inside, op.kernel, op.strides, op.padding).sum((-2, -1))[0, :, :, 0], np.int64
+    )

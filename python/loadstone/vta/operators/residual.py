@@ -1,11 +1,13 @@
 """Weights of nine bits: the few that do not fit int8 get their rest in GEMMs of their own.
 
-In:   the operations of a convolution on the int8 part of its weights; the rest, of which almost every tile is zero.
+In:   the operations of a convolution on the int8 part of its weights; the rest, of which almost
+      every tile is zero.
 Out:  the same operations, each GEMM followed by one for every tile of its weights that has a rest.
 Next: weighted.py.
 
-A uint8 weight less its zero point is in [-255, 255]. In real models a handful of weights of a layer leave int8, so that multiplying
-by the whole second part would double the work for nothing. Here a tile of rest costs one pass over the pixels, and only where it is.
+A uint8 weight less its zero point is in [-255, 255]. In real models a handful of weights of a layer
+leave int8, so that multiplying by the whole second part would double the work for nothing. Here a
+tile of rest costs one pass over the pixels, and only where it is.
 """
 
 from __future__ import annotations
@@ -25,15 +27,24 @@ __all__ = ["with_rest"]
 IntArray = NDArray[np.int64]
 
 
-def with_rest(operations: Sequence[Operation], weights: str, rest: str, tiles: IntArray) -> list[Operation]:
-    """tiles: numbers of the weight tiles that have a rest, ascending; the constant `rest` holds the rests in this order."""
-    held: dict[VirtualTile, IntArray] = {}  # weight tile on the chip -> number in DRAM of each of its tiles
+def with_rest(
+    operations: Sequence[Operation], weights: str, rest: str, tiles: IntArray
+) -> list[Operation]:
+    """tiles: numbers of the weight tiles that have a rest, ascending; the constant `rest` holds the
+    rests in this order."""
+    held: dict[
+        VirtualTile, IntArray
+    ] = {}  # weight tile on the chip -> number in DRAM of each of its tiles
     result: list[Operation] = []
     for operation in operations:
         result.append(operation)
         if isinstance(operation, Load) and operation.dram.tensor == weights:
             numbers = held.setdefault(operation.tile, np.full(operation.tile.size_tiles, -1))
-            rows = operation.dram.tile + operation.x_stride * np.arange(operation.y_size)[:, None] + np.arange(operation.x_size)
+            rows = (
+                operation.dram.tile
+                + operation.x_stride * np.arange(operation.y_size)[:, None]
+                + np.arange(operation.x_size)
+            )
             numbers[operation.offset : operation.offset + rows.size] = rows.ravel()
         elif isinstance(operation, Gemm) and operation.wgt.tile in held:
             result += _products(operation, held[operation.wgt.tile], rest, tiles)
@@ -49,7 +60,9 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
 
     def at(access: Access) -> IntArray:
         return np.asarray(
-            access.base + sum(access.strides[loop] * turn for loop, turn in zip(moving, turns, strict=True)) + 0 * turns.sum(axis=0)
+            access.base
+            + sum(access.strides[loop] * turn for loop, turn in zip(moving, turns, strict=True))
+            + 0 * turns.sum(axis=0)
         )
 
     number = numbers[at(gemm.wgt)]
@@ -62,7 +75,15 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
     tile = VirtualTile(Memory.WGT, chosen.size, "rest_local_wgt")
     starts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), places.size]
     for first, last in pairwise(starts):
-        yield Load(Memory.WGT, tile, first, DramTile(rest, int(places[first])), 1, last - first, last - first)
+        yield Load(
+            Memory.WGT,
+            tile,
+            first,
+            DramTile(rest, int(places[first])),
+            1,
+            last - first,
+            last - first,
+        )
     extents = tuple(gemm.extents[loop] for loop in still)
     dst, src = at(gemm.dst), at(gemm.src)
     for position, turn in enumerate(chosen.tolist()):

@@ -1,18 +1,22 @@
 """Requantization by shifts, for devices without RQ: every scale must be a power of two.
 
 In:   operators; the sums that can occur.
-Out:  ALU steps and their operands that give the framework's integers, or a Refusal that says why none do.
+Out:  ALU steps and their operands that give the framework's integers, or a Refusal that says why
+      none do.
 Next: weighted.py, elementwise.py and pool.py use them where the device has no RQ.
 
-    out = clamp((acc + bias + half a step + (zero point << shift)) >> shift)            rounds half up
+    out = clamp((acc + bias + half a step + (zero point << shift)) >> shift)            rounds half
+        up
 
-A shift rounds ties up; ONNX rounds them to even, TFLite's averages and dense layers away from zero. Where a clamp hides the
-difference nothing is needed. Else a correction of 0 or -1 is made from a copy of the sum, which costs ALU passes:
+A shift rounds ties up; ONNX rounds them to even, TFLite's averages and dense layers away from zero.
+Where a clamp hides the difference nothing is needed. Else a correction of 0 or -1 is made from a
+copy of the sum, which costs ALU passes:
 
     away from zero     -1 where the sum is negative
     to even            -1 where sum >> shift is even
 
-That the integers are the framework's is proven, at every accumulator around which the output changes, or on all values.
+That the integers are the framework's is proven, at every accumulator around which the output
+changes, or on all values.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.numerics import (
     INT32_MAX,
     Rounding,
@@ -43,7 +47,8 @@ __all__ = ["Finish", "divided", "linear", "weighted"]
 
 _POW2 = "quantization with scales that are powers of two (`loadstone quantize --scheme pow2`)"
 _RQ = "a device with the capability requantize"
-#: An immediate has 16 bits; a shift by an immediate or a tile is at most 15, to the left at most 16.
+#: An immediate has 16 bits; a shift by an immediate or a tile is at most 15, to the left at most
+#: 16.
 _IMMEDIATE_LIMIT = (1 << 15) - 1
 _SHIFT_LIMIT = 15
 
@@ -52,7 +57,8 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Finish:
-    """What follows a sum: steps, and the rows of operand tiles that they read (a value per channel)."""
+    """What follows a sum: steps, and the rows of operand tiles that they read (a value per
+    channel)."""
 
     tail: tuple[Step, ...]
     rows: tuple[ArrayLike, ...]
@@ -68,7 +74,11 @@ class _Tie(Enum):
     def shifted(self, acc: IntArray, shift: IntArray) -> IntArray:
         """acc / 2^shift, rounded."""
         half = (np.int64(1) << shift) >> 1
-        correction = {_Tie.UP: 0 * acc, _Tie.AWAY: -(acc < 0).astype(np.int64), _Tie.EVEN: ((acc >> shift) & 1) - 1}[self]
+        correction = {
+            _Tie.UP: 0 * acc,
+            _Tie.AWAY: -(acc < 0).astype(np.int64),
+            _Tie.EVEN: ((acc >> shift) & 1) - 1,
+        }[self]
         return np.asarray((acc + half + np.where(shift > 0, correction, 0)) >> shift, np.int64)
 
 
@@ -80,7 +90,9 @@ def weighted(op: g.Weighted) -> Finish | Refusal:
     bias = constants.folded_bias(op)
     weights = constants.centred_weights(op)
     sums = np.abs(weights.reshape(len(weights), -1)).sum(axis=1) * 128 + np.abs(bias)
-    reach = sums + (np.int64(256) << np.maximum(shift, 0))  # the output's 8 bits, zero point and half a step among them
+    reach = sums + (
+        np.int64(256) << np.maximum(shift, 0)
+    )  # the output's 8 bits, zero point and half a step among them
     if reach.max() > INT32_MAX:
         return Refusal(f"sums of output channel {reach.argmax()} can leave 32 bits", _RQ)
     tie = next((tie for tie in _Tie if _rounds_alike(op, shift, tie)), None)
@@ -90,7 +102,8 @@ def weighted(op: g.Weighted) -> Finish | Refusal:
 
 
 def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] | Refusal:
-    """An element-wise operator as a sum of inputs times small weights: the weights, and what follows. Tried on all values."""
+    """An element-wise operator as a sum of inputs times small weights: the weights, and what
+    follows. Tried on all values."""
     quantizations = [tensor.quantization for tensor in op.inputs]
     assert op.output.quantization is not None
     scales = np.array([q.scale for q in quantizations if q is not None], np.float64)
@@ -99,16 +112,31 @@ def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] |
     shift = _shifts(np.array([finest / op.output.scale]))
     if isinstance(shift, Refusal) or any(isinstance(ratio, Refusal) for ratio in ratios):
         return Refusal("the ratios of its scales are no powers of two", _POW2)
-    exponents = [int(ratio[0]) + max(0, -int(shift[0])) for ratio in ratios if not isinstance(ratio, Refusal)]
+    exponents = [
+        int(ratio[0]) + max(0, -int(shift[0])) for ratio in ratios if not isinstance(ratio, Refusal)
+    ]
     weights = [1 << exponent for exponent in exponents]
     if max(weights) > 127:
-        return Refusal(f"an input's scale is {max(weights)} times the finest one: more than a weight of 8 bits", _RQ)
+        return Refusal(
+            f"an input's scale is {max(weights)} times the finest one: more than a weight of "
+            "8 bits",
+            _RQ,
+        )
     if isinstance(op, g.Sub):
         weights[1] = -weights[1]
     shift = np.maximum(shift, 0)
-    bias = np.array([-sum(weight * tensor.zero_point for weight, tensor in zip(weights, op.inputs, strict=True))])
+    bias = np.array(
+        [
+            -sum(
+                weight * tensor.zero_point
+                for weight, tensor in zip(weights, op.inputs, strict=True)
+            )
+        ]
+    )
     values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)]
-    sums = np.asarray(sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64)
+    sums = np.asarray(
+        sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64
+    )
     wanted = on_all_values(op)
     finish = _first(sums, wanted, bias, shift, op.output.zero_point, op.low, op.high)
     if finish is None:
@@ -116,8 +144,11 @@ def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] |
     return tuple(weights), finish
 
 
-def divided(sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int) -> Finish | None:
-    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if shifts make it."""
+def divided(
+    sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int
+) -> Finish | None:
+    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if
+    shifts make it."""
     shift = count.bit_length() - 1
     if count != 1 << shift:
         return None
@@ -125,7 +156,15 @@ def divided(sums: IntArray, wanted: IntArray, count: int, offset: int, low: int,
     return _first(sums + bias, wanted, bias, np.array([shift]), -offset, low, high)
 
 
-def _first(sums: IntArray, wanted: IntArray, bias: IntArray, shift: IntArray, zero_point: int, low: int, high: int) -> Finish | None:
+def _first(
+    sums: IntArray,
+    wanted: IntArray,
+    bias: IntArray,
+    shift: IntArray,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> Finish | None:
     """The cheapest way that gives `wanted` on all sums (bias included) without operand tiles."""
     for tie in _Tie:
         if np.array_equal(np.clip(tie.shifted(sums, shift[0]) + zero_point, low, high), wanted):
@@ -138,25 +177,46 @@ def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
     """s with scale = 2^-s."""
     fraction, exponent = np.frexp(scale)
     if np.any(fraction != 0.5):
-        return Refusal(f"its scale {float(scale[np.argmax(fraction != 0.5)]):.6g} is no power of two", _POW2)
+        return Refusal(
+            f"its scale {float(scale[np.argmax(fraction != 0.5)]):.6g} is no power of two", _POW2
+        )
     return np.asarray(1 - exponent, np.int64)
 
 
-def _finish(bias: IntArray, shift: IntArray, tie: _Tie, zero_point: int, low: int, high: int) -> Finish | Refusal:
+def _finish(
+    bias: IntArray, shift: IntArray, tie: _Tie, zero_point: int, low: int, high: int
+) -> Finish | Refusal:
     """The steps. Values that all channels share are immediates, others stand in operand tiles."""
     if np.any(shift < 0) or np.any(shift > 2 * _SHIFT_LIMIT):
-        return Refusal(f"a shift of {int(shift.min() if shift.min() < 0 else shift.max())} is not in [0, {2 * _SHIFT_LIMIT}]", _RQ)
-    if shift.max() - shift.min() > _SHIFT_LIMIT or (tie is not _Tie.UP and shift.min() == 0 < shift.max()):
+        return Refusal(
+            f"a shift of {int(shift.min() if shift.min() < 0 else shift.max())} is not in "
+            f"[0, {2 * _SHIFT_LIMIT}]",
+            _RQ,
+        )
+    if shift.max() - shift.min() > _SHIFT_LIMIT or (
+        tie is not _Tie.UP and shift.min() == 0 < shift.max()
+    ):
         return Refusal(f"shifts from {shift.min()} to {shift.max()} are too far apart", _RQ)
     rows = _Rows()
     half = ((np.int64(1) << shift) >> 1) + (zero_point << shift)
     clamp = (Immediate("max", low), Immediate("min", high))
     if tie is _Tie.UP or shift.max() == 0:
         return Finish((*rows.add(bias + half), *rows.shift(shift), *clamp), tuple(rows.rows))
-    sign: tuple[Immediate | Operand, ...] = (Immediate("min", 0), Immediate("max", -1))  # -1 of what is negative
+    sign: tuple[Immediate | Operand, ...] = (
+        Immediate("min", 0),
+        Immediate("max", -1),
+    )  # -1 of what is negative
     if tie is _Tie.EVEN:  # bit 0 of (sum >> shift) + 1, moved to the sign
-        sign = (*rows.shift(shift), Immediate("add", 1), Immediate("shr", -16), Immediate("shr", -15), *sign)
-    return Finish((*rows.add(bias), Ties(sign), *rows.add(half), *rows.shift(shift), *clamp), tuple(rows.rows))
+        sign = (
+            *rows.shift(shift),
+            Immediate("add", 1),
+            Immediate("shr", -16),
+            Immediate("shr", -15),
+            *sign,
+        )
+    return Finish(
+        (*rows.add(bias), Ties(sign), *rows.add(half), *rows.shift(shift), *clamp), tuple(rows.rows)
+    )
 
 
 class _Rows:
@@ -171,11 +231,17 @@ class _Rows:
             return (Operand("add", self._row(values)),)
         total = int(values[0])
         parts = -(-abs(total) // _IMMEDIATE_LIMIT)
-        return tuple(Immediate("add", (total + part) // parts) for part in range(parts))  # parts that add up to the total
+        return tuple(
+            Immediate("add", (total + part) // parts) for part in range(parts)
+        )  # parts that add up to the total
 
     def shift(self, values: IntArray) -> tuple[Immediate | Operand, ...]:
         """x >> value, in as many steps as it takes: floors compose."""
-        common = int(values[0]) if np.all(values == values[0]) else max(0, int(values.max()) - _SHIFT_LIMIT)
+        common = (
+            int(values[0])
+            if np.all(values == values[0])
+            else max(0, int(values.max()) - _SHIFT_LIMIT)
+        )
         parts = (min(common, _SHIFT_LIMIT), max(0, common - _SHIFT_LIMIT))
         steps: list[Immediate | Operand] = [Immediate("shr", part) for part in parts if part]
         if np.any(values != common):
@@ -191,10 +257,13 @@ class _Rows:
 
 
 def _rounds_alike(op: g.Weighted, shift: IntArray, tie: _Tie) -> bool:
-    """Whether the operator's rule is the shift, clamped: compared around every accumulator at which the output changes."""
+    """Whether the operator's rule is the shift, clamped: compared around every accumulator at which
+    the output changes."""
     step = np.unique(np.maximum(shift, 0)).reshape(-1, 1)
     low, high = op.low - op.output.zero_point, op.high - op.output.zero_point
-    changes = (2 * np.arange(low - 1, high + 2) + 1 << step) >> 1  # where acc / 2^s is half between integers
+    changes = (
+        2 * np.arange(low - 1, high + 2) + 1 << step
+    ) >> 1  # where acc / 2^s is half between integers
     acc = (changes[..., None] + np.arange(-1, 2)).ravel()
     steps = np.broadcast_to(step[..., None], (*changes.shape, 3)).ravel()
     inside = np.abs(acc) <= INT32_MAX

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend import Refusal
+from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
@@ -43,7 +43,10 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
-            why = f"no multiplier of rounding single equals the kernel's float64 for output {channels[0]}"
+            why = (
+                "no multiplier of rounding single equals the kernel's float64 for output "
+                f"{channels[0]}"
+            )
             return Refusal(why, "rounding double, as in TFLite Micro")
     return None
 
@@ -52,7 +55,13 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Folded | None = None) -> Lowe
     """folded: the layout of the input, where the host packs it so."""
     weights = constants.centred_weights(op)
     if folded is not None:
-        return _weighted(op, _fold_spec(conv_spec(op, config), op, folded), _fold_weights(weights, folded), 1, config)
+        return _weighted(
+            op,
+            _fold_spec(conv_spec(op, config), op, folded),
+            _fold_weights(weights, folded),
+            1,
+            config,
+        )
     return _weighted(op, conv_spec(op, config), weights, op.groups, config)
 
 
@@ -60,13 +69,23 @@ def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
     weights = constants.centred_weights(op)[:, None, None, :]
     samples = Blocked(op.input.shape, config.batch, config.block).samples
-    return _weighted(op, _spec(op, samples, (1, 1), (1, 1), weights.shape, config), weights, 1, config)
+    return _weighted(
+        op, _spec(op, samples, (1, 1), (1, 1), weights.shape, config), weights, 1, config
+    )
 
 
 def conv_spec(op: g.Conv2D, config: HwConfig) -> ConvSpec:
     """A convolution in tiles."""
     n, height, width, _ = op.input.shape
-    spec = _spec(op, n // config.batch, (height, width), op.output.shape[1:3], op.weights.shape, config, op.groups)
+    spec = _spec(
+        op,
+        n // config.batch,
+        (height, width),
+        op.output.shape[1:3],
+        op.weights.shape,
+        config,
+        op.groups,
+    )
     return replace(spec, strides=op.strides, dilation=op.dilation, padding=op.padding[:2])
 
 
@@ -102,17 +121,23 @@ def _spec(
 def _finish(op: g.Weighted, config: HwConfig) -> Finish:
     """The requantization: one RQ where the device has it, else shifts."""
     if config.has(Capability.REQUANTIZE):
-        return Finish((Rq(op.output.zero_point, op.low, op.high, op.rounding),), constants.weighted_operands(op))
+        return Finish(
+            (Rq(op.output.zero_point, op.low, op.high, op.rounding),),
+            constants.weighted_operands(op),
+        )
     found = shifted.weighted(op)
     if isinstance(found, Refusal):
         raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
     return found
 
 
-def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig) -> LoweredOperator:
+def _weighted(
+    op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups: int, config: HwConfig
+) -> LoweredOperator:
     """weights: OHWI, less their zero points: nine bits in uint8 models.
 
-    What does not fit int8 is a further part of every sum, or, where almost all of it is zero, GEMMs of its own. There are at most three
+    What does not fit int8 is a further part of every sum, or, where almost all of it is zero, GEMMs
+    of its own. There are at most three
     parts: 255, which is a weight of 127 less a zero point of -128, is 127 + 127 + 1.
     """
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
@@ -122,7 +147,10 @@ def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
     pixels = spec.samples * spec.output[0] * spec.output[1]
-    apart = sum(tiles.size for tiles in used) * (pixels + _GEMM_OVERHEAD) < sum(map(len, rests)) * pixels
+    apart = (
+        sum(tiles.size for tiles in used) * (pixels + _GEMM_OVERHEAD)
+        < sum(map(len, rests)) * pixels
+    )
     if apart:
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
@@ -131,27 +159,39 @@ def _weighted(op: g.Weighted, spec: ConvSpec, weights: NDArray[np.int64], groups
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
     if apart:
-        own |= {f"{op.name}.rest{n}": (Memory.WGT, rest[tiles]) for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))}
+        own |= {
+            f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
+            for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))
+        }
     lowered = emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
     if apart:
         for n, tiles in enumerate(used):
-            lowered = replace(lowered, operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest{n}", tiles))
+            lowered = replace(
+                lowered,
+                operations=with_rest(lowered.operations, names["w"], f"{op.name}.rest{n}", tiles),
+            )
     return lowered
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # First layers: the host folds taps into channels
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def folded_input(op: g.Operator, config: HwConfig) -> Folded | None:
-    """The layout in which the host should pack this operator's input, if folding taps into channels saves time."""
+    """The layout in which the host should pack this operator's input, if folding taps into channels
+    saves time."""
     return _cheapest_input(op, config)[0] if isinstance(op, g.Conv2D) else None
 
 
 def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
-    """What the cost model says. from_host: the host packs the input and may fold it. Raises LoweringError where nothing fits."""
-    return _cheapest_input(op, config)[1] if from_host else conv.tiling(conv_spec(op, config), config).cycles
+    """What the cost model says. from_host: the host packs the input and may fold it. Raises
+    LoweringError where nothing fits."""
+    return (
+        _cheapest_input(op, config)[1]
+        if from_host
+        else conv.tiling(conv_spec(op, config), config).cycles
+    )
 
 
 def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Folded | None, int]:
@@ -161,7 +201,10 @@ def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Folded | None, int]
     if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
         return best, least
     ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
-    if any((count - 1) * stride >= end for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)):
+    if any(
+        (count - 1) * stride >= end
+        for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)
+    ):
         return best, least  # a window wholly in the padding, which the host's PACK does not know
     for fold in ((False, True), (True, False), (True, True)):
         layout = _folded(op, fold, config)
@@ -193,7 +236,10 @@ def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Folded:
 
 def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Folded) -> ConvSpec:
     """The convolution that is left on a folded input."""
-    taps = [kernel // folded for kernel, folded in zip(op.weights.shape[1:3], layout.kernel, strict=True)]
+    taps = [
+        kernel // folded
+        for kernel, folded in zip(op.weights.shape[1:3], layout.kernel, strict=True)
+    ]
     strides = [stride // folded for stride, folded in zip(op.strides, layout.strides, strict=True)]
     padding = [pad - folded for pad, folded in zip(op.padding[:2], layout.padding, strict=True)]
     return replace(
@@ -211,4 +257,6 @@ def _fold_weights(weights: NDArray[np.int64], layout: Folded) -> NDArray[np.int6
     out, height, width, channels = weights.shape
     fold_y, fold_x = layout.kernel
     split = weights.reshape(out, height // fold_y, fold_y, width // fold_x, fold_x, channels)
-    return split.transpose(0, 1, 3, 2, 4, 5).reshape(out, height // fold_y, width // fold_x, fold_y * fold_x * channels)
+    return split.transpose(0, 1, 3, 2, 4, 5).reshape(
+        out, height // fold_y, width // fold_x, fold_y * fold_x * channels
+    )

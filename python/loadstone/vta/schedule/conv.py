@@ -4,14 +4,17 @@ In:   `ConvSpec`: extents, strides and padding in blocks and pixels; the tail.
 Out:  a scheduled IRModule: tiled, with cache reads into the scratchpads.
 Next: lower.py.
 
-One sum serves many operators: dense layers (one pixel), depthwise (each group one block, weight tiles diagonal), grouped
-(`groups` convolutions side by side), average pooling and copies (one identity tile for all: `shared_weights`).
+One sum serves many operators: dense layers (one pixel), depthwise (each group one block, weight
+tiles diagonal), grouped (`groups` convolutions side by side), average pooling and copies (one
+identity tile for all: `shared_weights`).
 
     x[n, s, c, y, x][batch, k]                              input, int8
-    w[s, o, c, part, ky, kx][lane, k]                       weights, int8; parts are added up (weights of more than 8 bits)
-    p[s, o, row][batch, lane]                               what the tail reads, int32 (or p[i, j, row], or p[row]: `operands`)
-    acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride + kx*dilation][b, k] * w[...][l, k]
-    out = int8(tail(acc, p))
+    w[s, o, c, part, ky, kx][lane, k]                       weights, int8; parts are added up
+    (weights of more than 8 bits)
+    p[s, o, row][batch, lane]                               what the tail reads, int32 (or p[i, j,
+    row], or p[row]: `operands`)
+    acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride +
+    kx*dilation][b, k] * w[...][l, k] out = int8(tail(acc, p))
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from loadstone._tvm import s_tir, te, tirx, tvm
+from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import tail as tails
 from loadstone.vta.schedule import tile
@@ -32,10 +35,11 @@ Operands: TypeAlias = Literal["channel", "pixel", "all"]
 
 @dataclass(frozen=True)
 class ConvSpec:
-    """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding: (top, left), read as pad_value.
+    """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding:
+    (top, left), read as pad_value.
 
-    The bottom and right padding follow from the sizes; a negative padding leaves pixels out. operands: what the requantization
-    depends on.
+    The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
+    operands: what the requantization depends on.
     """
 
     samples: int
@@ -61,19 +65,24 @@ class ConvSpec:
 
     @property
     def row_step(self) -> int:
-        """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads only the rows that it reads."""
+        """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads
+        only the rows that it reads."""
         return 1 if self.kernel[0] == 1 else self.strides[0]
 
     @property
     def window(self) -> tuple[int, int]:
         """Pixels that one output pixel needs, with dilation."""
-        return self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (self.kernel[1] - 1) + 1
+        return self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (
+            self.kernel[1] - 1
+        ) + 1
 
     @property
     def padded_size(self) -> tuple[int, int]:
         """Rows and columns that the whole output needs in the scratchpad."""
         rows, columns = self.output
-        return (rows - 1) * self.row_step + self.window[0], (columns - 1) * self.strides[1] + self.window[1]
+        return (rows - 1) * self.row_step + self.window[0], (columns - 1) * self.strides[
+            1
+        ] + self.window[1]
 
 
 def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
@@ -88,7 +97,9 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         taps=spec.parts * spec.kernel[0] * spec.kernel[1],
         step=(spec.row_step, spec.strides[1]),
         window=spec.window,
-        padded_rows=spec.padding[1] > 0 or spec.padded_size[1] != spec.input[1] or spec.row_step != spec.strides[0],
+        padded_rows=spec.padding[1] > 0
+        or spec.padded_size[1] != spec.input[1]
+        or spec.row_step != spec.strides[0],
         shared_weights=spec.shared_weights,
         operands=spec.operands,
         operand_rows=spec.operand_rows,
@@ -108,17 +119,37 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
     batch, block = config.batch, config.block
     n, s, o, c = spec.samples, spec.groups, spec.out_blocks, spec.in_blocks
     x = te.placeholder((n, s, c, *spec.input, batch, block), "int8", name="x")
-    padded = te.compute((n, s, c, *spec.padded_size, batch, block), lambda *i: _pixel(spec, x, i), name="x_padded")
+    padded = te.compute(
+        (n, s, c, *spec.padded_size, batch, block), lambda *i: _pixel(spec, x, i), name="x_padded"
+    )
     weights_shape = (1,) * 6 if spec.shared_weights else (s, o, c, spec.parts, *spec.kernel)
     w = te.placeholder((*weights_shape, block, block), "int8", name="w")
 
-    ic, part, k = (te.reduce_axis((0, extent), name) for extent, name in ((c, "ic"), (spec.parts, "part"), (block, "k")))
-    ky, kx = (te.reduce_axis((0, extent), name) for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True))
+    ic, part, k = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in ((c, "ic"), (spec.parts, "part"), (block, "k"))
+    )
+    ky, kx = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True)
+    )
 
     def product(*at: Any) -> Any:
         sample, group, out, i, j, b, lane = at
-        pixel = padded[sample, group, ic, i * spec.row_step + ky * spec.dilation[0], j * spec.strides[1] + kx * spec.dilation[1], b, k]
-        weight = w[(0,) * 6 + (lane, k)] if spec.shared_weights else w[group, out, ic, part, ky, kx, lane, k]
+        pixel = padded[
+            sample,
+            group,
+            ic,
+            i * spec.row_step + ky * spec.dilation[0],
+            j * spec.strides[1] + kx * spec.dilation[1],
+            b,
+            k,
+        ]
+        weight = (
+            w[(0,) * 6 + (lane, k)]
+            if spec.shared_weights
+            else w[group, out, ic, part, ky, kx, lane, k]
+        )
         return te.sum(pixel.astype("int32") * weight.astype("int32"), [ic, part, ky, kx, k])
 
     acc = te.compute((n, s, o, *spec.output, batch, block), product, name="acc")
@@ -138,26 +169,39 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
 
 
 def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
-    """x where the padded position is inside, else the pad value; only the conditions that can fail."""
+    """x where the padded position is inside, else the pad value; only the conditions that can
+    fail."""
     sample, group, c, i, j, b, lane = at
     row = i * (1 if spec.row_step == spec.strides[0] else spec.strides[0]) - spec.padding[0]
     column = j - spec.padding[1]
-    row_end = (spec.padded_size[0] - 1) * (1 if spec.row_step == spec.strides[0] else spec.strides[0]) - spec.padding[0]
+    row_end = (spec.padded_size[0] - 1) * (
+        1 if spec.row_step == spec.strides[0] else spec.strides[0]
+    ) - spec.padding[0]
     column_end = spec.padded_size[1] - 1 - spec.padding[1]
     conditions = []
-    for position, last, size, pad in ((row, row_end, spec.input[0], spec.padding[0]), (column, column_end, spec.input[1], spec.padding[1])):
+    for position, last, size, pad in (
+        (row, row_end, spec.input[0], spec.padding[0]),
+        (column, column_end, spec.input[1], spec.padding[1]),
+    ):
         conditions += [position >= 0] if pad > 0 else []
         conditions += [position < size] if last >= size else []
     value = x[sample, group, c, row, column, b, lane]
-    return tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", spec.pad_value)) if conditions else value
+    return (
+        tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", spec.pad_value))
+        if conditions
+        else value
+    )
 
 
 def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any, stages: list[str]) -> Any:
-    """Splits every loop, puts the sum and the tail into ACC, and reads inputs, weights and operands through the scratchpads."""
+    """Splits every loop, puts the sum and the tail into ACC, and reads inputs, weights and operands
+    through the scratchpads."""
     s = s_tir.Schedule(tvm.IRModule({"main": function}))
     *loops, batch, lane = s.get_loops(s.get_sblock("out"))
     extents = (tiling.samples, tiling.groups, tiling.out, tiling.height, tiling.width)
-    (n0, n1), (s0, s1), (o0, o1), (i0, i1), (j0, j1) = (s.split(loop, [None, extent]) for loop, extent in zip(loops, extents, strict=True))
+    (n0, n1), (s0, s1), (o0, o1), (i0, i1), (j0, j1) = (
+        s.split(loop, [None, extent]) for loop, extent in zip(loops, extents, strict=True)
+    )
     outer = [n0, i0, j0, s0, o0] if tiling.spatial_outer else [s0, o0, n0, i0, j0]
     s.reorder(*outer, n1, s1, o1, i1, j1, batch, lane)
 
@@ -169,11 +213,14 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any, stages: list[s
     ic0, ic1 = s.split(ic, [None, tiling.in_])
     s.reorder(ic0, nl, sl, ol, il, jl, ic1, part, ky, kx, bl, ll, k)
 
-    # An access is loaded outside the loops that it does not depend on. Operands and weights come first: they wait for nobody.
+    # An access is loaded outside the loops that it does not depend on. Operands and weights come
+    # first: they wait for nobody.
     whole_sum = tiling.in_ >= spec.in_blocks
     operands = tails.cache_operands(s, stages)
     if operands is not None and not tiling.operands_resident:
-        s.compute_at(operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True)
+        s.compute_at(
+            operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True
+        )
     pixels = s.cache_read(acc, 0, "local.inp")
     s.compute_inline(s.get_sblock("x_padded"))
     inner_pixels = s0 if tiling.spatial_outer else j0

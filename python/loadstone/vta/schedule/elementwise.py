@@ -1,14 +1,18 @@
-"""Operators on elements as TensorIR: one or two inputs come through the GEMM core into ACC, and the ALU does the rest.
+"""Operators on elements as TensorIR: one or two inputs come through the GEMM core into ACC, and the
+ALU does the rest.
 
-In:   `ElementwiseSpec`: loop extents in tiles, which loops each input moves along, steps for each input and for the result.
+In:   `ElementwiseSpec`: loop extents in tiles, which loops each input moves along, steps for each
+      input and for the result.
 Out:  a scheduled IRModule.
 Next: lower.py.
 
-    a_acc[t][b, l] = sum over k of a[t][b, k] * identity[l, k]        GEMM: one step a tile, and the load stage brings the next
+    a_acc[t][b, l] = sum over k of a[t][b, k] * identity[l, k]        GEMM: one step a tile, and the
+    load stage brings the next
     b_acc          = likewise
     out = int8(tail(a_steps(a_acc) op b_steps(b_acc)))
 
-An input that broadcasts does not move along some loops: its tile is brought once and read with stride 0.
+An input that broadcasts does not move along some loops: its tile is brought once and read with
+stride 0.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from loadstone._tvm import s_tir, te, tvm
+from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import tail as tails
@@ -25,17 +29,20 @@ from loadstone.vta.schedule.tail import Rq, Step
 
 __all__ = ["ElementwiseSpec", "Input", "schedule"]
 
-#: Tiles in flight are at least so many parts of the whole, so that load, compute and store overlap ...
+#: Tiles in flight are at least so many parts of the whole, so that load, compute and store overlap
+#: ...
 _LEAST_PARTS = 6
-#: ... but one part is not smaller than this, so that instructions do not cost more than their steps.
+#: ... but one part is no smaller than this, so that instructions do not cost more than their steps.
 _LEAST_TILES = 64
 
 
 @dataclass(frozen=True)
 class Input:
-    """moves: per loop, whether the input moves along it. steps: what happens to it before the operation.
+    """moves: per loop, whether the input moves along it. steps: what happens to it before the
+    operation.
 
-    expand: the GEMM repeats it along the loops that it does not move along, so that it has a tile of its own everywhere.
+    expand: the GEMM repeats it along the loops that it does not move along, so that it has a tile
+        of its own everywhere.
     """
 
     moves: tuple[bool, ...]
@@ -64,7 +71,9 @@ def schedule(spec: ElementwiseSpec, config: HwConfig) -> Any:
     definition = _Definition(spec, config)
     s = s_tir.Schedule(tvm.IRModule({"main": definition.function}))
     *loops, batch, lane = s.get_loops(s.get_sblock("out"))
-    halves = [s.split(loop, [None, size]) for loop, size in zip(loops, _tile(spec, config), strict=True)]
+    halves = [
+        s.split(loop, [None, size]) for loop, size in zip(loops, _tile(spec, config), strict=True)
+    ]
     outer, inner = [half[0] for half in halves], [half[1] for half in halves]
     s.reorder(*outer, *inner, batch, lane)
     for name in definition.stages:  # consumers first
@@ -82,7 +91,8 @@ def schedule(spec: ElementwiseSpec, config: HwConfig) -> Any:
 
 
 class _Definition:
-    """The computation as a PrimFunc; `stages` are the names of what stands in ACC, consumers first."""
+    """The computation as a PrimFunc; `stages` are the names of what stands in ACC, consumers
+    first."""
 
     def __init__(self, spec: ElementwiseSpec, config: HwConfig) -> None:
         self.spec = spec
@@ -96,7 +106,11 @@ class _Definition:
         values = [self._input(name, entry) for name, entry in zip("ab", spec.inputs, strict=False)]
         last = values[0] if spec.op is None else self._join(values)
         last = self._steps("tail", last, spec.tail)
-        out = te.compute((*spec.extents, *self.lanes), lambda *at: self._read(last, at).astype("int8"), name="out")
+        out = te.compute(
+            (*spec.extents, *self.lanes),
+            lambda *at: self._read(last, at).astype("int8"),
+            name="out",
+        )
         self.function = te.create_prim_func([*self.sources, self.identity, *self.operands, out])
 
     def _input(self, name: str, entry: Input) -> tuple[Any, Input]:
@@ -109,23 +123,33 @@ class _Definition:
 
         def through(*at: Any) -> Any:
             moved = self._moved(entry, at) if entry.expand else at
-            return te.sum(source[(*moved[:-1], k)].astype("int32") * self.identity[0, at[-1], k].astype("int32"), [k])
+            return te.sum(
+                source[(*moved[:-1], k)].astype("int32")
+                * self.identity[0, at[-1], k].astype("int32"),
+                [k],
+            )
 
         value = self._stage(f"{name}_acc", (*self._extents(held), *self.lanes), through)
         return self._steps(f"{name}_steps", (value, held), entry.steps)
 
     def _extents(self, entry: Input) -> list[int]:
-        return [extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves] or [1]
+        return [
+            extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves
+        ] or [1]
 
     def _join(self, values: list[tuple[Any, Input]]) -> tuple[Any, Input]:
         everywhere = Input((True,) * len(self.spec.extents), ())
         op = self.spec.op or ""
         joined = self._stage(
-            "join", (*self.spec.extents, *self.lanes), lambda *at: tails.extern(op, *(self._read(value, at) for value in values))
+            "join",
+            (*self.spec.extents, *self.lanes),
+            lambda *at: tails.extern(op, *(self._read(value, at) for value in values)),
         )
         return joined, everywhere
 
-    def _steps(self, name: str, value: tuple[Any, Input], steps: tuple[Step, ...]) -> tuple[Any, Input]:
+    def _steps(
+        self, name: str, value: tuple[Any, Input], steps: tuple[Step, ...]
+    ) -> tuple[Any, Input]:
         if not steps:
             return value
         array, entry = value
@@ -135,7 +159,11 @@ class _Definition:
         def apply(*at: Any) -> Any:
             result, which = array[at], first_set
             for step in steps:
-                operands = [self.operands[0][which, row, at[-2], at[-1]] for row in range(3)] if isinstance(step, Rq) else []
+                operands = (
+                    [self.operands[0][which, row, at[-2], at[-1]] for row in range(3)]
+                    if isinstance(step, Rq)
+                    else []
+                )
                 which += isinstance(step, Rq)
                 result = tails.apply([step], result, operands)
             return result
@@ -158,9 +186,12 @@ class _Definition:
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:
-    """Tile sizes: filled from the innermost loop, at most half of what the scratchpads hold, at least some parts of the whole."""
+    """Tile sizes: filled from the innermost loop, at most half of what the scratchpads hold, at
+    least some parts of the whole."""
     inputs = len(spec.inputs)
-    room = min(config.depth(Memory.INP), config.depth(Memory.ACC) - 3 * spec.operand_sets) // (2 * inputs)
+    room = min(config.depth(Memory.INP), config.depth(Memory.ACC) - 3 * spec.operand_sets) // (
+        2 * inputs
+    )
     wanted = max(_LEAST_TILES, -(-prod(spec.extents) // _LEAST_PARTS))
     left = max(1, min(room, wanted))
     sizes: list[int] = []

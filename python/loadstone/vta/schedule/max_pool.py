@@ -1,10 +1,12 @@
-"""Max pooling as TensorIR: the window's input comes through the GEMM core into ACC, and the ALU takes maxima tap by tap.
+"""Max pooling as TensorIR: the window's input comes through the GEMM core into ACC, and the ALU
+takes maxima tap by tap.
 
 In:   `MaxPoolSpec`.
 Out:  a scheduled IRModule. Parameters: x, identity, out.
 Next: lower.py.
 
-    pixels[c, y, x]    = sum over k of x_padded[c, y, x][b, k] * identity[l, k]         pads are -128 and never win
+    pixels[c, y, x]    = sum over k of x_padded[c, y, x][b, k] * identity[l, k]         pads are
+    -128 and never win
     largest[c, i, j]   = max over ky, kx of pixels[c, i*stride + ky, j*stride + kx]
 """
 
@@ -14,8 +16,8 @@ from dataclasses import dataclass
 from operator import gt
 from typing import Any
 
-from loadstone._tvm import s_tir, te, tirx, tvm
 from loadstone.errors import LoweringError
+from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import tail as tails
@@ -49,7 +51,11 @@ def schedule(spec: MaxPoolSpec, config: HwConfig) -> Any:
     s = s_tir.Schedule(tvm.IRModule({"main": _define(spec, config)}))
     blocks, rows, columns = _tile(spec, config)
     c, i, j, batch, lane = s.get_loops(s.get_sblock("out"))
-    (c0, c1), (i0, i1), (j0, j1) = s.split(c, [None, blocks]), s.split(i, [None, rows]), s.split(j, [None, columns])
+    (c0, c1), (i0, i1), (j0, j1) = (
+        s.split(c, [None, blocks]),
+        s.split(i, [None, rows]),
+        s.split(j, [None, columns]),
+    )
     s.reorder(c0, i0, j0, c1, i1, j1, batch, lane)
     for name in ("tail", "largest", "pixels") if spec.tail else ("largest", "pixels"):
         s.set_scope(s.get_sblock(name), 0, "local.acc")
@@ -74,37 +80,56 @@ def _define(spec: MaxPoolSpec, config: HwConfig) -> Any:
 
     def pixel(c: Any, i: Any, j: Any, b: Any, lane: Any) -> Any:
         conditions = []
-        for index, pad, padded, size in zip((i, j), spec.padding, padded_size, spec.input, strict=True):
+        for index, pad, padded, size in zip(
+            (i, j), spec.padding, padded_size, spec.input, strict=True
+        ):
             conditions += [index >= pad] if pad else []
             conditions += [index < pad + size] if padded > pad + size else []
         value = x[c, i - spec.padding[0], j - spec.padding[1], b, lane]
-        return tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", _LOWEST)) if conditions else value
+        return (
+            tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", _LOWEST))
+            if conditions
+            else value
+        )
 
     padded = te.compute((spec.blocks, *padded_size, *lanes), pixel, name="x_padded")
     k = te.reduce_axis((0, config.block), "k")
     pixels = te.compute(
         padded.shape,
-        lambda c, i, j, b, lane: te.sum(padded[c, i, j, b, k].astype("int32") * identity[0, lane, k].astype("int32"), [k]),
+        lambda c, i, j, b, lane: te.sum(
+            padded[c, i, j, b, k].astype("int32") * identity[0, lane, k].astype("int32"), [k]
+        ),
         name="pixels",
     )
-    ky, kx = (te.reduce_axis((0, extent), name) for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True))
-    maximum = te.comm_reducer(lambda a, b: te.max(a, b), lambda dtype: tirx.const(_LOWEST, dtype), name="maximum")
+    ky, kx = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True)
+    )
+    maximum = te.comm_reducer(
+        lambda a, b: te.max(a, b), lambda dtype: tirx.const(_LOWEST, dtype), name="maximum"
+    )
     last = te.compute(
         (spec.blocks, *spec.output, *lanes),
-        lambda c, i, j, b, lane: maximum(pixels[c, i * spec.strides[0] + ky, j * spec.strides[1] + kx, b, lane], [ky, kx]),
+        lambda c, i, j, b, lane: maximum(
+            pixels[c, i * spec.strides[0] + ky, j * spec.strides[1] + kx, b, lane], [ky, kx]
+        ),
         name="largest",
     )
     if spec.tail:
         largest = last
-        last = te.compute(largest.shape, lambda *at: tails.apply(spec.tail, largest[at], []), name="tail")
+        last = te.compute(
+            largest.shape, lambda *at: tails.apply(spec.tail, largest[at], []), name="tail"
+        )
     out = te.compute(last.shape, lambda *at: last[at].astype("int8"), name="out")
     return te.create_prim_func([x, identity, out])
 
 
 def _tile(spec: MaxPoolSpec, config: HwConfig) -> tuple[int, int, int]:
-    """(blocks, rows, columns): whole rows of one block where two sets fit; else parts of rows; more blocks where all rows fit.
+    """(blocks, rows, columns): whole rows of one block where two sets fit; else parts of rows; more
+    blocks where all rows fit.
 
-    Where windows leave gaps (a stride larger than the kernel) that axis stays whole: TVM finds no affine binding for a part.
+    Where windows leave gaps (a stride larger than the kernel) that axis stays whole: TVM finds no
+    affine binding for a part.
     """
 
     def fits(blocks: int, rows: int, columns: int, sets: int) -> bool:
@@ -124,7 +149,18 @@ def _tile(spec: MaxPoolSpec, config: HwConfig) -> tuple[int, int, int]:
             for rows in extents(0):
                 if fits(1, rows, columns, sets):
                     whole = (rows, columns) == spec.output
-                    blocks = max(b for b in range(1, spec.blocks + 1) if b == 1 or (whole and fits(b, rows, columns, sets)))
+                    blocks = max(
+                        b
+                        for b in range(1, spec.blocks + 1)
+                        if b == 1 or (whole and fits(b, rows, columns, sets))
+                    )
                     return blocks, rows, columns
-    gaps = ", with strides of {}x{},".format(*spec.strides) if any(map(gt, spec.strides, spec.kernel)) else ""
-    raise LoweringError(f"tile: windows of {spec.kernel[0]}x{spec.kernel[1]} pixels{gaps} fit no scratchpad of {config.name}")
+    gaps = (
+        ", with strides of {}x{},".format(*spec.strides)
+        if any(map(gt, spec.strides, spec.kernel))
+        else ""
+    )
+    raise LoweringError(
+        f"tile: windows of {spec.kernel[0]}x{spec.kernel[1]} pixels{gaps} fit no scratchpad "
+        f"of {config.name}"
+    )

@@ -1,4 +1,5 @@
-"""One block of channels gathered from several: sums of tiles times weight tiles that select lanes, as TensorIR.
+"""One block of channels gathered from several: sums of tiles times weight tiles that select lanes,
+as TensorIR.
 
 In:   `SelectSpec`: how many source blocks, how many pixels.
 Out:  a scheduled IRModule. Parameters: x0, x1, ..., selection, out.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone._tvm import s_tir, te, tvm
+from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import tail as tails
@@ -36,12 +37,17 @@ class SelectSpec:
 def schedule(spec: SelectSpec, config: HwConfig) -> Any:
     """The scheduled IRModule."""
     lanes = (config.batch, config.block)
-    inputs = [te.placeholder((spec.pixels, *lanes), "int8", name=f"x{r}") for r in range(spec.sources)]
+    inputs = [
+        te.placeholder((spec.pixels, *lanes), "int8", name=f"x{r}") for r in range(spec.sources)
+    ]
     selection = te.placeholder((spec.sources, config.block, config.block), "int8", name="selection")
     k = te.reduce_axis((0, config.block), "k")
 
     def selected(p: Any, b: Any, lane: Any) -> Any:
-        products = [x[p, b, k].astype("int32") * selection[r, lane, k].astype("int32") for r, x in enumerate(inputs)]
+        products = [
+            x[p, b, k].astype("int32") * selection[r, lane, k].astype("int32")
+            for r, x in enumerate(inputs)
+        ]
         return te.sum(sum(products[1:], products[0]), [k])
 
     acc = te.compute((spec.pixels, *lanes), selected, name="acc")
@@ -50,7 +56,13 @@ def schedule(spec: SelectSpec, config: HwConfig) -> Any:
 
     s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([*inputs, selection, out])}))
     pixel, batch, lane = s.get_loops(s.get_sblock("out"))
-    room = min(config.depth(Memory.INP) // spec.sources, config.depth(Memory.ACC) // (2 if "ties" in stages else 1)) // 2
+    room = (
+        min(
+            config.depth(Memory.INP) // spec.sources,
+            config.depth(Memory.ACC) // (2 if "ties" in stages else 1),
+        )
+        // 2
+    )
     outer, inner = s.split(pixel, [None, max(1, min(spec.pixels, room, _LARGEST))])
     s.reorder(outer, inner, batch, lane)
     for name in (*stages, "acc"):  # consumers first
@@ -61,6 +73,8 @@ def schedule(spec: SelectSpec, config: HwConfig) -> Any:
         if str(region.source.name) == "selection":
             s.cache_read(block, position, "local.wgt")
         else:
-            s.compute_at(s.cache_read(block, position, "local.inp"), outer, preserve_unit_loops=True)
+            s.compute_at(
+                s.cache_read(block, position, "local.inp"), outer, preserve_unit_loops=True
+            )
     s.decompose_reduction(block, s.get_loops(block)[1])
     return s.mod

@@ -4,8 +4,8 @@ In:   a tuple of steps.
 Out:  the steps as one TensorIR expression of nested pure externs.
 Next: every schedule applies one; compute.py of ir_pass makes a call of each step.
 
-The steps are externs, never arithmetic, because TVM's simplifier rewrites arithmetic: `((a - 4) * 1024 + 64) >> 7`
-would become `(a * 1024 - 4032) >> 7`, whose immediate no longer fits 16 bits.
+The steps are externs, never arithmetic, because TVM's simplifier rewrites arithmetic: `((a - 4) *
+1024 + 64) >> 7` would become `(a * 1024 - 4032) >> 7`, whose immediate no longer fits 16 bits.
 """
 
 from __future__ import annotations
@@ -14,16 +14,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loadstone._tvm import te, tirx
 from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
+from loadstone.relax.compat import te, tirx
 
-__all__ = ["Immediate", "Operand", "Rq", "Step", "Ties", "apply", "cache_operands", "extern", "finish", "operand_rows", "tensor_steps"]
+__all__ = [
+    "Immediate",
+    "Operand",
+    "Rq",
+    "Step",
+    "Ties",
+    "apply",
+    "cache_operands",
+    "extern",
+    "finish",
+    "operand_rows",
+    "tensor_steps",
+]
 
 
 @dataclass(frozen=True)
 class Rq:
-    """clamp(requantize(x + bias, multiplier, shift) + zero_point, low, high); operand tiles come from DRAM."""
+    """clamp(requantize(x + bias, multiplier, shift) + zero_point, low, high); operand tiles come
+    from DRAM."""
 
     zero_point: int
     low: int
@@ -49,7 +62,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Ties:
-    """x + what the steps make of a copy of x: 0 or -1, to decide ties otherwise than a shift does."""
+    """x + what the steps make of a copy of x: 0 or -1, to decide ties otherwise than a shift
+    does."""
 
     steps: tuple[Immediate | Operand, ...]
 
@@ -78,7 +92,12 @@ def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
     result: list[bool] = []
     for step in steps:
         if isinstance(step, Ties):
-            result += [False, True, *tensor_steps(step.steps), True]  # clear a tile, copy, the steps, add
+            result += [
+                False,
+                True,
+                *tensor_steps(step.steps),
+                True,
+            ]  # clear a tile, copy, the steps, add
         else:
             result.append(isinstance(step, Operand))
     return tuple(result)
@@ -90,11 +109,14 @@ def extern(name: str, *arguments: Any) -> Any:
 
 
 def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
-    """`value` after the steps. operands: this lane of the operand tiles; bias, multiplier and shift for Rq."""
+    """`value` after the steps. operands: this lane of the operand tiles; bias, multiplier and shift
+    for Rq."""
     for step in steps:
         match step:
             case Rq():
-                value = extern("rq", value, *operands, step.zero_point, step.low, step.high, int(step.rounding))
+                value = extern(
+                    "rq", value, *operands, step.zero_point, step.low, step.high, int(step.rounding)
+                )
             case Immediate():
                 value = extern(step.op, value, step.value)
             case Operand():
@@ -104,8 +126,11 @@ def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
     return value
 
 
-def finish(acc: Any, steps: Sequence[Step], operands: Callable[[tuple[Any, ...]], Sequence[Any]]) -> tuple[Any, list[str]]:
-    """The steps as stages after the stage `acc`, element by element: the last one, and all their names, consumers first.
+def finish(
+    acc: Any, steps: Sequence[Step], operands: Callable[[tuple[Any, ...]], Sequence[Any]]
+) -> tuple[Any, list[str]]:
+    """The steps as stages after the stage `acc`, element by element: the last one, and all their
+    names, consumers first.
 
     operands: for the indices of an element, its lane of the operand tiles.
     """
@@ -136,7 +161,8 @@ def finish(acc: Any, steps: Sequence[Step], operands: Callable[[tuple[Any, ...]]
 
 
 def cache_operands(s: Any, stages: Sequence[str]) -> Any | None:
-    """Reads the operand tiles `p` through ACC, once for all stages; the block that does it, or None where nobody reads them."""
+    """Reads the operand tiles `p` through ACC, once for all stages; the block that does it, or None
+    where nobody reads them."""
     for name in stages:
         block = s.get_sblock(name)
         for position, region in enumerate(s.get(block).reads):

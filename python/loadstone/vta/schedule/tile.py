@@ -6,11 +6,12 @@ Next: schedule/conv.py splits the loops accordingly.
 
 Every combination of tile sizes is judged at once (NumPy arrays over the candidates):
 
-    cycles = longest stage + a share of the others + ramp         load, compute and store overlap, but for the first load and the last store
+    cycles = longest stage + a share of the others + ramp         load, compute and store overlap,
+           but for the first load and the last store
 
-The scratchpads must hold two sets of tiles, so that one is loaded while the other is used; where nothing fits twice,
-one set is allowed. What stays resident is not loaded again: weights when all of them fit, an input tile over all output
-channels when the spatial loops are outside.
+The scratchpads must hold two sets of tiles, so that one is loaded while the other is used; where
+nothing fits twice, one set is allowed. What stays resident is not loaded again: weights when all of
+them fit, an input tile over all output channels when the spatial loops are outside.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from loadstone.vta.isa.spec import Capability, Memory
 
 __all__ = ["Nest", "Tiling", "choose"]
 
-#: Cycles that one instruction of a stage costs beside its steps or beats (timing/vta-rtl.json: N+7; b+23), fetch included.
+#: Cycles that one instruction of a stage costs beside its steps or beats (timing/vta-rtl.json: N+7;
+#: b+23), fetch included.
 _COMPUTE_OVERHEAD = 10
 _LOAD_OVERHEAD = 26
 _STORE_OVERHEAD = 10
 #: Share of ACC that operand tiles may take for good.
 _OPERANDS_SHARE = 8
 
-#: What work of the stages that are not the longest counts: it hides here, but delays the neighbours that share the stage.
+#: What work of the stages that are not the longest counts: it hides here, but delays the neighbours
+#: that share the stage.
 _HIDDEN_SHARE = 0.1
 #: Dearer than any tiling.
 _REFUSED = 1 << 50
@@ -45,11 +48,15 @@ Cycles = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Nest:
-    """Loop extents of a sum over weights. Spatial ones in pixels, channels in blocks, samples in batches.
+    """Loop extents of a sum over weights. Spatial ones in pixels, channels in blocks, samples in
+    batches.
 
-    groups: independent convolutions side by side in the channel blocks; out and in_ are blocks of one group. taps: weight tiles per
-    pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window. operands: what operand tiles belong to.
-    tail_steps: for every ALU instruction after the sum, whether its operand is a tile. acc_copies: accumulators per output tile.
+    groups: independent convolutions side by side in the channel blocks; out and in_ are blocks of
+        one group. taps: weight tiles per
+    pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window.
+    operands: what operand tiles belong to.
+    tail_steps: for every ALU instruction after the sum, whether its operand is a tile. acc_copies:
+        accumulators per output tile.
     """
 
     samples: int
@@ -71,7 +78,8 @@ class Nest:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Extents of the inner tile. spatial_outer: pixels are outside, output channels inside; else the other way round."""
+    """Extents of the inner tile. spatial_outer: pixels are outside, output channels inside; else
+    the other way round."""
 
     samples: int
     groups: int
@@ -93,14 +101,17 @@ def choose(nest: Nest, config: HwConfig) -> Tiling:
         if fits.any():
             return candidates.tiling(int(np.argmin(np.where(fits, candidates.cycles(), _REFUSED))))
     raise LoweringError(
-        f"tile: one pixel of {nest.window[0]}x{nest.window[1]} taps fits no scratchpad of {config.name} "
-        f"(INP {config.depth(Memory.INP)}, WGT {config.depth(Memory.WGT)}, ACC {config.depth(Memory.ACC)} tiles, "
+        f"tile: one pixel of {nest.window[0]}x{nest.window[1]} taps fits no scratchpad of "
+        f"{config.name} "
+        f"(INP {config.depth(Memory.INP)}, WGT {config.depth(Memory.WGT)}, ACC "
+        f"{config.depth(Memory.ACC)} tiles, "
         f"UOP {config.depth(Memory.UOP)} micro-ops)"
     )
 
 
 class _Candidates:
-    """Every combination of tile sizes and loop orders, as flat arrays of one length; what each needs and costs."""
+    """Every combination of tile sizes and loop orders, as flat arrays of one length; what each
+    needs and costs."""
 
     def __init__(self, nest: Nest, config: HwConfig) -> None:
         self.nest, self.config = nest, config
@@ -111,11 +122,17 @@ class _Candidates:
         self.sizes = np.stack(sizes)
         n, s, o, c, h, w = sizes
 
-        rows, columns = (h - 1) * nest.step[0] + nest.window[0], (w - 1) * nest.step[1] + nest.window[1]
+        rows, columns = (
+            (h - 1) * nest.step[0] + nest.window[0],
+            (w - 1) * nest.step[1] + nest.window[1],
+        )
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
         self.acc = n * s * o * h * w * nest.acc_copies
-        self.operands = nest.operand_rows * {"channel": s * o, "pixel": h * w, "all": np.ones_like(n)}[nest.operands]  # tiles of one set
+        self.operands = (
+            nest.operand_rows
+            * {"channel": s * o, "pixel": h * w, "all": np.ones_like(n)}[nest.operands]
+        )  # tiles of one set
 
         turns = [-(-total // size) for total, size in zip(totals, sizes, strict=True)]
         self.turns_in = turns[3]
@@ -125,7 +142,10 @@ class _Candidates:
 
         self.all_wgt = 1 if nest.shared_weights else nest.groups * nest.out * nest.in_ * nest.taps
         self.all_operands = (
-            nest.operand_rows * {"channel": nest.groups * nest.out, "pixel": nest.height * nest.width, "all": 1}[nest.operands]
+            nest.operand_rows
+            * {"channel": nest.groups * nest.out, "pixel": nest.height * nest.width, "all": 1}[
+                nest.operands
+            ]
         )
         self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
         self.wgt_resident = self.all_wgt <= config.depth(Memory.WGT)
@@ -133,54 +153,99 @@ class _Candidates:
     def tiling(self, k: int) -> Tiling:
         """Candidate k."""
         n, s, o, c, h, w = self.sizes[:, k].tolist()
-        return Tiling(n, s, o, c, h, w, bool(self.spatial_outer[k]), self.operands_resident, int(self.cycles()[k]))
+        return Tiling(
+            n,
+            s,
+            o,
+            c,
+            h,
+            w,
+            bool(self.spatial_outer[k]),
+            self.operands_resident,
+            int(self.cycles()[k]),
+        )
 
     def fits(self, sets: int) -> NDArray[np.bool_]:
         """Whether the scratchpads hold `sets` sets of tiles, or all there is."""
         config = self.config
-        inp = np.where(self.turns_pixels * self.turns_groups * self.turns_in == 1, 1, sets) * self.inp
+        inp = (
+            np.where(self.turns_pixels * self.turns_groups * self.turns_in == 1, 1, sets) * self.inp
+        )
         wgt = np.where(self.turns_channels * self.turns_in == 1, 1, sets) * self.wgt
         wgt = np.minimum(wgt, self.all_wgt) if self.wgt_resident else wgt
         operands = self.all_operands if self.operands_resident else sets * self.operands
         acc = np.where(self.turns_pixels * self.turns_channels == 1, 1, sets) * self.acc + operands
-        room = (inp <= config.depth(Memory.INP)) & (wgt <= config.depth(Memory.WGT)) & (acc <= config.depth(Memory.ACC))
+        room = (
+            (inp <= config.depth(Memory.INP))
+            & (wgt <= config.depth(Memory.WGT))
+            & (acc <= config.depth(Memory.ACC))
+        )
         return np.asarray(room & (self._micro_ops() <= config.depth(Memory.UOP) // 2), np.bool_)
 
     def cycles(self) -> Cycles:
         """Estimated cycles of the whole operator."""
         inp_load, wgt_load = self._inp_load(), self._wgt_load()
-        stages = np.stack([self._inp_loads() * inp_load + self._wgt_loads() * wgt_load, self._compute(), self._store()])
+        stages = np.stack(
+            [
+                self._inp_loads() * inp_load + self._wgt_loads() * wgt_load,
+                self._compute(),
+                self._store(),
+            ]
+        )
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self._store_tile_cycles() + _LOAD_OVERHEAD
         return np.asarray(longest + hidden * _HIDDEN_SHARE + ramp, np.int64)
 
-    # --- load ---------------------------------------------------------------------------------------------
+    # --- load -------------------------------------------------------------------------------------
     def _inp_load(self) -> Cycles:
         n, s, _, c, _, w = self.sizes
         whole_rows = (w == self.nest.width) & (not self.nest.padded_rows)
-        return np.asarray(self.inp * self._beats(Memory.INP) + _LOAD_OVERHEAD * n * np.where(whole_rows, 1, s * c), np.int64)
+        return np.asarray(
+            self.inp * self._beats(Memory.INP)
+            + _LOAD_OVERHEAD * n * np.where(whole_rows, 1, s * c),
+            np.int64,
+        )
 
     def _wgt_load(self) -> Cycles:
         _, s, o, *_ = self.sizes
-        return np.asarray(self.wgt * self._beats(Memory.WGT) + _LOAD_OVERHEAD * np.where(self.turns_in == 1, 1, s * o), np.int64)
+        return np.asarray(
+            self.wgt * self._beats(Memory.WGT)
+            + _LOAD_OVERHEAD * np.where(self.turns_in == 1, 1, s * o),
+            np.int64,
+        )
 
     def _inp_loads(self) -> Cycles:
         """How often an input tile is loaded: once where it stays for all output channels."""
         nest = self.nest
-        whole = nest.samples * nest.groups * nest.in_ * nest.height * nest.width * nest.step[0] * nest.step[1]
-        stays = np.where(self.spatial_outer, self.turns_in == 1, whole * 2 <= self.config.depth(Memory.INP))
+        whole = (
+            nest.samples
+            * nest.groups
+            * nest.in_
+            * nest.height
+            * nest.width
+            * nest.step[0]
+            * nest.step[1]
+        )
+        stays = np.where(
+            self.spatial_outer, self.turns_in == 1, whole * 2 <= self.config.depth(Memory.INP)
+        )
         turns = self.turns_pixels * self.turns_groups * self.turns_in
-        return np.asarray(turns * np.where(stays, 1, self.turns_channels // self.turns_groups), np.int64)
+        return np.asarray(
+            turns * np.where(stays, 1, self.turns_channels // self.turns_groups), np.int64
+        )
 
     def _wgt_loads(self) -> Cycles:
-        """How often a weight tile is loaded: once where all weights fit, or where the pixels are inside and the sum is whole."""
+        """How often a weight tile is loaded: once where all weights fit, or where the pixels are
+        inside and the sum is whole."""
         if self.nest.shared_weights:
             return np.ones_like(self.turns_in)
         stays = self.wgt_resident | (~self.spatial_outer & (self.turns_in == 1))
-        return np.asarray(self.turns_channels * self.turns_in * np.where(stays, 1, self.turns_pixels), np.int64)
+        return np.asarray(
+            self.turns_channels * self.turns_in * np.where(stays, 1, self.turns_pixels), np.int64
+        )
 
-    # --- compute and store --------------------------------------------------------------------------------
+    # --- compute and store ------------------------------------------------------------------------
     def _compute(self) -> Cycles:
         nest = self.nest
         clear = 0 if self.config.has(Capability.GEMM_OVERWRITE) else 1
@@ -190,14 +255,20 @@ class _Candidates:
         instructions = turns * (self.turns_in + 1 + len(nest.tail_steps))
         operand_loads = 1 if self.operands_resident else turns
         operands = self.all_operands if self.operands_resident else self.operands
-        loads = operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD) if nest.operand_rows else 0
+        loads = (
+            operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD)
+            if nest.operand_rows
+            else 0
+        )
         micro_ops = self._micro_ops() * 4 // self._bus_bytes() + _LOAD_OVERHEAD
         return np.asarray(steps + instructions * _COMPUTE_OVERHEAD + loads + micro_ops, np.int64)
 
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes
         stores = self.turns_pixels * self.turns_channels * n * s * o
-        return np.asarray(self._out_tiles() * self._store_tile_cycles() + stores * _STORE_OVERHEAD, np.int64)
+        return np.asarray(
+            self._out_tiles() * self._store_tile_cycles() + stores * _STORE_OVERHEAD, np.int64
+        )
 
     def _micro_ops(self) -> Cycles:
         """Micro-ops of a GEMM: all its loops but the two longest that move the accumulator."""

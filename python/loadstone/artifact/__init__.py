@@ -1,0 +1,2 @@
+"""The compiled model as one file: its format, its memory, and what the host does between device
+programs."""

@@ -1,0 +1,434 @@
+"""The steps that the host executes between device programs: which there are, and when one is sound.
+
+In:   tensors of the memory plan.
+Out:  OPERATORS, the table of FORMAT.md; HostStep, which checks itself (rules R19 to R21); one
+      function per operator to make one.
+Next: artifact/format.py writes them; runtime/operators.c executes them, device.py the external
+      ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from loadstone.artifact.memory_plan import MAX_RANK, DataType, Layout, Region, RegionKind, Tensor
+from loadstone.errors import ArtifactError
+
+__all__ = [
+    "OPERATORS",
+    "HostStep",
+    "Operator",
+    "argmax",
+    "copy",
+    "dequantize",
+    "external",
+    "fill",
+    "lookup",
+    "pack",
+    "quantize",
+    "softmax_float32",
+    "softmax_int8",
+    "unpack",
+]
+
+
+class Operator(IntEnum):
+    """Values of a step's operator; 0 is a device program."""
+
+    COPY = 1
+    FILL = 2
+    PACK = 3
+    UNPACK = 4
+    QUANTIZE = 5
+    DEQUANTIZE = 6
+    LOOKUP = 7
+    SOFTMAX_INT8 = 8
+    SOFTMAX_FLOAT32 = 9
+    ARGMAX = 10
+    EXTERNAL = 255
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """One operator of the host. inputs and outputs are indices of tensors; parameters go by the
+    names in OPERATORS."""
+
+    name: str
+    operator: Operator
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    function: str = ""  # external: what device.register_external knows
+    attributes: str = ""  # external: a text that the function understands
+
+    def check(self, tensors: tuple[Tensor, ...], regions: tuple[Region, ...]) -> None:
+        """Raises ArtifactError naming the step and the rule of FORMAT.md that is broken."""
+
+        def require(sound: bool, rule: str, text: str) -> None:
+            if not sound:
+                raise ArtifactError(
+                    f"step {self.name!r} ({_operator_name(self.operator)}): {text} (rule "
+                    f"{rule} of runtime/FORMAT.md)"
+                )
+
+        require(self.operator in OPERATORS, "R19", "the operator is unknown")
+        spec = OPERATORS[self.operator]
+        counts = (len(self.inputs), len(self.outputs))
+        wanted = "any number" if spec.inputs < 0 else f"{spec.inputs} and {spec.outputs}"
+        require(
+            counts == (spec.inputs, spec.outputs)
+            or (spec.inputs < 0 and 1 <= counts[1] <= 255 and counts[0] <= 255),
+            "R19",
+            f"it has {counts[0]} inputs and {counts[1]} outputs, not {wanted}",
+        )
+        require(
+            tuple(self.parameters) == spec.parameters,
+            "R19",
+            f"its parameters are {', '.join(self.parameters)}, not {spec.parameters}",
+        )
+        require(
+            all(0 <= i < len(tensors) for i in (*self.inputs, *self.outputs)),
+            "R19",
+            f"it names a tensor beyond the {len(tensors)} there are",
+        )
+        outputs = [tensors[i] for i in self.outputs]
+        require(
+            all(regions[t.region].kind != RegionKind.CONSTANTS for t in outputs),
+            "R19",
+            "it writes constants",
+        )
+        for name, value in self.parameters.items():
+            low = _LOW.get(name, 0)
+            require(low <= value < 1 << 31, "R20", f"{name}={value} is outside [{low}, 2147483647]")
+        inputs = [tensors[i] for i in self.inputs]
+        problem = spec.rule(inputs, outputs, self.parameters)
+        require(not problem, "R20", problem)
+        require(
+            self.operator == Operator.EXTERNAL or self._apart(tensors),
+            "R21",
+            "its tensors overlap in memory",
+        )
+
+    def _apart(self, tensors: tuple[Tensor, ...]) -> bool:
+        in_place = OPERATORS[self.operator].in_place and self.inputs[0] == self.outputs[0]
+        used = self.inputs[1:] + self.outputs if in_place else self.inputs + self.outputs
+        return not any(
+            tensors[a].overlaps(tensors[b]) for i, a in enumerate(used) for b in used[i + 1 :]
+        )
+
+
+# --- the operators' own rules: "" or what is wrong ------------------------------------------------
+Tensors = Sequence[Tensor]
+Parameters = Mapping[str, int]
+_INT8 = (DataType.INT8, DataType.UINT8)
+#: Least values of parameters that may be negative.
+_LOW = {"pad_value": -128, "low": -(1 << 31), "high": -(1 << 31), "diff_min": -(1 << 31)}
+_MAX_SOFTMAX_DEPTH = 4096
+
+
+def _row_major(*tensors: Tensor) -> bool:
+    return all(t.layout == Layout.ROW_MAJOR for t in tensors)
+
+
+def _copy_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    size = x.dtype.size_bytes
+    if size != y.dtype.size_bytes:
+        return "x and y have elements of different size"
+    extents = [p[f"extent_{k}"] for k in range(MAX_RANK)]
+    if min(extents) < 1 or math.prod(extents) > y.size_bytes // size:
+        return f"extents {extents} are not 1 to the {y.size_bytes // size} elements of y"
+    for tensor, side in ((x, "in"), (y, "out")):
+        last = p[f"{side}_offset"] + sum(
+            (extents[k] - 1) * p[f"{side}_stride_{k}"] for k in range(MAX_RANK)
+        )
+        if last >= tensor.size_bytes // size:
+            return (
+                f"it reaches element {last} of {tensor.name!r}, which has "
+                f"{tensor.size_bytes // size}"
+            )
+    return ""
+
+
+def _fill_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    return "" if p["value"] <= 255 else f"value={p['value']} is no byte"
+
+
+def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype not in _INT8 or not _row_major(x):
+        return "x is not int8 or uint8, row-major"
+    if y.dtype != DataType.INT8 or y.layout != Layout.BLOCKED:
+        return "y is not int8, blocked"
+    if min(p[k] for k in ("h", "w", "c", "kernel_h", "kernel_w", "stride_h", "stride_w")) < 1:
+        return "a size, kernel or stride is 0"
+    if p["pad_value"] > 127 or p["nchw"] > 1:
+        return f"pad_value={p['pad_value']} or nchw={p['nchw']} is outside its range"
+    n, out_h, out_w, out_c = y.shape
+    if x.elements != n * p["h"] * p["w"] * p["c"]:
+        return f"x has {x.elements} elements, not {n} x {p['h']} x {p['w']} x {p['c']}"
+    if out_c != p["kernel_h"] * p["kernel_w"] * p["c"]:
+        return f"y has {out_c} channels, not {p['kernel_h']} x {p['kernel_w']} x {p['c']}"
+    if (out_h - 1) * p["stride_h"] >= p["pad_top"] + p["h"] or (out_w - 1) * p["stride_w"] >= p[
+        "pad_left"
+    ] + p["w"]:
+        return "a window begins behind the end of the image"
+    return ""
+
+
+def _unpack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.INT8 or x.layout != Layout.BLOCKED:
+        return "x is not int8, blocked"
+    if y.dtype not in _INT8 or not _row_major(y) or y.elements != x.elements:
+        return f"y is not int8 or uint8, row-major, of {x.elements} elements"
+    return "" if p["nchw"] <= 1 else f"nchw={p['nchw']} is outside [0, 1]"
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    return _row_major(x, y) and x.elements == y.elements
+
+
+def _quantize_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.FLOAT32 or y.dtype not in _INT8 or not _same(x, y):
+        return "x is not float32, or y not int8 or uint8, or their elements differ"
+    if not (y.scale > 0 and math.isfinite(y.scale)):
+        return f"y's scale {y.scale} is not finite and > 0"
+    least = -128 if y.dtype == DataType.INT8 else 0
+    if not least <= p["low"] <= p["high"] <= least + 255 or p["half_to_even"] > 1:
+        return (
+            f"low={p['low']}, high={p['high']} or half_to_even={p['half_to_even']} is "
+            "outside its range"
+        )
+    return ""
+
+
+def _dequantize_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    sound = x.dtype in (*_INT8, DataType.INT32) and y.dtype == DataType.FLOAT32 and _same(x, y)
+    return (
+        "" if sound else "x is not int8, uint8 or int32, or y not float32, or their elements differ"
+    )
+
+
+def _lookup_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, table, y = inputs[0], inputs[1], outputs[0]
+    if x.dtype not in _INT8 or not _same(x, y):
+        return "x is not int8 or uint8, or the elements of x and y differ"
+    if (
+        table.elements != 256
+        or table.dtype.size_bytes != y.dtype.size_bytes
+        or not _row_major(table)
+    ):
+        return "the table has not 256 elements as large as y's"
+    return ""
+
+
+def _softmax_int8_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype not in _INT8 or y.dtype != x.dtype or not _same(x, y):
+        return "x and y are not of one type, int8 or uint8, or their elements differ"
+    if not 1 <= p["depth"] <= _MAX_SOFTMAX_DEPTH or x.elements % p["depth"]:
+        return (
+            f"depth={p['depth']} is not in [1, {_MAX_SOFTMAX_DEPTH}] or does not divide "
+            f"{x.elements}"
+        )
+    if p["left_shift"] > 31 or p["diff_min"] > 0:
+        return f"left_shift={p['left_shift']} or diff_min={p['diff_min']} is outside its range"
+    return ""
+
+
+def _softmax_float32_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.FLOAT32 or y.dtype != DataType.FLOAT32 or not _same(x, y):
+        return "x or y is not float32, or their elements differ"
+    return (
+        ""
+        if p["depth"] >= 1 and x.elements % p["depth"] == 0
+        else f"depth={p['depth']} does not divide {x.elements}"
+    )
+
+
+def _argmax_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if (
+        x.dtype not in _INT8
+        or y.dtype not in (DataType.INT32, DataType.INT64)
+        or not _row_major(x, y)
+    ):
+        return "x is not int8 or uint8, or y not int32 or int64"
+    return (
+        ""
+        if p["depth"] >= 1 and x.elements == y.elements * p["depth"]
+        else f"x has not {p['depth']} x {y.elements} elements"
+    )
+
+
+def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """A line of FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be x."""
+
+    inputs: int
+    outputs: int
+    parameters: tuple[str, ...]
+    rule: Callable[[Tensors, Tensors, Parameters], str]
+    in_place: bool = False
+
+
+_AXES = range(MAX_RANK)
+_COPY = (
+    "in_offset",
+    "out_offset",
+    *(f"{n}_{k}" for n in ("extent", "in_stride", "out_stride") for k in _AXES),
+)
+_PACK = (
+    "h",
+    "w",
+    "c",
+    "kernel_h",
+    "kernel_w",
+    "stride_h",
+    "stride_w",
+    "pad_top",
+    "pad_left",
+    "pad_value",
+    "nchw",
+)
+
+OPERATORS: Mapping[Operator, OperatorSpec] = {
+    Operator.COPY: OperatorSpec(1, 1, _COPY, _copy_rule),
+    Operator.FILL: OperatorSpec(0, 1, ("value",), _fill_rule),
+    Operator.PACK: OperatorSpec(1, 1, _PACK, _pack_rule),
+    Operator.UNPACK: OperatorSpec(1, 1, ("nchw",), _unpack_rule),
+    Operator.QUANTIZE: OperatorSpec(1, 1, ("half_to_even", "low", "high"), _quantize_rule),
+    Operator.DEQUANTIZE: OperatorSpec(1, 1, (), _dequantize_rule),
+    Operator.LOOKUP: OperatorSpec(2, 1, (), _lookup_rule, in_place=True),
+    Operator.SOFTMAX_INT8: OperatorSpec(
+        1, 1, ("depth", "multiplier", "left_shift", "diff_min"), _softmax_int8_rule
+    ),
+    Operator.SOFTMAX_FLOAT32: OperatorSpec(1, 1, ("depth",), _softmax_float32_rule, in_place=True),
+    Operator.ARGMAX: OperatorSpec(1, 1, ("depth",), _argmax_rule),
+    Operator.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
+}
+
+
+def _operator_name(operator: int) -> str:
+    return Operator(operator).name.lower() if operator in set(Operator) else f"operator {operator}"
+
+
+# --- one function per operator --------------------------------------------------------------------
+def copy(
+    name: str,
+    x: int,
+    y: int,
+    extents: Sequence[int],
+    in_strides: Sequence[int],
+    out_strides: Sequence[int],
+    in_offset: int = 0,
+    out_offset: int = 0,
+) -> HostStep:
+    """y[out_offset + sum i*out_strides] = x[in_offset + sum i*in_strides] for all i in extents, in
+    elements; up to 6 axes."""
+
+    def padded(values: Sequence[int], fill: int) -> list[int]:
+        return [fill] * (MAX_RANK - len(values)) + [int(v) for v in values]
+
+    numbers = [
+        in_offset,
+        out_offset,
+        *padded(extents, 1),
+        *padded(in_strides, 0),
+        *padded(out_strides, 0),
+    ]
+    return HostStep(name, Operator.COPY, (x,), (y,), dict(zip(_COPY, numbers, strict=True)))
+
+
+def fill(name: str, y: int, value: int) -> HostStep:
+    """Every byte of y becomes `value` [0, 255]."""
+    return HostStep(name, Operator.FILL, (), (y,), {"value": value})
+
+
+def pack(
+    name: str,
+    x: int,
+    y: int,
+    hwc: tuple[int, int, int],
+    kernel: tuple[int, int] = (1, 1),
+    strides: tuple[int, int] = (1, 1),
+    pads: tuple[int, int] = (0, 0),
+    pad_value: int = 0,
+    nchw: bool = False,
+) -> HostStep:
+    """Row-major to blocked; a kernel larger than 1x1 folds its taps into channels. pads: (top,
+    left); pad_value is int8."""
+    values = (*hwc, *kernel, *strides, *pads, pad_value, int(nchw))
+    return HostStep(name, Operator.PACK, (x,), (y,), dict(zip(_PACK, values, strict=True)))
+
+
+def unpack(name: str, x: int, y: int, nchw: bool = False) -> HostStep:
+    """Blocked to row-major."""
+    return HostStep(name, Operator.UNPACK, (x,), (y,), {"nchw": int(nchw)})
+
+
+def quantize(
+    name: str, x: int, y: int, *, half_to_even: bool, low: int = -128, high: int = 127
+) -> HostStep:
+    """round(x / scale) + zero_point of y, clamped."""
+    return HostStep(
+        name,
+        Operator.QUANTIZE,
+        (x,),
+        (y,),
+        {"half_to_even": int(half_to_even), "low": low, "high": high},
+    )
+
+
+def dequantize(name: str, x: int, y: int) -> HostStep:
+    """(x - zero_point) * scale of x."""
+    return HostStep(name, Operator.DEQUANTIZE, (x,), (y,))
+
+
+def lookup(name: str, x: int, table: int, y: int) -> HostStep:
+    """y = table[x read as uint8]; x and y may be one tensor."""
+    return HostStep(name, Operator.LOOKUP, (x, table), (y,))
+
+
+def softmax_int8(
+    name: str, x: int, y: int, *, depth: int, multiplier: int, left_shift: int, diff_min: int
+) -> HostStep:
+    """TFLite's reference softmax over rows of `depth`; multiplier, left_shift and diff_min as its
+    Prepare computes them."""
+    values = {
+        "depth": depth,
+        "multiplier": multiplier,
+        "left_shift": left_shift,
+        "diff_min": diff_min,
+    }
+    return HostStep(name, Operator.SOFTMAX_INT8, (x,), (y,), values)
+
+
+def softmax_float32(name: str, x: int, y: int, depth: int) -> HostStep:
+    """exp(x - max) / sum over rows of `depth`; x and y may be one tensor."""
+    return HostStep(name, Operator.SOFTMAX_FLOAT32, (x,), (y,), {"depth": depth})
+
+
+def argmax(name: str, x: int, y: int, depth: int) -> HostStep:
+    """Index of the first largest in each row of `depth`."""
+    return HostStep(name, Operator.ARGMAX, (x,), (y,), {"depth": depth})
+
+
+def external(
+    name: str, inputs: Sequence[int], outputs: Sequence[int], function: str, attributes: str = ""
+) -> HostStep:
+    """A function of the Python runtime (device.register_external); the C runtime refuses it."""
+    return HostStep(
+        name, Operator.EXTERNAL, tuple(inputs), tuple(outputs), {}, function, attributes
+    )

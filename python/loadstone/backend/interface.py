@@ -1,0 +1,325 @@
+"""What a back end is: the one interface, for VTA and for a plug-in out of tree.
+
+In:   nothing; no TVM until a back end's patterns are asked for.
+Out:  Backend, Attribute, Pattern, Refusal, Phase.
+Next: partition/eager.py applies the patterns of every back end in the target's order; deploy.py
+      asks for programs.
+
+A back end says four things. Which operators it takes: `patterns`, in the order in which they are
+tried, each with a predicate that accepts an operator or says why not. What is done to the network
+for it: `passes`, by phase. What the device executes: `lower`, to a program of an instruction stream
+(LoweredRegion), or to one call of a function that the back end brings (ExternalRegion and
+`externals`: its functional model, or its driver). What that costs: `cost_cycles`.
+
+`Backend` below shows the least that is needed; every example in this file is executed by
+tests/backend/test_interface.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from loadstone.backend.region import ExternalRegion, LoweredRegion
+from loadstone.errors import LoweringError, TargetError
+from loadstone.graph import Graph, Operator, Tensor
+
+__all__ = [
+    "Attribute",
+    "Backend",
+    "External",
+    "Pattern",
+    "Phase",
+    "Refusal",
+    "Segment",
+    "current",
+    "entered",
+    "offered",
+]
+
+#: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its
+#: outputs.
+#: def run(arrays, attributes): return [device.compute(arrays[0], json.loads(attributes))]
+External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an accelerator. default: also says the type: int, str or bool. allowed: a
+    range, or some values; None: all.
+
+    >>> lanes = Attribute("lanes", 16, "multipliers side by side", allowed=range(1, 65))
+    >>> lanes.value("0x20", "npu"), lanes.limits
+    (32, '[1, 64]')
+    >>> Attribute("mode", "fast", "how it rounds", allowed=("fast", "exact")).value("slow", "npu")
+    Traceback (most recent call last):
+    loadstone.errors.TargetError: target: npu -mode=slow is not one of fast, exact
+    """
+
+    name: str
+    default: int | str | bool
+    doc: str
+    allowed: Sequence[int | str] | None = None
+
+    def value(self, text: str, accelerator: str) -> int | str | bool:
+        """The typed value. Raises TargetError naming what is allowed."""
+        value = self._typed(text, accelerator)
+        if self.allowed is not None and value not in self.allowed:
+            limits = (
+                f"in {self.limits}" if isinstance(self.allowed, range) else f"one of {self.limits}"
+            )
+            raise TargetError(f"target: {accelerator} -{self.name}={text} is not {limits}")
+        return value
+
+    @property
+    def limits(self) -> str:
+        """What is allowed, for messages and help; empty where all is."""
+        if isinstance(self.allowed, range):
+            return f"[{self.allowed[0]}, {self.allowed[-1]}]"
+        return ", ".join(map(str, self.allowed or ()))
+
+    def _typed(self, text: str, accelerator: str) -> int | str | bool:
+        if isinstance(self.default, bool):
+            if text not in ("true", "false"):
+                raise TargetError(
+                    f"target: {accelerator} -{self.name}={text} is neither true nor false"
+                )
+            return text == "true"
+        if isinstance(self.default, int):
+            try:
+                return int(text, 0)
+            except ValueError:
+                raise TargetError(
+                    f"target: {accelerator} -{self.name}={text} is not an integer"
+                ) from None
+        return text
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a back end leaves an operator: `why` names the thing and the limit, `remedy` what would
+    change it. `--explain` shows both.
+
+    >>> Refusal("a kernel of 9 rows, the buffer holds 7", "a larger max_kernel").why
+    'a kernel of 9 rows, the buffer holds 7'
+    """
+
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One line of a pattern table.
+
+    name: of the composite function, behind the back end's own: `vtaq.conv2d`.
+    form: name of a form of loadstone.partition.patterns (its Relax pattern and its extractor); or a
+        Form of the back end's own, whose extractor may return a dataclass that only this back end
+        knows.
+    predicate: None to take the operator; it sees the integers, never Relax.
+
+    >>> def small(operator):
+    ...     if operator.output.size > 4096:
+    ...         return Refusal("more than 4096 elements", "a smaller layer")
+    >>> Pattern("small_dense", "dense", small).name
+    'small_dense'
+    """
+
+    name: str
+    form: Any
+    predicate: Callable[[Any], Refusal | None]
+
+
+def offered(form: str, predicate: Callable[[Any], Refusal | None] = lambda _: None) -> Pattern:
+    """A pattern of the common table under its own name; without a predicate it takes every operator
+    of that form.
+
+    >>> [pattern.name for pattern in (offered("conv2d"), offered("add"))]
+    ['conv2d', 'add']
+    """
+    return Pattern(form, form, predicate)
+
+
+class Phase(Enum):
+    """When a pass of a back end runs, and on what. Passes of one phase run in the target's order of
+    back ends.
+
+    >>> class Npu(Backend):
+    ...     def passes(self, phase):
+    ...         return [lambda graph: graph] if phase is Phase.GRAPH else ()
+    >>> [phase.value for phase in Phase]
+    ['relax', 'composite', 'graph', 'tensor_ir', 'loops', 'calls']
+    """
+
+    RELAX = "relax"  # the module in canonical form, before partition: IRModule -> IRModule
+    COMPOSITE = (
+        "composite"  # the same after partition: what was taken is calls of composite functions
+    )
+    GRAPH = "graph"  # the partitioned network as integers: Graph -> Graph (network_pass.py)
+    # each scheduled operator of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
+    TENSOR_IR = "tensor_ir"
+    LOOPS = "loops"  # the same as loop nests over buffers that hold a tile
+    CALLS = "calls"  # the same as loops around intrinsic calls
+
+
+def _no_relax() -> Any:
+    raise LoweringError("segment: it has no Relax: the compiler gives it one")
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Operators that one back end runs together: no path from one of them to another leaves the
+    segment.
+
+    operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors
+        read outside.
+    from_host: those inputs that this back end does not make, so that the host can pack them in any
+        form.
+    relax: gives the segment as an IRModule of composite functions (relax_region.py), for a back end
+        that would rather read Relax.
+
+    >>> def lower(self, segment: Segment):
+    ...     text = "; ".join(f"{op.kind} {op.output.name}" for op in segment.operators)
+    ...     tensors = segment.inputs, segment.outputs
+    ...     return ExternalRegion(segment.name, segment.operators, *tensors, "npu.run", text, {})
+    """
+
+    name: str
+    backend: str
+    graph: Graph
+    operators: tuple[Operator, ...]
+    inputs: tuple[Tensor, ...]
+    from_host: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    relax: Callable[[], Any] = field(default=_no_relax, compare=False)
+
+
+class Backend(ABC):
+    """One accelerator, configured. What a subclass must say is its name, `patterns` and `lower`.
+
+    >>> class Npu(Backend):
+    ...     name = "npu"
+    ...     target_attributes = (Attribute("lanes", 16, "multipliers side by side"),)
+    ...     def accepts(self, conv2d):
+    ...         return None if conv2d.groups == 1 else Refusal("grouped", "a device with groups")
+    ...     def patterns(self):
+    ...         return [offered("conv2d", self.accepts)]
+    ...     def lower(self, segment):
+    ...         text = f"{self.attributes['lanes']} lanes"
+    ...         tensors = segment.inputs, segment.outputs
+    ...         return ExternalRegion("npu", segment.operators, *tensors, "npu.run", text, {})
+    ...     @classmethod
+    ...     def externals(cls):
+    ...         return {"npu.run": lambda arrays, attributes: arrays[:1]}
+    >>> Npu(lanes=8).attributes
+    {'lanes': 8}
+    """
+
+    #: How targets call it, and what composite functions begin with.
+    name: ClassVar[str]
+    #: What a target may say of it: `npu -lanes=8`.
+    target_attributes: ClassVar[Sequence[Attribute]] = ()
+    #: The host of the target that it is part of, as TVM takes it: {"kind": "llvm", "mcpu": ...}.
+    #: target.resolve sets it.
+    host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
+
+    #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it.
+    scheme: str = "affine"
+
+    def __init__(self, **values: int | str | bool) -> None:
+        """values: of target_attributes, typed; defaults for the rest. A subclass that refuses a
+        value raises ValueError."""
+        self._values = {
+            entry.name: values.get(entry.name, entry.default) for entry in self.target_attributes
+        }
+
+    @property
+    def attributes(self) -> Mapping[str, str | int]:
+        """What distinguishes this configuration, for reports (`device`, `clock_mhz` ...) and for
+        its own code."""
+        return self._values
+
+    @classmethod
+    def externals(cls) -> Mapping[str, External]:
+        """The functions that its external regions name; begin them with the back end's name:
+        {"npu.run": run}."""
+        return {}
+
+    @abstractmethod
+    def patterns(self) -> Sequence[Pattern]:
+        """The longest first: an operator goes to the first pattern that matches and whose predicate
+        accepts it.
+
+        return [offered("conv2d", self.accepts), offered("dense")]
+        """
+
+    def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
+        """By kind of operator, what makes its scheduled TensorIR (an IRModule), for back ends that
+        go that way.
+
+        return {"conv2d": self.scheduled_conv2d}; `lower` then gets the calls of an operator by
+        ir_pass.pipeline.lowered(self, operator).
+        """
+        return {}
+
+    def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
+        """Passes of this back end, in order: {Phase.LOOPS:
+        (tirx.transform.StmtSimplify(),)}.get(phase, ())."""
+        return ()
+
+    @abstractmethod
+    def lower(self, segment: Segment) -> LoweredRegion | ExternalRegion:
+        """What the device needs for these operators together. Raises LoweringError."""
+
+    def cost_cycles(self, segment: Segment) -> int | None:
+        """Cycles of one run of these operators together, at attributes["clock_mhz"] (100 without
+        that attribute); transfers left out.
+
+        `--partition cost` asks for segments of one operator, and for whole ones. None: a program is
+        simulated, and a function of an external region is called and timed: right for a driver, not
+        for a functional model.
+        """
+        return None
+
+
+_CURRENT: ContextVar[Backend | None] = ContextVar("loadstone.backend.current", default=None)
+
+
+def current() -> Backend | None:
+    """The back end that is being asked: in its patterns, predicates, passes and lowering, and in
+    what they call; else None.
+
+    There TVM's `Target.current()` is the accelerator, too (backend/scope.py).
+
+    >>> from loadstone.backend.template.backend import MyNpu
+    >>> with entered(MyNpu(max_channels=8)):
+    ...     current().attributes["max_channels"]
+    8
+    >>> current() is None
+    True
+    """
+    return _CURRENT.get()
+
+
+@contextmanager
+def entered(backend: Backend) -> Iterator[None]:
+    """Makes `backend` the current one: what backend_scope.within does, without TVM.
+
+    >>> from loadstone.backend.template.backend import MyNpu
+    >>> with entered(MyNpu()):
+    ...     current().name
+    'my-npu'
+    """
+    token = _CURRENT.set(backend)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

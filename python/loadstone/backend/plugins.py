@@ -1,0 +1,166 @@
+"""Back ends from outside the tree: installed packages, and folders.
+
+In:   entry points of the group `loadstone.backends`; folders of *.py files.
+Out:  a Registry: back-end classes by name, and one line for each plug-in that is broken. The others
+      work.
+Next: target.py makes back ends of them; their functions of external steps are known to device.py.
+
+A package offers a class:    [project.entry-points."loadstone.backends"]    npu =
+                             "my_package.npu:Npu"
+A folder is scanned: each file, but those that begin with `_`, `test_` or `conftest`, must define a
+subclass of Backend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from loadstone.backend.interface import Attribute, Backend
+from loadstone.errors import TargetError
+
+__all__ = ["GROUP", "RESERVED", "Registry", "load_plugins"]
+
+GROUP = "loadstone.backends"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Names that no plug-in may have: built-in back ends and hosts.
+RESERVED = ("vta", "host", "llvm", "c", "none")
+_NO_PLUGINS = ("_", "test_", "conftest")
+
+
+@dataclass(frozen=True)
+class Registry:
+    """backends: by name, in the order found. problems: one line each, naming the file or entry
+    point and the cause."""
+
+    backends: dict[str, type[Backend]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, where: str, find: Callable[[], Sequence[type[Backend]]]) -> None:
+        """Adds what `find` gives, or says why it cannot. A plug-in is foreign code: whatever it
+        raises is its problem alone."""
+        try:
+            for backend in find():
+                _check(backend)
+                if backend.name in self.backends:
+                    raise TargetError(
+                        f"back end {backend.name} is known already, from "
+                        f"{inspect.getfile(self.backends[backend.name])}"
+                    )
+                _make_known(backend)
+                self.backends[backend.name] = backend
+        except (Exception, SystemExit) as error:
+            cause = (
+                str(error) if isinstance(error, TargetError) else f"{type(error).__name__}: {error}"
+            )
+            self.problems.append(f"back end in {where}: {' '.join(cause.split())}; left out")
+
+
+def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> Registry:
+    """The back ends of `folders`, then the installed ones. Raises TargetError for a folder that is
+    none."""
+    registry = Registry()
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise TargetError(
+                f"--uma-backends {folder} is no folder; name one that holds *.py files with "
+                "back ends"
+            )
+        for path in sorted(folder.glob("*.py")):
+            if not path.name.startswith(_NO_PLUGINS):
+                registry.add(str(path), partial(_of_file, path))
+    for entry in entry_points(group=GROUP) if installed else ():
+        registry.add(f"entry point {entry.name} = {entry.value}", partial(_of_entry, entry))
+    return registry
+
+
+def _of_entry(entry: EntryPoint) -> list[Any]:
+    return [entry.load()]
+
+
+def _of_file(path: Path) -> list[Any]:
+    return _of_module(_import(path))
+
+
+def _import(path: Path) -> ModuleType:
+    """A fresh module of the file, under a name of its own."""
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"loadstone_plugin_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _of_module(module: ModuleType) -> list[type[Backend]]:
+    """The back ends that it defines itself."""
+    classes = [
+        c
+        for c in vars(module).values()
+        if inspect.isclass(c) and issubclass(c, Backend) and c.__module__ == module.__name__
+    ]
+    if not classes:
+        raise TargetError("it defines no subclass of loadstone.backend.Backend")
+    return classes
+
+
+def _check(backend: type[Backend]) -> None:
+    """What a target needs of a class. Raises TargetError."""
+    if not (inspect.isclass(backend) and issubclass(backend, Backend)):
+        raise TargetError(f"{backend!r} is no subclass of loadstone.backend.Backend")
+    if inspect.isabstract(backend):
+        raise TargetError(
+            f"class {backend.__name__} lacks {', '.join(sorted(backend.__abstractmethods__))}"
+        )
+    name = getattr(backend, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in RESERVED:
+        raise TargetError(
+            f"class {backend.__name__}: name {name!r} is not letters, digits, - and _, or is "
+            f"one of {', '.join(RESERVED)}"
+        )
+    for attribute in backend.target_attributes:
+        if not isinstance(attribute, Attribute) or not _ATTRIBUTE.fullmatch(attribute.name):
+            raise TargetError(
+                f"class {backend.__name__}: {attribute!r} is no Attribute with a name of "
+                "letters, digits and _"
+            )
+        if not isinstance(attribute.default, int | str):
+            raise TargetError(
+                f"class {backend.__name__}: attribute {attribute.name}={attribute.default!r} "
+                "is neither int, str nor bool"
+            )
+        if attribute.allowed is not None and attribute.default not in attribute.allowed:
+            raise TargetError(
+                f"class {backend.__name__}: attribute {attribute.name}={attribute.default!r} "
+                f"is not in {attribute.limits}"
+            )
+
+
+def _make_known(backend: type[Backend]) -> None:
+    """Registers its functions of external steps."""
+    functions = backend.externals()
+    if functions:
+        from loadstone.runtime.device import (
+            register_external,
+        )  # the native library: only for those that run something
+
+        for name, function in functions.items():
+            register_external(name, function)

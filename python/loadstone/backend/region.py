@@ -1,0 +1,123 @@
+"""What a back end gives back for a run of operators that it takes together.
+
+In:   nothing.
+Out:  Place, Form and LoweredRegion: the contract between a back end that makes device programs and
+      deploy.py;
+      ExternalRegion, for a back end whose device is called through a function.
+Next: deploy.py plans the memory, then asks each region for its program; an external region becomes
+      one step as it is.
+
+Two phases, because addresses stand in instructions: a region first says what it needs in memory,
+and builds its program when everything has a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.artifact.format import DeviceProgram
+
+__all__ = ["ExternalRegion", "Form", "LoweredRegion", "Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a DRAM tensor stands: region and offset in bytes."""
+
+    region: int
+    offset_bytes: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the device wants a tensor: blocked, as (N, H, W, C); a kernel larger than 1x1 folds taps
+    into C when packed.
+
+    name: unique among all forms. strides, pads (top, left), pad_value: of the folding.
+    """
+
+    name: str
+    tensor: g.Tensor
+    shape: tuple[int, int, int, int]
+    batch_block: int
+    channel_block: int
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int] = (0, 0)
+    pad_value: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the arena (int8)."""
+        n, h, w, c = self.shape
+        return (
+            -(-n // self.batch_block)
+            * -(-c // self.channel_block)
+            * h
+            * w
+            * self.batch_block
+            * self.channel_block
+        )
+
+
+class LoweredRegion(Protocol):
+    """What a back end made of a run of operators: what it needs in memory, and, once that is
+    placed, its program."""
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        ...
+
+    @property
+    def forms(self) -> Sequence[tuple[Form, int, int]]:
+        """Every form it touches, with the first and last of its operators (counted from 0) that
+        do."""
+        ...
+
+    @property
+    def aliases(self) -> Mapping[str, tuple[str, int]]:
+        """Forms that are parts of others: name -> (name of the whole, offset in bytes)."""
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, tuple[NDArray[Any], int]]:
+        """Content and alignment in bytes, by name."""
+        ...
+
+    @property
+    def operators(self) -> Sequence[g.Operator]:
+        """What it computes, in order."""
+        ...
+
+    def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
+        """The program for these places of forms and constants, and its micro-op table, which will
+        stand at `uops`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalRegion:
+    """Operators that one call of a function computes, from and to row-major tensors.
+
+    inputs, outputs: the segment's; tensors between its operators are the function's own affair.
+    function: a name among Backend.externals; device.register_external makes it known to the
+        runtime.
+    attributes: any text, kept in the artifact: what the function needs to know (JSON, C source,
+        base64 ...).
+    constants: weights and tables by name, kept in the artifact: further inputs of the function,
+        behind `inputs`, in order.
+    """
+
+    name: str
+    operators: Sequence[g.Operator]
+    inputs: Sequence[g.Tensor]
+    outputs: Sequence[g.Tensor]
+    function: str
+    attributes: str
+    constants: Mapping[str, NDArray[Any]]

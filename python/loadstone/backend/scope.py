@@ -1,0 +1,128 @@
+"""Asking a back end: its accelerator is TVM's current target, and what goes wrong in a plug-in is
+one line.
+
+In:   a back end, and what is asked of it, in words.
+Out:  `within`: a context in which `backend.current()` is the back end and
+      `tvm.target.Target.current()` its target.
+Next: compiler.py, partition/eager.py, network_pass.py and conformance/check.py ask back ends inside
+      it.
+
+    Target.current()                                    {"kind": "ext_dev", "device": "npu",
+                                                        "model": '{"lanes": 8}', "host": {...}}
+    json.loads(Target.current().attrs["model"])         the accelerator's attributes, typed
+    loadstone.backend.current().attributes              the same, without TVM
+
+An ext_dev target of TVM has no attributes of ours, and takes none from Python; its `model` is any
+text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, entered
+from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
+from loadstone.errors import BackendError, LoadstoneError, cause_of
+from loadstone.relax.compat import accelerator_target, register_target_tag
+
+__all__ = ["apply_passes", "file_of", "patterns_of", "refusal", "register_tag", "within"]
+
+
+@contextmanager
+def within(backend: Backend, what: str) -> Iterator[None]:
+    """what: is asked, for the message: "predicate of conv2d on 'layer1'".
+
+    Raises BackendError for whatever a plug-in raises that is no LoadstoneError; our own back ends'
+    mistakes stay tracebacks.
+    """
+    target = accelerator_target(
+        str(backend.attributes.get("device", backend.name)), backend.attributes, backend.host
+    )
+    try:
+        with entered(backend), target:
+            yield
+    except LoadstoneError:
+        raise
+    except Exception as error:
+        if type(backend).__module__.startswith("loadstone."):
+            raise
+        file = file_of(type(backend))
+        raise BackendError(
+            f"back end {backend.name} in {file}: {what}: {cause_of(error, file)}"
+        ) from error
+
+
+def file_of(backend: type[Backend]) -> str:
+    """Where a back end is written down; its module where that is no file."""
+    try:
+        return inspect.getfile(backend)
+    except (OSError, TypeError):
+        return backend.__module__
+
+
+def patterns_of(backend: Backend) -> list[Pattern]:
+    """Its pattern table. Raises BackendError for what is no table of Patterns."""
+    with within(backend, "patterns"):
+        patterns = list(backend.patterns())
+        for pattern in patterns:
+            if not isinstance(pattern, Pattern):
+                raise TypeError(
+                    f"the table holds {pattern!r}, no Pattern: write offered(FORM, "
+                    "predicate) or Pattern(NAME, FORM, predicate)"
+                )
+    return patterns
+
+
+def refusal(backend: Backend, pattern: Pattern, operator: Any) -> Refusal | None:
+    """What a predicate says of an operator. Raises BackendError for what is neither None nor a
+    Refusal."""
+    with within(backend, f"predicate of {pattern.name} on {operator.name!r}"):
+        answer = pattern.predicate(operator)
+        if answer is not None and not isinstance(answer, Refusal):
+            raise TypeError(
+                f"it returned {answer!r}: a predicate says None to take the operator, or a Refusal"
+            )
+    return answer
+
+
+def apply_passes(backends: Sequence[Backend], phase: Phase, subject: Any) -> Any:
+    """What the passes of a phase make of a module or a graph, in the target's order."""
+    for backend in backends:
+        with within(backend, f"passes of phase {phase.value}"):
+            for transform in backend.passes(phase):
+                made = transform(subject)
+                if not isinstance(made, type(subject)):
+                    raise TypeError(
+                        f"a pass of phase {phase.value} gave {type(made).__name__}, not "
+                        f"{type(subject).__name__}"
+                    )
+                subject = made
+    return subject
+
+
+def register_tag(name: str, spec: TargetSpec) -> None:
+    """Makes TVM know a composite under a name: `tvm.target.Target("pynq-z2")`. The last of a name
+    stands."""
+    host = {"kind": spec.host.name, **spec.host.attributes}
+    devices = [
+        {"kind": "ext_dev", "device": entry.name, "model": _model(entry.attributes)}
+        for entry in spec.accelerators
+    ]
+    register_target_tag(
+        name,
+        {**devices[0], "host": host}
+        if len(devices) == 1
+        else {"kind": "composite", "devices": devices, "host": host},
+    )
+
+
+def _model(attributes: Mapping[str, str]) -> str:
+    return json.dumps(dict(attributes))
+
+
+for _alias in ALIASES:
+    register_tag(_alias, parse_target(_alias))

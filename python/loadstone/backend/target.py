@@ -1,0 +1,199 @@
+"""What to compile for: the table of accelerators, and how a target becomes back ends.
+
+In:   what target_spec.parse_target takes, or a HwConfig; plug-ins.
+Out:  a Target: back ends in order of preference, the device that executes their programs, the spec.
+Next: compiler.py partitions among the back ends; what none takes stays on the host.
+
+An accelerator has typed attributes with defaults: `loadstone target NAME` lists them. It is a VTA
+device, or a plug-in. Each artifact names one VTA device; where a target has none, that is a
+stand-in called WITHOUT_DEVICE, for which there is no program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from loadstone.backend.interface import Attribute, Backend
+from loadstone.backend.plugins import Registry, load_plugins
+from loadstone.backend.scope import file_of
+from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, parse_target
+from loadstone.backend.tvm_external import TvmExternal
+from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
+from loadstone.relax.compat import check_llvm_host, external_names, has_external, target_as_json
+from loadstone.vta.backend import VtaBackend
+from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+from loadstone.vta.isa.spec import Memory
+
+__all__ = [
+    "WITHOUT_DEVICE",
+    "Target",
+    "accelerators",
+    "attributes_of",
+    "externals",
+    "resolve",
+    "with_attributes",
+]
+
+#: The device's name in an artifact that has no device program, and whose fingerprint stands there.
+WITHOUT_DEVICE = "none"
+_STAND_IN = "vtaq-1x16x16"
+
+
+@dataclass(frozen=True)
+class Target:
+    """backends: earlier ones are asked first. device: its HwConfig. align_bytes: what DRAM tensors
+    are aligned to."""
+
+    backends: tuple[Backend, ...]
+    device: Any
+    align_bytes: int
+    spec: TargetSpec
+
+
+def accelerators(plugins: Registry | None = None) -> list[str]:
+    """Names that an entry of a target may have, besides paths of device files: built-in devices,
+    then plug-ins."""
+    return [*device_names(), *_known(plugins).backends]
+
+
+def externals() -> dict[str, str]:
+    """TVM's external code generators, which an entry may name as well, and whether this TVM can."""
+    return {
+        name: "built in" if has_external(name) else "not built into this TVM"
+        for name in external_names()
+    }
+
+
+def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute, ...]:
+    """The attributes of an accelerator, with its own defaults. Raises TargetError for an unknown
+    one."""
+    found = _known(plugins).backends
+    if name in found:
+        return tuple(found[name].target_attributes)
+    if _is_external(name, _known(plugins)):
+        return ()
+    config = _config(name, plugins)
+    return tuple(Attribute(name, getattr(config, name), doc) for name, doc in TARGET_FIELDS.items())
+
+
+def resolve(
+    target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig,
+    plugins: Registry | None = None,
+) -> Target:
+    """target: also a tvm.target.Target of accelerators. plugins: None for the installed ones.
+
+    Raises TargetError or ConfigError, one line with what is wrong and what is allowed.
+    """
+    if isinstance(target, HwConfig):
+        return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
+    spec = (
+        target if isinstance(target, TargetSpec) else parse_target(target_as_json(target) or target)
+    )
+    known = _known(plugins)
+    if spec.host.name == "llvm":
+        check_llvm_host(
+            spec.host.attributes.get("mtriple", ""), spec.host.attributes.get("mcpu", "")
+        )
+    backends = tuple(
+        _backend(entry, known, number == 0) for number, entry in enumerate(spec.accelerators)
+    )
+    for backend in backends:
+        backend.host = {"kind": spec.host.name, **spec.host.attributes}
+    devices = [backend.config for backend in backends if isinstance(backend, VtaBackend)]
+    if len(devices) > 1:
+        names = " and ".join(device.name for device in devices)
+        raise TargetError(
+            f"target '{spec}': {names} are devices with programs of their own, and an "
+            "artifact holds those of one"
+        )
+    return _of(
+        backends,
+        devices[0] if devices else replace(load_config(_STAND_IN), name=WITHOUT_DEVICE),
+        spec,
+    )
+
+
+def with_attributes(spec: TargetSpec, values: Mapping[tuple[str, str], str]) -> TargetSpec:
+    """The spec with attributes from (accelerator, attribute) -> text. Raises TargetError for one
+    that has no place or stands twice."""
+    for name, attribute in values:
+        entry = next((entry for entry in spec.accelerators if entry.name == name), None)
+        if entry is None:
+            raise TargetError(
+                f"--target-{name}-{attribute}: the target '{spec}' has no accelerator {name}"
+            )
+        if attribute in entry.attributes:
+            raise TargetError(
+                f"--target-{name}-{attribute}: the target '{spec}' says -{attribute} already"
+            )
+    extra = {
+        entry.name: {a: text for (name, a), text in values.items() if name == entry.name}
+        for entry in spec.accelerators
+    }
+    return replace(
+        spec,
+        accelerators=tuple(
+            Entry(e.name, {**e.attributes, **extra[e.name]}) for e in spec.accelerators
+        ),
+    )
+
+
+def _known(plugins: Registry | None) -> Registry:
+    known = plugins if plugins is not None else load_plugins()
+    if shadowing := next((name for name in known.backends if name in device_names()), None):
+        raise TargetError(
+            f"target: a plug-in calls itself {shadowing}, as a built-in device does: give it "
+            "another name"
+        )
+    return known
+
+
+def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
+    """The back end of an entry, its attributes checked. first: no other stands before it."""
+    known = {attribute.name: attribute for attribute in attributes_of(entry.name, plugins)}
+    unknown = next((name for name in entry.attributes if name not in known), None)
+    if unknown is not None:
+        raise TargetError(
+            f"target: {entry.name} has no attribute {unknown!r}; it has "
+            f"{', '.join(known) or 'none'}"
+        )
+    values: dict[str, Any] = {
+        name: known[name].value(text, entry.name) for name, text in entry.attributes.items()
+    }
+    if _is_external(entry.name, plugins):
+        return TvmExternal(entry.name, first)
+    if entry.name not in plugins.backends:
+        return VtaBackend(replace(_config(entry.name, plugins), **values))
+    try:
+        return plugins.backends[entry.name](**values)
+    except ValueError as error:
+        raise TargetError(f"target: {entry.name}: {error}") from error
+    except Exception as error:  # foreign code
+        file = file_of(plugins.backends[entry.name])
+        raise BackendError(
+            f"back end {entry.name} in {file}: making it: {cause_of(error, file)}"
+        ) from error
+
+
+def _is_external(name: str, plugins: Registry) -> bool:
+    """Whether it is one of TVM's own; a plug-in or a device of the same name goes before it."""
+    return name in external_names() and name not in plugins.backends and name not in device_names()
+
+
+def _config(name: str, plugins: Registry | None) -> HwConfig:
+    try:
+        return load_config(name)
+    except ConfigError as error:
+        if name in device_names() or Path(name).is_file():
+            raise
+        known = ", ".join([*accelerators(plugins), *ALIASES])
+        raise TargetError(
+            f"target: {name!r} is no accelerator; known are {known}, and JSON files of devices"
+        ) from error
+
+
+def _of(backends: tuple[Backend, ...], config: HwConfig, spec: TargetSpec) -> Target:
+    return Target(backends, config, max(config.tile_bytes(memory) for memory in Memory), spec)

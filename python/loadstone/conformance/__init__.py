@@ -1,0 +1,1 @@
+"""Is a back end right? The same networks through it and through the reference."""

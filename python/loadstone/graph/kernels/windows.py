@@ -1,0 +1,91 @@
+"""Exact sums over windows: what convolutions, pools and dense layers of every framework share.
+
+In:   integer activations (N, H, W, C) from which the zero point is already taken, integer weights
+      (O, KH, KW, C / groups).
+Out:  int32 accumulators (N, OH, OW, O), or views of the windows.
+Next: tflite.py and onnx.py requantize them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, NDArray
+
+from loadstone.numerics import Int32Array, wrap_int32
+
+__all__ = ["convolve", "matmul", "same_padding", "windows"]
+
+
+def windows(
+    x: NDArray[Any],
+    kernel: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    fill: float = 0,
+) -> NDArray[Any]:
+    """The taps of every output position: (N, OH, OW, C, KH, KW), a view of x (N, H, W, C) padded
+    with `fill`.
+
+    kernel, strides, dilation: (height, width). padding: (top, left, bottom, right) in elements.
+    """
+    top, left, bottom, right = padding
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
+    every = sliding_window_view(padded, reach, (1, 2))
+    view: NDArray[Any] = every[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
+    return view
+
+
+def convolve(
+    x: NDArray[Any],
+    weights: NDArray[Any],
+    *,
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> Int32Array:
+    """acc[n, y, x, o] = sum over taps and the channels of o's group of x * weights, wrapped to
+    int32.
+
+    Output channel o belongs to group o // (O / groups). Depthwise is groups = C; taps in the
+    padding read 0.
+    """
+    out_channels, height, width, group_channels = weights.shape
+    taps = windows(x, (height, width), strides, padding, dilation)
+    n, oh, ow = taps.shape[:3]
+    # float64 is exact up to 2^53 and has a fast matrix product; an accumulator stays far below.
+    rows = taps.reshape(n * oh * ow, groups, group_channels * height * width).astype(np.float64)
+    kernels = (
+        weights.transpose(0, 3, 1, 2).reshape(groups, out_channels // groups, -1).astype(np.float64)
+    )
+    sums = np.matmul(
+        rows.transpose(1, 0, 2), kernels.transpose(0, 2, 1)
+    )  # (groups, positions, O / groups)
+    return wrap_int32(sums.transpose(1, 0, 2).reshape(n, oh, ow, out_channels).astype(np.int64))
+
+
+def matmul(x: ArrayLike, weights: ArrayLike) -> Int32Array:
+    """x (..., M, I) times weights (..., I, O), wrapped to int32."""
+    product = np.matmul(np.asarray(x, np.float64), np.asarray(weights, np.float64))
+    return wrap_int32(product.astype(np.int64))
+
+
+def same_padding(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> tuple[int, int, int, int]:
+    """TFLite's SAME padding of an input of `size` (height, width): (top, left, bottom, right), the
+    odd element last."""
+    before, after = [], []
+    for n, k, s, d in zip(size, kernel, strides, dilation, strict=True):
+        total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        before.append(total // 2)
+        after.append(total - total // 2)
+    return before[0], before[1], after[0], after[1]

@@ -1,0 +1,330 @@
+"""What the operators of graph.py compute, in NumPy: their living definition.
+
+In:   a Graph and arrays for its inputs.
+Out:  every tensor of the network, to the last bit what the model's framework gives (for ONNX: what
+      NUMERICS.md means).
+Next: tests compare the simulator, and the simulator's layers, with it; host.py fills tables from
+      it.
+
+The arithmetic lives in loadstone.operators; here stands which rule an operator of the graph means.
+Slow: MobileNetV2 at
+224x224 takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.errors import LoweringError
+from loadstone.graph.kernels import onnx, tflite
+from loadstone.graph.kernels.windows import convolve, windows
+from loadstone.numerics import (
+    Rounding,
+    quantize_multiplier,
+    requantize_float32,
+    requantize_single,
+    tflite_scale,
+    wrap_int32,
+)
+
+__all__ = ["run", "run_all", "run_operator"]
+
+Array = NDArray[Any]
+
+
+def run(graph: g.Graph, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of the network, in order, for inputs in order."""
+    values = run_all(graph, inputs)
+    return [values[tensor.name] for tensor in graph.outputs]
+
+
+def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
+    """Every tensor of the network by name, inputs and constants included."""
+    values: dict[str, Array] = dict(graph.constants)
+    for tensor, array in zip(graph.inputs, inputs, strict=True):
+        assert (array.shape, array.dtype) == (tensor.shape, np.dtype(tensor.dtype)), (
+            f"input {tensor.name}: {array.shape} {array.dtype}"
+        )
+        values[tensor.name] = array
+    for operator in graph.operators:
+        results = run_operator(operator, [values[tensor.name] for tensor in operator.inputs])
+        values.update(
+            (tensor.name, array) for tensor, array in zip(operator.outputs, results, strict=True)
+        )
+    return values
+
+
+def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of one operator."""
+    if isinstance(operator, g.Host):
+        from loadstone.relax.compat import run_module  # TVM only for what only TVM knows
+
+        return run_module(operator.function, inputs)
+    if type(operator) not in _RULES:
+        raise LoweringError(f"graph_reference: no rule for {operator.kind} ({operator.name})")
+    result: Array = _RULES[type(operator)](operator, *inputs)
+    assert result.shape == operator.output.shape, (
+        f"{operator.name}: {result.shape} is not {operator.output.shape}"
+    )
+    assert result.dtype == operator.output.dtype, (
+        f"{operator.name}: {result.dtype} is not {operator.output.dtype}"
+    )
+    return [result]
+
+
+# --------------------------------------------------------------------------------------------------
+# Multiply and accumulate
+# --------------------------------------------------------------------------------------------------
+
+
+def _conv2d(o: g.Conv2D, x: Array) -> Any:
+    if o.rounding is Rounding.SINGLE:
+        return _conv2d_single(o, x)
+    return _rules(o).conv_2d(
+        x,
+        o.weights,
+        o.bias,
+        _grid(o.input),
+        o.weight_scales,
+        _grid(o.output),
+        strides=o.strides,
+        padding=o.padding,
+        dilation=o.dilation,
+        groups=o.groups,
+        weight_zero_points=o.weight_zero_points,
+        low=o.low,
+        high=o.high,
+    )
+
+
+def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
+    """No framework's rule: rounded once, ties upward. With scales that are powers of two, what a
+    device does that only shifts."""
+    kernels = o.weights.astype(np.int64) - o.weight_zero_points.reshape(-1, 1, 1, 1)
+    centred = x.astype(np.int64) - o.input.zero_point
+    sums = convolve(
+        centred, kernels, strides=o.strides, padding=o.padding, dilation=o.dilation, groups=o.groups
+    )
+    acc = wrap_int32(sums.astype(np.int64) + o.bias)
+    multiplier, shift = quantize_multiplier(
+        tflite_scale(o.input.scale, o.weight_scales, o.output.scale)
+    )
+    levels: Array = np.clip(
+        requantize_single(acc, multiplier, shift) + o.output.zero_point, o.low, o.high
+    ).astype(np.int8)
+    return levels
+
+
+def _dense(o: g.Dense, x: Array) -> Any:
+    arguments = o.bias, _grid(o.input), o.weight_scales, _grid(o.output)
+    limits: dict[str, Any] = {
+        "weight_zero_points": o.weight_zero_points,
+        "low": o.low,
+        "high": o.high,
+    }
+    if o.rounding is Rounding.DOUBLE:  # TFLite Micro: a 1x1 convolution
+        return tflite.conv_2d(x[:, None, None], o.weights[:, None, None], *arguments, **limits)[
+            :, 0, 0
+        ]
+    return _rules(o).fully_connected(x, o.weights, *arguments, **limits)
+
+
+# --------------------------------------------------------------------------------------------------
+# Elements
+# --------------------------------------------------------------------------------------------------
+
+
+def _add(o: g.Add, a: Array, b: Array) -> Any:
+    return _rules(o).add(
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+    )
+
+
+def _sub(o: g.Sub, a: Array, b: Array) -> Any:
+    return _rules(o).sub(
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+    )
+
+
+def _mul(o: g.Mul, a: Array, b: Array) -> Any:
+    return _rules(o).mul(
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+    )
+
+
+def _requantize(o: g.Requantize, x: Array) -> Any:
+    """uint8, at the edge of a uint8 model, is int8 + 128 with a zero point 128 higher."""
+    source, target = _signed(o.input), _signed(o.output)
+    offset = 128 if o.output.dtype == "uint8" else 0
+    signed = (x.astype(np.int16) - (128 if o.input.dtype == "uint8" else 0)).astype(np.int8)
+    limits = {"low": o.low - offset, "high": o.high - offset}
+    if source == target:
+        result = np.clip(signed, limits["low"], limits["high"])
+    else:
+        result = _rules(o).requantize(signed, source, target, **limits)
+    return (result.astype(np.int16) + offset).astype(o.output.dtype)
+
+
+def _quantize(o: g.Quantize, x: Array) -> Any:
+    offset = 128 if o.output.dtype == "uint8" else 0
+    signed = _rules(o).quantize(x.astype(np.float32), _signed(o.output))
+    return np.clip(signed.astype(np.int16) + offset, o.low, o.high).astype(o.output.dtype)
+
+
+def _dequantize(o: g.Dequantize, x: Array) -> Any:
+    return tflite.dequantize(x, _grid(o.input))
+
+
+def _softmax(o: g.Softmax, x: Array) -> Any:
+    if o.rounding is Rounding.FLOAT32:
+        assert o.beta == 1
+        return onnx.softmax(x, _grid(o.input), _grid(o.output))
+    return tflite.softmax(x, _grid(o.input), o.beta)
+
+
+def _lookup(o: g.Lookup, x: Array) -> Any:
+    return o.table[x.astype(np.int16) + 128]
+
+
+def _argmax(o: g.ArgMax, x: Array) -> Any:
+    index: Array = np.argmax(x, o.axis).reshape(o.output.shape)
+    return index.astype(o.output.dtype)
+
+
+# --------------------------------------------------------------------------------------------------
+# Pools and means
+# --------------------------------------------------------------------------------------------------
+
+
+def _average_pool2d(o: g.AveragePool2D, x: Array) -> Any:
+    """FLOAT32: the sum of integers, rounded once, as for a convolution and a mean. ONNX's own sum
+    of float32 differs at ties."""
+    if o.rounding is not Rounding.FLOAT32:
+        assert not o.count_include_pad
+        return tflite.average_pool_2d(
+            x,
+            o.kernel,
+            strides=o.strides,
+            padding=o.padding,
+            low=o.low,
+            high=o.high,
+            unsigned=o.unsigned,
+        )
+    sums = windows(x.astype(np.int64) - o.input.zero_point, o.kernel, o.strides, o.padding).sum(
+        (-2, -1)
+    )
+    counts = windows(
+        np.ones_like(x, np.int64), o.kernel, o.strides, o.padding, fill=float(o.count_include_pad)
+    ).sum((-2, -1))
+    scales = np.float32(o.input.scale) / (counts.astype(np.float32) * np.float32(o.output.scale))
+    steps = requantize_float32(sums.astype(np.int32), scales).astype(np.int64) + o.output.zero_point
+    return np.clip(steps, o.low, o.high).astype(np.int8)
+
+
+def _max_pool2d(o: g.MaxPool2D, x: Array) -> Any:
+    assert o.input.quantization == o.output.quantization
+    return tflite.max_pool_2d(
+        x, o.kernel, strides=o.strides, padding=o.padding, low=o.low, high=o.high
+    )
+
+
+def _mean(o: g.Mean, x: Array) -> Any:
+    means = _rules(o).mean(x, o.axes, _grid(o.input), _grid(o.output))
+    return np.clip(means, o.low, o.high).astype(np.int8).reshape(o.output.shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Movement
+# --------------------------------------------------------------------------------------------------
+
+
+def _concatenate(o: g.Concatenate, *inputs: Array) -> Any:
+    joined = _rules(o).concatenate(
+        inputs, [_grid(tensor) for tensor in o.inputs], _grid(o.output), axis=o.axis
+    )
+    return np.clip(joined, o.low, o.high).astype(np.int8)
+
+
+def _slice(o: g.Slice, x: Array) -> Any:
+    ranges = zip(o.begin, o.strides, o.output.shape, strict=True)
+    return x[
+        tuple(slice(begin, begin + step * (extent - 1) + 1, step) for begin, step, extent in ranges)
+    ]
+
+
+def _pad(o: g.Pad, x: Array) -> Any:
+    return tflite.pad(x, o.before, o.after, o.value)
+
+
+def _reshape(o: g.Reshape, x: Array) -> Any:
+    return x.reshape(o.output.shape)
+
+
+def _transpose(o: g.Transpose, x: Array) -> Any:
+    return x.transpose(o.permutation)
+
+
+def _resize_nearest(o: g.ResizeNearest, x: Array) -> Any:
+    size = o.output.shape[1], o.output.shape[2]
+    return _rules(o).resize_nearest_neighbor(
+        x, size, align_corners=o.align_corners, half_pixel_centers=o.half_pixel_centers
+    )
+
+
+def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> Any:
+    size = o.output.shape[1], o.output.shape[2]
+    positions = {"align_corners": o.align_corners, "half_pixel_centers": o.half_pixel_centers}
+    if o.rounding is Rounding.FLOAT32:
+        return onnx.resize_bilinear(x, size, _grid(o.input), _grid(o.output), **positions)
+    return tflite.resize_bilinear(x, size, **positions, unsigned=o.unsigned)
+
+
+# --------------------------------------------------------------------------------------------------
+# Whose rules, and which integers
+# --------------------------------------------------------------------------------------------------
+
+
+def _rules(operator: Any) -> Any:
+    """graph/kernels/onnx.py or graph/kernels/tflite.py: functions of the same names and
+    arguments."""
+    return onnx if operator.rounding is Rounding.FLOAT32 else tflite
+
+
+def _grid(tensor: g.Tensor) -> g.Quantization:
+    assert tensor.quantization is not None, tensor.name
+    return tensor.quantization
+
+
+def _signed(tensor: g.Tensor) -> g.Quantization:
+    """The quantization of a tensor's int8 version."""
+    return g.Quantization(tensor.scale, tensor.zero_point - (128 if tensor.dtype == "uint8" else 0))
+
+
+_RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
+    g.Conv2D: _conv2d,
+    g.Dense: _dense,
+    g.Add: _add,
+    g.Sub: _sub,
+    g.Mul: _mul,
+    g.Requantize: _requantize,
+    g.Quantize: _quantize,
+    g.Dequantize: _dequantize,
+    g.Softmax: _softmax,
+    g.Lookup: _lookup,
+    g.ArgMax: _argmax,
+    g.AveragePool2D: _average_pool2d,
+    g.MaxPool2D: _max_pool2d,
+    g.Mean: _mean,
+    g.Concatenate: _concatenate,
+    g.Slice: _slice,
+    g.Pad: _pad,
+    g.Reshape: _reshape,
+    g.Transpose: _transpose,
+    g.ResizeNearest: _resize_nearest,
+    g.ResizeBilinear: _resize_bilinear,
+}

@@ -1,0 +1,1 @@
+"""Who runs what: operator patterns, the eager and the cost-based partition, segments."""

@@ -1,0 +1,1 @@
+"""The cost-based partition: candidates, prices, search."""

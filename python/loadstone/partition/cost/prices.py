@@ -1,0 +1,193 @@
+"""What each step of an artifact takes: device programs on the simulator, steps of the host by the
+clock; kept in a file.
+
+In:   an Artifact and its device; a JSON file of costs, if there is one.
+Out:  nanoseconds of every step; the file with what was new.
+Next: choice.py compares plans by them.
+
+A cost is looked up by what determines it and not by a layer's name, so that equal layers are
+measured once:
+
+    host_ns         operator, types and shapes of its tensors, and a digest of its parameters
+    device_cycles   device, and a digest of its configuration, the instructions and the micro-ops
+
+Host times are rounded to two digits; they still differ from one measurement to the next. With the
+same file two compilations find the same costs. A person can put other costs into it: those of the
+board's CPU, for instance.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from math import floor, log10
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.host import EXTERNAL_OPERATOR
+from loadstone.artifact.host_step import Operator
+from loadstone.artifact.memory_plan import Tensor
+from loadstone.errors import ConfigError
+from loadstone.runtime.device import Device
+from loadstone.runtime.session import Session
+from loadstone.simulator.profile import program_cycles
+
+__all__ = ["CostTable"]
+
+_FORMAT = 1
+_ROUNDS = 7
+_ROUND_SECONDS = 1e-3
+#: A step that takes longer is run twice only.
+_LONG_SECONDS = 0.1
+_MICRO_OPS = 1  # region of the artifact
+
+
+class CostTable:
+    """Costs for one device. path: the file; None: nothing is kept. Raises ConfigError for a file
+    that is none of ours."""
+
+    def __init__(self, device: Any, path: str | Path | None = None) -> None:
+        self.device = device
+        self.path = None if path is None else Path(path)
+        self.host_ns: dict[str, int] = {}
+        self.device_cycles: dict[str, int] = {}
+        if self.path is not None and self.path.exists():
+            self._read(self.path)
+
+    def steps_ns(self, artifact: Artifact) -> list[int]:
+        """Every step of the artifact, in order. Raises SimulationError for a program that does not
+        end."""
+        programs = iter(self._programs_ns(artifact))
+        return [
+            next(programs) if isinstance(step, DeviceProgram) else self._host_ns(step, artifact)
+            for step in artifact.steps
+        ]
+
+    def save(self) -> None:
+        """Writes the file, entries in order. Raises ConfigError when it cannot be written."""
+        if self.path is None:
+            return
+        known = {
+            "format": _FORMAT,
+            "host_ns": dict(sorted(self.host_ns.items())),
+            "device_cycles": dict(sorted(self.device_cycles.items())),
+        }
+        try:
+            self.path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"costs {self.path}: {error.strerror}") from None
+
+    def _read(self, path: Path) -> None:
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"costs {path}: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise ConfigError(
+                f"costs {path}: it is no file of costs: an object with format {_FORMAT}, "
+                "host_ns and device_cycles"
+            )
+        for name, table in (("host_ns", self.host_ns), ("device_cycles", self.device_cycles)):
+            entries = data.get(name, {})
+            if not isinstance(entries, dict):
+                raise ConfigError(f"costs {path}: {name}: it is no object of numbers")
+            wrong = next(
+                (key for key, value in entries.items() if type(value) is not int or value < 0), None
+            )
+            if wrong is not None:
+                raise ConfigError(
+                    f"costs {path}: {name}: {wrong!r} is no whole number of at least 0"
+                )
+            table.update(entries)
+
+    # --- device -----------------------------------------------------------------------------------
+    def _programs_ns(self, artifact: Artifact) -> list[int]:
+        micro_ops = artifact.regions[_MICRO_OPS].data if artifact.programs else b""
+        keys = [
+            f"{self.device.name} #{_digest(repr(self.device), micro_ops, p.instructions)}"
+            for p in artifact.programs
+        ]
+        if any(key not in self.device_cycles for key in keys):
+            self.device_cycles.update(zip(keys, program_cycles(artifact, self.device), strict=True))
+        return [self.device_cycles[key] * 1000 // self.device.clock_mhz for key in keys]
+
+    # --- host -------------------------------------------------------------------------------------
+    def _host_ns(self, step: HostStep, artifact: Artifact) -> int:
+        key = _signature(step, artifact.tensors)
+        if key not in self.host_ns:
+            self.host_ns[key] = _two_digits(self._measured_ns(step, artifact))
+        return self.host_ns[key]
+
+    def _measured_ns(self, step: HostStep, artifact: Artifact) -> int:
+        """The median of a few rounds of the step alone, run by the C runtime on a device that does
+        nothing.
+
+        Not the least: a step whose time depends on what else the machine does shall not look better
+        than it mostly is.
+        """
+        with Device("null", "", self.device) as device:
+            once = device.load(replace(artifact, steps=(step,), inputs=(), outputs=()))
+            least = min(
+                _seconds(once) for _ in range(2)
+            )  # the first time compiles a Relax function, and may have met with anything
+            if least > _LONG_SECONDS:
+                return int(least * 1e9)
+            count = max(1, min(256, int(_ROUND_SECONDS / least)))
+            many = (
+                once
+                if count == 1
+                else device.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
+            )
+            return int(median(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
+
+
+def _seconds(session: Session) -> float:
+    start = time.perf_counter()
+    session.execute()
+    return time.perf_counter() - start
+
+
+def _two_digits(ns: int) -> int:
+    """123456 -> 120000. At least 1."""
+    if ns < 1:
+        return 1
+    unit = 10 ** max(0, floor(log10(ns)) - 1)
+    return int(round(ns / unit) * unit)
+
+
+def _signature(step: HostStep, tensors: Sequence[Tensor]) -> str:
+    """What determines the time of a step, names of layers left out."""
+    sides = [
+        " ".join(_type(tensors[index]) for index in side) for side in (step.inputs, step.outputs)
+    ]
+    name = step.function or Operator(step.operator).name.lower()
+    attributes = step.attributes
+    if step.function == EXTERNAL_OPERATOR:
+        said = json.loads(attributes)
+        name += " " + said["kind"]
+        attributes = json.dumps(
+            [{**said["fields"], "name": ""}, [[t[1:] for t in side] for side in said["tensors"]]],
+            sort_keys=True,
+        )
+    return f"{name} {sides[0]} -> {sides[1]} #{_digest(_parameters(step.parameters), attributes)}"
+
+
+def _parameters(values: Mapping[str, int]) -> str:
+    return json.dumps(sorted(values.items()))
+
+
+def _type(tensor: Tensor) -> str:
+    return f"{tensor.dtype.name.lower()}[{'x'.join(map(str, tensor.shape))}]"
+
+
+def _digest(*parts: str | bytes) -> str:
+    digest = sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,210 @@
+"""The cheapest way to cover a network with candidates: dynamic programming over what has been
+executed.
+
+In:   a Problem: candidates, each with the nodes that it covers, its own cost, and what it reads and
+      writes in which memory.
+Out:  a Plan: candidates that cover every node once and can be executed in that order, and what they
+      cost together.
+Next: choice.py makes a problem of a network, and a partition of the plan.
+
+A tensor stands in the memory that its maker writes: row-major (ROWS), or in the form of a device.
+Every other form is made once, when somebody first asks for it, by way of rows:
+
+    maker's memory --unpack--> rows --pack--> form of a reader that is not in the maker's memory
+
+So the cost of what is still to come depends on two things only: which nodes are done, and in which
+forms the tensors stand that somebody will still read. Plans that agree in both are one state, of
+which the cheapest survives. Nodes are taken in topological order, except where a fused candidate
+waits for a node behind its first; so chains have a handful of states, and a network as many as its
+widest cut has combinations. Where there are more than `width`, only the cheapest of each step go on
+(a beam), and
+Plan.exact says so. Ten nodes in three memories have at most 3 ** 9 combinations of places for what
+one node may still read: below the default width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["ROWS", "Candidate", "Plan", "Problem", "Read", "search"]
+
+#: The memory of the host and of every back end that takes row-major tensors.
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tensor that a candidate reads. form: what it is packed into where another memory made it,
+    for pack_ns, once for all who want that form; the candidate then takes extra_ns more (less than
+    0: the form suits it better than the device's own)."""
+
+    tensor: str
+    form: str = ROWS
+    pack_ns: int = 0
+    extra_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute the nodes `covers`. memory: where it reads and writes. cost_ns: without
+    any change of form."""
+
+    label: str
+    memory: str
+    covers: frozenset[int]
+    reads: tuple[Read, ...]
+    writes: tuple[str, ...]
+    cost_ns: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """nodes: 0 ... nodes - 1 in topological order. candidates: of equal ones an earlier is
+    preferred.
+
+    outputs: tensors that must stand in rows at the end. unpack_ns: (tensor, memory of its maker) ->
+        cost of its rows.
+    Tensors that no candidate writes are inputs, and stand in rows. What a candidate computes and
+    does not write is read by none.
+    """
+
+    nodes: int
+    candidates: Sequence[Candidate]
+    outputs: frozenset[str]
+    unpack_ns: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """candidates: indices, in an order in which they can be executed. exact: nothing cheaper
+    exists."""
+
+    candidates: tuple[int, ...]
+    cost_ns: int
+    exact: bool
+
+
+#: Tensors that are still read: (tensor, memory of its maker, forms in which it stands).
+_Live: TypeAlias = frozenset[tuple[str, str, frozenset[str]]]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The cheapest way to a state. rank: sum of the candidates' indices, which decides between
+    equal costs."""
+
+    cost_ns: int
+    rank: int
+    candidate: int
+    before: _Step | None
+
+
+def search(problem: Problem, width: int = 1 << 16) -> Plan | None:
+    """The cheapest plan; None where no set of candidates covers every node once without a cycle."""
+    searcher = _Searcher(problem)
+    layers: list[dict[tuple[int, _Live], _Step]] = [{} for _ in range(problem.nodes + 1)]
+    layers[0][0, frozenset()] = _Step(0, 0, -1, None)
+    exact = True
+    for count, layer in enumerate(layers[:-1]):
+        states = sorted(layer.items(), key=lambda entry: (entry[1].cost_ns, entry[1].rank))
+        exact = exact and len(states) <= width
+        for (done, live), step in states[:width]:
+            for index in searcher.next(done):
+                cost_ns, state = searcher.execute(index, done, live)
+                reached = _Step(step.cost_ns + cost_ns, step.rank + index, index, step)
+                target = layers[count + len(problem.candidates[index].covers)]
+                known = target.get(state)
+                if known is None or (reached.cost_ns, reached.rank) < (known.cost_ns, known.rank):
+                    target[state] = reached
+        layer.clear()
+    if not layers[-1]:
+        return None
+    best = min(layers[-1].values(), key=lambda step: (step.cost_ns, step.rank))
+    return Plan(tuple(_path(best)), best.cost_ns, exact)
+
+
+def _path(step: _Step) -> list[int]:
+    indices: list[int] = []
+    while step.before is not None:
+        indices.append(step.candidate)
+        step = step.before
+    return indices[::-1]
+
+
+class _Searcher:
+    """What can be executed next, and what becomes of a state."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.masks = [
+            sum(1 << node for node in candidate.covers) for candidate in problem.candidates
+        ]
+        self.covering: list[list[int]] = [[] for _ in range(problem.nodes)]  # node -> candidates
+        self.makers: dict[str, int] = {}  # tensor -> mask of the nodes that may write it
+        self.readers: dict[str, int] = {}  # tensor -> mask of the nodes that may read it
+        for index, candidate in enumerate(problem.candidates):
+            for node in candidate.covers:
+                self.covering[node].append(index)
+            for tensor in candidate.writes:
+                self.makers[tensor] = self.makers.get(tensor, 0) | self.masks[index]
+            for read in candidate.reads:
+                self.readers[read.tensor] = self.readers.get(read.tensor, 0) | self.masks[index]
+        self.written_by = {tensor: self._node_of(tensor) for tensor in self.makers}
+
+    def _node_of(self, tensor: str) -> int:
+        """The node that computes a tensor: every candidate that writes it covers that one."""
+        covers = [
+            candidate.covers for candidate in self.problem.candidates if tensor in candidate.writes
+        ]
+        return max(frozenset.intersection(*covers))
+
+    def next(self, done: int) -> Iterator[int]:
+        """Candidates whose inputs are there: of the first node that is not done; where one of those
+        waits, of what it waits for."""
+        first = (~done & (done + 1)).bit_length() - 1
+        todo, seen = [first], {first}
+        offered: set[int] = set()
+        while todo:
+            for index in self.covering[todo.pop()]:
+                if self.masks[index] & done or index in offered:
+                    continue
+                offered.add(index)
+                missing = self._missing(index, done)
+                if not missing:
+                    yield index
+                todo += [node for node in missing if node not in seen]
+                seen.update(missing)
+
+    def _missing(self, index: int, done: int) -> list[int]:
+        """The nodes that a candidate waits for."""
+        made = (self.written_by.get(read.tensor) for read in self.problem.candidates[index].reads)
+        return [node for node in made if node is not None and not done >> node & 1]
+
+    def execute(self, index: int, done: int, live: _Live) -> tuple[int, tuple[int, _Live]]:
+        """Cost of a candidate in a state, and the state behind it."""
+        candidate = self.problem.candidates[index]
+        done |= self.masks[index]
+        cost_ns = candidate.cost_ns
+        standing = {tensor: (maker, forms) for tensor, maker, forms in live}
+        for read in candidate.reads:
+            maker, forms = standing.get(read.tensor, (ROWS, frozenset((ROWS,))))
+            if maker != candidate.memory:
+                if ROWS not in forms:
+                    cost_ns += self.problem.unpack_ns[read.tensor, maker]
+                if candidate.memory != ROWS:
+                    cost_ns += read.extra_ns + (read.pack_ns if read.form not in forms else 0)
+                standing[read.tensor] = (maker, forms | {ROWS, read.form})
+        for tensor in candidate.writes:
+            forms = frozenset((candidate.memory,))
+            if tensor in self.problem.outputs and candidate.memory != ROWS:
+                cost_ns += self.problem.unpack_ns[tensor, candidate.memory]
+                forms |= {ROWS}
+            standing[tensor] = (candidate.memory, forms)
+        still = frozenset(
+            (t, maker, forms)
+            for t, (maker, forms) in standing.items()
+            if self.readers.get(t, 0) & ~done
+        )
+        return cost_ns, (done, still)

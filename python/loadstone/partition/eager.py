@@ -1,0 +1,374 @@
+"""Who runs what: the back ends' pattern tables, in the target's order, and for every operator left
+over a reason.
+
+In:   an IRModule in canonical form; back ends.
+Out:  Partition: the module with composite functions, the Graph, a Placement per operator, Segments
+      of each back end.
+Next: a back end lowers its segments; host.py runs the rest; cli.py prints the placements
+      (`--explain`).
+
+The patterns of all back ends, and then of the host, go into one FuseOpsByPattern. Its check
+extracts the dataclass that a match stands for and asks the predicate, so that a predicate never
+sees Relax. What no pattern takes is gathered into Host operators: runs of Relax operators that
+follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
+from loadstone.backend.scope import apply_passes, patterns_of, refusal
+from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
+from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Transpose
+from loadstone.partition.fused_graph import FusedGraph
+from loadstone.partition.patterns import FORMS, Form, Mismatch, Reader
+from loadstone.partition.segments import HOST, divide, ordered
+from loadstone.relax.compat import FuseOpsByPattern, codegens, missing_external, name_of
+
+__all__ = [
+    "HOST",
+    "Match",
+    "Partition",
+    "Placement",
+    "divide",
+    "explain",
+    "matches",
+    "partition",
+]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one operator runs. refusals: what each back end before said, by its name."""
+
+    operator: Operator
+    backend: str
+    refusals: tuple[tuple[str, Refusal], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """One way to run a part of the network. backend: or HOST. covers: the Relax calls that it
+    stands for, by name."""
+
+    backend: str
+    pattern: str
+    operator: Operator
+    covers: frozenset[str]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What distinguishes it from all others of a module."""
+        return self.backend, self.pattern, self.operator.name
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The network, divided. placements: in the order of graph.operators. segments: in an order that
+    can be executed.
+
+    module: with composite functions. variables: of its `main`, by the names of the graph's tensors.
+    """
+
+    module: Any
+    graph: Graph
+    placements: tuple[Placement, ...]
+    segments: tuple[Segment, ...]
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    def backend_of(self, operator: Operator) -> str:
+        """Who runs it."""
+        return next(
+            placement.backend for placement in self.placements if placement.operator is operator
+        )
+
+
+def partition(
+    module: Any,
+    backends: Sequence[Backend],
+    name: str = "model",
+    chosen: Iterable[Match] | None = None,
+) -> Partition:
+    """Divides `main` among the back ends, earlier ones first, and the host. Raises UnsupportedError
+    for dynamic shapes.
+
+    chosen: only these of `matches`; what they leave becomes Relax of the host.
+    """
+    if missing := missing_external(module, [backend.name for backend in backends]):
+        raise UnsupportedError(f"{name}: {missing}")
+    wanted = None if chosen is None else {match.key for match in chosen}
+    chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
+    fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    chooser.complain()
+    fused = apply_passes(backends, Phase.COMPOSITE, fused)
+    builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
+    graph = builder.build()
+    ranks = {
+        entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])
+    }
+    if chosen is None:
+        chooser.leave_alone(_moves_alone(graph, chooser, ranks))
+    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
+    graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
+    names = {tensor.name: variable for variable, tensor in builder.tensors.items()}
+    return Partition(
+        fused,
+        graph,
+        tuple(chooser.placement(operator) for operator in graph.operators),
+        segments,
+        names,
+    )
+
+
+def matches(
+    module: Any, backends: Sequence[Backend]
+) -> tuple[list[Match], Mapping[str, np.ndarray[Any, Any]]]:
+    """Every match that a back end or the host accepts, preferred ones first, and the arrays that
+    their operators read as tensors."""
+    found: list[Match] = []
+
+    def note(match: Match) -> bool:
+        found.append(match)
+        return False
+
+    chooser = _Chooser(module, backends, note)
+    FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    chooser.complain()
+    return found, chooser.reader.constants
+
+
+def _is_read_within(context: Any) -> bool:
+    """Whether something outside a match reads what the match computes on the way: it cannot become
+    one operator."""
+    inside = [
+        variable
+        for variable, expr in context.matched_bindings.items()
+        if not expr.same_as(context.matched_expr)
+    ]
+    matched = set(context.matched_bindings)
+    return any(
+        user not in matched for variable in inside for user in context.var_usages.get(variable, ())
+    )
+
+
+class _Chooser:
+    """Extracts operators and asks predicates, once each; remembers the answers. takes: whether a
+    match that is accepted is used."""
+
+    def __init__(
+        self, module: Any, backends: Sequence[Backend], takes: Callable[[Match], bool]
+    ) -> None:
+        function = module["main"]
+        numerics = (
+            str(function.attrs["loadstone.numerics"])
+            if "loadstone.numerics" in function.attrs
+            else "onnx"
+        )
+        self.reader = Reader(function, numerics)
+        self.backends = backends
+        self.takes = takes
+        self.read: dict[
+            tuple[str, int], Operator | str
+        ] = {}  # (root's name, form) -> operator or why it is not one
+        self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
+        self.refused: dict[
+            tuple[str, str], list[tuple[str, Refusal]]
+        ] = {}  # (root's name, kind) -> back end, refusal
+        self.problem: LoadstoneError | None = (
+            None  # of a predicate; TVM would make another exception of it
+        )
+
+    def rows(self) -> list[Any]:
+        """Arguments of FuseOpsByPattern."""
+        rows = []
+        for backend in self.backends:
+            for pattern in patterns_of(backend):
+                forms = (
+                    [pattern.form]
+                    if isinstance(pattern.form, Form)
+                    else [form for form in FORMS if form.name == pattern.form]
+                )
+                if not forms:
+                    raise LoweringError(
+                        f"partition: back end {backend.name} offers {pattern.form!r}, which "
+                        "is no form of loadstone.partition.patterns"
+                    )
+                rows += [
+                    self.row(backend.name, pattern, form, self.asked(backend, pattern))
+                    for form in forms
+                ]
+        return rows + [
+            self.row(HOST, Pattern(form.name, form, lambda _: None), form, lambda _: None)
+            for form in FORMS
+        ]
+
+    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Any], Refusal | None]:
+        """The predicate, asked inside the back end's scope; what goes wrong waits for
+        `complain`."""
+
+        def predicate(operator: Any) -> Refusal | None:
+            try:
+                return refusal(backend, pattern, operator)
+            except LoadstoneError as error:
+                self.problem = self.problem or error
+                return Refusal(str(error), "a back end without this mistake")
+
+        return predicate
+
+    def complain(self) -> None:
+        """Raises what a predicate raised."""
+        if self.problem is not None:
+            raise self.problem
+
+    def row(
+        self, backend: str, pattern: Pattern, form: Form, predicate: Callable[[Any], Refusal | None]
+    ) -> Any:
+        def check(context: Any) -> bool:
+            if _is_read_within(context):
+                return False
+            operator = self.extract(form, name_of(context.matched_expr) or "")
+            if isinstance(operator, str):
+                return False
+            refusal = predicate(operator)
+            if refusal is not None:
+                self.refused.setdefault((operator.name, operator.kind), []).append(
+                    (backend, refusal)
+                )
+                return False
+            covers = frozenset(
+                name_of(bound) or variable.name
+                for variable, bound in context.matched_bindings.items()
+            )
+            if not self.takes(Match(backend, pattern.name, operator, covers)):
+                refusals = self.refused.setdefault((operator.name, operator.kind), [])
+                if backend not in (HOST, *dict(refusals)):
+                    refusals.append(
+                        (
+                            backend,
+                            Refusal(
+                                "it would take it, but the network then costs more", "other costs"
+                            ),
+                        )
+                    )
+                return False
+            self.taken[operator.name] = (backend, operator)
+            return True
+
+        return (f"{backend}.{pattern.name}", form.pattern(), {}, check)
+
+    def extract(self, form: Form, name: str) -> Operator | str:
+        """Read in the function as it was: FuseOpsByPattern rewrites it pattern by pattern, and
+        renames variables."""
+        key = (name, id(form))
+        if key not in self.read:
+            try:
+                self.read[key] = form.extract(self.reader, self.reader.roots[name])
+            except Mismatch as mismatch:
+                self.read[key] = str(mismatch)
+        return self.read[key]
+
+    def leave_alone(self, operators: Iterable[Operator]) -> None:
+        """Takes operators back to the host: they move elements between two host operators."""
+        for operator in operators:
+            backend, _ = self.taken[operator.name]
+            self.taken[operator.name] = (HOST, operator)
+            refusal = Refusal(
+                "it would cost two transfers between operators of the host",
+                "neighbours that run on the device",
+            )
+            self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
+
+    def backend_of(self, operator: Operator) -> str:
+        return self.taken.get(operator.name, (HOST, operator))[0]
+
+    def placement(self, operator: Operator) -> Placement:
+        backend = self.backend_of(operator)
+        refusals = [
+            entry
+            for entry in self.refused.get((operator.name, operator.kind), [])
+            if entry[0] != backend
+        ]
+        silent = [
+            entry.name
+            for entry in self.backends
+            if entry.name != backend and entry.name not in dict(refusals)
+        ]
+        before = [entry.name for entry in self.backends]
+        before = before[: before.index(backend)] if backend in before else before
+        refusals += [(name, self.unmatched(operator)) for name in silent if name in before]
+        return Placement(operator, backend, tuple(refusals))
+
+    def unmatched(self, operator: Operator) -> Refusal:
+        """No pattern of a back end matched."""
+        mismatches = [
+            why
+            for (name, _), why in self.read.items()
+            if name == operator.name and isinstance(why, str)
+        ]
+        if mismatches:
+            return Refusal(mismatches[0], "another form of the operator in the model")
+        if isinstance(operator, Host):
+            floats = [tensor.name for tensor in operator.inputs if tensor.dtype.startswith("float")]
+            if floats:
+                return Refusal(
+                    f"works on {operator.inputs[0].dtype} ({', '.join(operator.operators)})",
+                    "quantize this part of the model to int8",
+                )
+            return Refusal(
+                f"no int8 form of {', '.join(operator.operators)}",
+                "a form in loadstone.partition.patterns",
+            )
+        return Refusal(
+            f"the device has no {operator.kind}", "a pattern and a schedule for it in the back end"
+        )
+
+
+#: Operators that compute next to nothing: alone on a device they would cost more in transfers than
+#: they save.
+_MOVES = (Reshape, Transpose, Slice, Pad, Requantize)
+
+
+def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> list[Operator]:
+    """The operators of steps that hold nothing else."""
+    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
+    alone = []
+    for _, entries in groupby(ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
+        operators = [operator for _, operator in entries]
+        if backend_of[operators[0].name] != HOST and all(
+            isinstance(operator, _MOVES) for operator in operators
+        ):
+            alone += operators
+    return alone
+
+
+# --------------------------------------------------------------------------------------------------
+# Why on the host?
+# --------------------------------------------------------------------------------------------------
+
+
+def explain(result: Partition) -> list[dict[str, str]]:
+    """One row per operator: operator, kind, where, why, remedy. An operator that the first back end
+    took has no why."""
+    rows = []
+    for placement in result.placements:
+        row = {
+            "operator": placement.operator.name,
+            "kind": placement.operator.kind,
+            "where": placement.backend,
+        }
+        if isinstance(placement.operator, Host) and (
+            names := codegens(placement.operator.function)
+        ):
+            row["where"] += f" ({', '.join(names)})"
+        row["why"] = "; ".join(f"{name}: {refusal.why}" for name, refusal in placement.refusals)
+        row["remedy"] = "; ".join(
+            dict.fromkeys(refusal.remedy for _, refusal in placement.refusals)
+        )
+        rows.append(row)
+    return rows

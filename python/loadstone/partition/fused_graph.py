@@ -1,0 +1,236 @@
+"""From a fused module to the graph: composites become their operators, what no pattern took becomes
+Host operators.
+
+In:   an IRModule with composite functions; the operators that these stand for, by the names of
+      their roots.
+Out:  Graph, in the order of the module; the tensor of each of its variables.
+Next: partition/eager.py says who runs each operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from loadstone.errors import LoweringError, UnsupportedError
+from loadstone.graph import Graph, Host, Operator, Tensor
+from loadstone.partition.patterns import Reader
+from loadstone.relax.compat import (
+    bindings,
+    codegen_of,
+    dtype,
+    name_of,
+    op_name,
+    relax,
+    result,
+    shape,
+    tvm,
+)
+from loadstone.relax.parts import extracted, variables
+
+__all__ = ["FusedGraph"]
+
+
+class FusedGraph:
+    """tensors: of the variables that `build` has met."""
+
+    def __init__(
+        self, fused: Any, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
+    ) -> None:
+        self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
+        self.function = fused["main"]
+        self.tensors: dict[Any, Tensor] = {}  # variable of the fused main -> tensor
+        self.operators: list[Operator] = []
+
+    def build(self) -> Graph:
+        """The graph. Raises UnsupportedError for dynamic shapes, LoweringError where a pass between
+        has lost names."""
+        inputs = tuple(self._parameter(variable) for variable in self.function.params)
+        pending: list[
+            tuple[Any, Any]
+        ] = []  # calls that no pattern took and that nothing has read yet
+        for variable, value in bindings(self.function):
+            if isinstance(
+                value, relax.Var | relax.Tuple
+            ):  # the result, under another name: `result` sees through it
+                continue
+            if not self._is_composite(value):
+                pending.append((variable, value))
+                continue
+            pending = self._flush(
+                pending, variables(value)
+            )  # first: these name the tensors that the composite reads
+            operator = self._composite(value)
+            self.tensors[variable] = operator.output
+            self.operators.append(operator)
+        self._flush(pending, {variable for variable, _ in pending})
+        outputs = tuple(self._tensor(variable) for variable in result(self.function))
+        used = {tensor.name for operator in self.operators for tensor in operator.inputs}
+        constants = {name: array for name, array in self.reader.constants.items() if name in used}
+        return Graph(
+            name=self.name,
+            inputs=inputs,
+            outputs=outputs,
+            operators=tuple(self.operators),
+            constants=constants,
+        )
+
+    def _parameter(self, variable: Any) -> Tensor:
+        extents = shape(variable)
+        if extents is None:
+            raise UnsupportedError(
+                f'{self.name}: input "{variable.name}" has a dynamic shape: export it with a '
+                "fixed size"
+            )
+        grid = next(
+            (grid for old, grid in self.reader.grids.items() if old.name == variable.name), None
+        )
+        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), grid)
+        return self.tensors[variable]
+
+    def _is_composite(self, value: Any) -> bool:
+        return (
+            isinstance(value, relax.Call)
+            and isinstance(value.op, tvm.ir.GlobalVar)
+            and not codegen_of(self.fused, value)
+        )
+
+    def _composite(self, value: Any) -> Operator:
+        """The operator of a call to a composite function, on tensors of this graph."""
+        body = dict(bindings(self.fused[value.op]))
+        root = result(self.fused[value.op])[0]
+        if name_of(body[root]) not in self.taken:
+            raise LoweringError(
+                f"partition: composite {value.op.name_hint} has lost its name: a pass must "
+                "keep the spans of calls"
+            )
+        _, operator = self.taken[name_of(body[root]) or ""]
+        return self._namesake(
+            operator, list(dict.fromkeys(self._tensor(variable).name for variable in value.args))
+        )
+
+    def _namesake(self, first: Operator, read: list[str]) -> Operator:
+        """Operators that differ in their tensors only share one function, which has the name of the
+        first: the one that reads these."""
+        alike = [
+            first,
+            *(
+                operator
+                for _, operator in self.taken.values()
+                if operator is not first and _alike(operator, first)
+            ),
+        ]
+        waiting = [operator for operator in alike if operator not in self.operators]
+        in_order = [operator for operator in waiting if self._reads(operator) == read]
+        in_any_order = [
+            operator for operator in waiting if sorted(self._reads(operator)) == sorted(read)
+        ]
+        if not in_any_order:
+            raise LoweringError(
+                f"partition: no operator like {first.kind} {first.name} reads "
+                f"{', '.join(read)}: a pass must keep names"
+            )
+        return (in_order or in_any_order)[0]
+
+    def _reads(self, operator: Operator) -> list[str]:
+        """The tensors that are no constants, each once."""
+        return list(
+            dict.fromkeys(
+                tensor.name
+                for tensor in operator.inputs
+                if tensor.name not in self.reader.constants
+            )
+        )
+
+    # -- what stays Relax --------------------------------------------------------------------------
+
+    def _flush(self, pending: list[tuple[Any, Any]], read: set[Any]) -> list[tuple[Any, Any]]:
+        """Makes Host operators of the connected groups that `read` needs; returns what is still
+        pending."""
+        rest = []
+        for group in _connected(pending):
+            if read.intersection(variable for variable, _ in group):
+                self._host(group)
+            else:
+                rest += group
+        return rest
+
+    def _host(self, group: list[tuple[Any, Any]]) -> None:
+        """One Host operator; names that a composite bound to it are those of its extractor."""
+        inside = {variable for variable, _ in group}
+        outside = {
+            reader
+            for variable, value in bindings(self.function)
+            if variable not in inside
+            for reader in variables(value)
+        }
+        outside.update(result(self.function))
+        sources = list(
+            dict.fromkeys(
+                item for _, value in group for item in variables(value) if item not in inside
+            )
+        )
+        targets = [
+            variable
+            for variable, _ in group
+            if variable in outside and not isinstance(variable.ty, relax.TupleType)
+        ]
+        if not targets:
+            return
+        outputs = tuple(self._tensor(variable, dict(group)[variable]) for variable in targets)
+        calls = [value for _, value in group if isinstance(value, relax.Call)]
+        names = tuple(
+            dict.fromkeys(codegen_of(self.fused, value) or op_name(value) for value in calls)
+        )
+        self.operators.append(
+            Host(
+                name=outputs[0].name,
+                inputs=tuple(self._tensor(variable) for variable in sources),
+                outputs=outputs,
+                function=extracted(self.fused, sources, group, targets),
+                operators=names,
+            )
+        )
+
+    def _tensor(self, variable: Any, value: Any = None) -> Tensor:
+        """The tensor of a variable of the fused main."""
+        if variable not in self.tensors:
+            extents = shape(variable)
+            if extents is None:
+                raise UnsupportedError(
+                    f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs '
+                    "shapes known at compile time"
+                )
+            taken = {tensor.name for tensor in self.tensors.values()}
+            name = base = name_of(value) or variable.name
+            while name in taken:
+                name = f"{base}#{len(taken)}"
+            self.tensors[variable] = Tensor(name, extents, dtype(variable))
+        return self.tensors[variable]
+
+
+def _alike(a: Operator, b: Operator) -> bool:
+    """Whether two operators differ in nothing but their tensors."""
+    kinds = [
+        (type(entry), [replace(tensor, name="") for tensor in (*entry.inputs, *entry.outputs)])
+        for entry in (a, b)
+    ]
+    if kinds[0] != kinds[1]:
+        return False
+    rest = (entry.name for entry in fields(a) if entry.name not in ("name", "inputs", "outputs"))
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
+
+
+def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+    """Groups of bindings that read each other, each in order."""
+    groups: list[list[tuple[Any, Any]]] = []
+    for entry in pending:
+        read = variables(entry[1])
+        joined = [group for group in groups if any(variable in read for variable, _ in group)]
+        merged = [binding for group in joined for binding in group]
+        groups = [group for group in groups if group not in joined] + [[*merged, entry]]
+    order = {variable: index for index, (variable, _) in enumerate(pending)}
+    return [sorted(group, key=lambda binding: order[binding[0]]) for group in groups]

@@ -1,0 +1,95 @@
+"""Passes of back ends on the partitioned network: Phase.GRAPH.
+
+In:   a Partition, the target's back ends.
+Out:  a Partition of the network that the passes made: what they changed or added is placed anew,
+      the rest stays where it was.
+Next: batching.py; then back ends lower their segments.
+
+A pass sees every operator of the network, those of other back ends and of the host included. It
+gives a Graph with the same inputs and outputs. An operator object that was there before keeps its
+place; a new one goes to the first back end that takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loadstone.backend.interface import Backend, Phase, Refusal
+from loadstone.backend.scope import apply_passes, patterns_of, refusal
+from loadstone.errors import LoweringError
+from loadstone.graph import Host, Operator
+from loadstone.partition.eager import HOST, Partition, Placement, divide
+
+__all__ = ["apply_graph_passes", "refusal_of"]
+
+#: Kinds of operators whose form has another name, and forms that read as another kind.
+_FORMS = {
+    "resize_nearest": ("resize",),
+    "resize_bilinear": ("resize",),
+    "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
+    "lookup": ("sigmoid", "leaky_relu"),
+    "dense": ("dense", "batch_norm", "channel_add", "channel_mul"),
+}
+
+
+def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Partition:
+    """The partition of what the passes make of its network. Raises LoweringError where they change
+    its inputs or outputs."""
+    graph = apply_passes(backends, Phase.GRAPH, divided.graph)
+    if graph is divided.graph:
+        return divided
+    for what in ("inputs", "outputs"):
+        before, after = (
+            [(t.name, t.shape, t.dtype) for t in getattr(side, what)]
+            for side in (divided.graph, graph)
+        )
+        if before != after:
+            raise LoweringError(
+                f"graph passes: the network's {what} were {before}, and are {after}: they must stay"
+            )
+    known: dict[object, Placement] = {
+        placement.operator: placement for placement in divided.placements
+    }
+    known.update(
+        {("host", p.operator.name): p for p in divided.placements if isinstance(p.operator, Host)}
+    )
+
+    def placement_of(operator: Operator) -> Placement:
+        if isinstance(operator, Host) and ("host", operator.name) in known:  # it has no other place
+            return replace(known["host", operator.name], operator=operator)
+        return known.get(operator) or _placed(operator, backends)
+
+    placements = {operator: placement_of(operator) for operator in graph.operators}
+    backend_of = {operator.name: placement.backend for operator, placement in placements.items()}
+    graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
+    return replace(
+        divided,
+        graph=graph,
+        placements=tuple(placements[operator] for operator in graph.operators),
+        segments=segments,
+    )
+
+
+def _placed(operator: Operator, backends: Sequence[Backend]) -> Placement:
+    refusals: list[tuple[str, Refusal]] = []
+    for backend in backends:
+        refusal = refusal_of(backend, operator)
+        if refusal is None:
+            return Placement(operator, backend.name, tuple(refusals))
+        refusals.append((backend.name, refusal))
+    return Placement(operator, HOST, tuple(refusals))
+
+
+def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
+    """What the back end's table says of an operator, by the names of its forms; None when it takes
+    it."""
+    forms = _FORMS.get(operator.kind, (operator.kind,))
+    first: Refusal | None = None
+    for pattern in patterns_of(backend):
+        if getattr(pattern.form, "name", pattern.form) in forms:
+            said = refusal(backend, pattern, operator)
+            if said is None:
+                return None
+            first = first or said
+    return first or Refusal(f"no pattern for {operator.kind}", "a pattern")

@@ -1,0 +1,234 @@
+"""Operators on elements: their patterns, and what they read as.
+
+In:   quantize(relu? (add | subtract | multiply (dequantize(a), dequantize(b)))),
+      quantize(dequantize(x)), softmax, sigmoid, leakyrelu.
+Out:  Add, Sub, Mul, Lookup, Requantize, Quantize, Dequantize, Softmax.
+Next: partition/patterns/__init__.py lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph import (
+    Add,
+    ArgMax,
+    Dequantize,
+    Elementwise,
+    Lookup,
+    Mul,
+    Quantization,
+    Quantize,
+    Requantize,
+    Softmax,
+    Sub,
+    Tensor,
+)
+from loadstone.graph.kernels import onnx, tflite
+from loadstone.partition.patterns.forms import anything, const, dq, op, q, tail
+from loadstone.partition.patterns.reader import Mismatch, Reader
+from loadstone.relax.compat import dtype, is_call, name_of, scalar, shape
+
+__all__ = [
+    "argmax",
+    "argmax_pattern",
+    "binary",
+    "binary_pattern",
+    "dequantize",
+    "dequantize_pattern",
+    "function_pattern",
+    "leaky_relu",
+    "quantize",
+    "quantize_pattern",
+    "requantize",
+    "requantize_pattern",
+    "sigmoid",
+    "softmax",
+    "softmax_pattern",
+]
+
+_BINARY: dict[str, type[Elementwise]] = {"add": Add, "subtract": Sub, "multiply": Mul}
+
+
+def binary_pattern(relax_name: str) -> Callable[[], Any]:
+    """Either operand may be a constant."""
+    return lambda: tail(op(relax_name)(dq(), dq()))
+
+
+def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
+    """The extractor for add, subtract or multiply."""
+
+    def extract(reader: Reader, root: Any) -> Elementwise:
+        inner, low, high = reader.tail(root)
+        output = reader.output(root)
+        first, second = (_operand(reader, operand, output) for operand in reader.call(inner).args)
+        return _BINARY[relax_name](
+            name=output.name,
+            inputs=(first, second),
+            outputs=(output,),
+            low=low,
+            high=high,
+            rounding=reader.rounding,
+        )
+
+    return extract
+
+
+def _operand(reader: Reader, expr: Any, output: Tensor) -> Tensor:
+    """A constant gets the output's rank, and one value per channel where it has one for all."""
+    tensor = _int8(reader.source(expr, output.name))
+    if tensor.name in reader.constants and output.shape:
+        array = reader.constants[tensor.name]
+        array = array.reshape((1,) * (len(output.shape) - array.ndim) + array.shape)
+        array = np.ascontiguousarray(np.broadcast_to(array, (*array.shape[:-1], output.shape[-1])))
+        reader.constants[tensor.name] = array
+        return replace(tensor, shape=array.shape)
+    return tensor
+
+
+def requantize_pattern() -> Any:
+    """Integers to other integers, with a clamp or without."""
+    return tail(dq())
+
+
+def requantize(reader: Reader, root: Any) -> Requantize:
+    """Raises Mismatch where the input is a constant (which would be folded by hand)."""
+    inner, low, high = reader.tail(root)
+    output = reader.output(root)
+    source = reader.source(inner, output.name)
+    return Requantize(
+        name=output.name,
+        inputs=(source,),
+        outputs=(output,),
+        low=low,
+        high=high,
+        rounding=reader.rounding,
+    )
+
+
+def quantize_pattern() -> Any:
+    """float32 to integers."""
+    return q(anything())
+
+
+def quantize(reader: Reader, root: Any) -> Quantize:
+    """The last resort for a quantize: what computes its input stays outside."""
+    if dtype(root.args[0]) != "float32":
+        raise Mismatch(f"it quantizes {dtype(root.args[0])}")
+    output = reader.output(root)
+    low, high = reader.clamp(root, -float("inf"), float("inf"))
+    return Quantize(
+        name=output.name,
+        inputs=(reader.tensor(root.args[0]),),
+        outputs=(output,),
+        low=low,
+        high=high,
+        rounding=reader.rounding,
+    )
+
+
+def dequantize_pattern() -> Any:
+    """Integers to float32."""
+    return dq()
+
+
+def dequantize(reader: Reader, root: Any) -> Dequantize:
+    """The last resort for a dequantize: what reads it stays outside."""
+    source = reader.source(root)
+    name = name_of(root) or ""
+    return Dequantize(name=name, inputs=(source,), outputs=(Tensor(name, source.shape, "float32"),))
+
+
+def function_pattern(relax_name: str) -> Callable[[], Any]:
+    """A function of one element."""
+    return lambda: q(op(relax_name)(dq()))
+
+
+def sigmoid(reader: Reader, root: Any) -> Lookup:
+    """1 / (1 + exp(-x)). Raises Mismatch for a TFLite output that is not in [0, 1) by 1/256."""
+
+    def table(x: NDArray[np.int8], q_in: Quantization, q_out: Quantization) -> NDArray[np.int8]:
+        if not reader.tflite:
+            return onnx.logistic(x, q_in, q_out)
+        if q_out != Quantization(1 / 256, -128):
+            raise Mismatch("its output is not in steps of 1/256 from 0")
+        return tflite.logistic(x, q_in)
+
+    return _lookup(reader, root, table)
+
+
+def leaky_relu(reader: Reader, root: Any) -> Lookup:
+    """x, or alpha * x below 0."""
+    alpha = float(reader.call(root.args[0]).attrs.alpha)
+    rules = tflite if reader.tflite else onnx
+    return _lookup(reader, root, lambda x, q_in, q_out: rules.leaky_relu(x, q_in, q_out, alpha))
+
+
+def _lookup(
+    reader: Reader,
+    root: Any,
+    table: Callable[[NDArray[np.int8], Quantization, Quantization], NDArray[np.int8]],
+) -> Lookup:
+    source, output = _int8(reader.source(reader.call(root.args[0]).args[0])), reader.output(root)
+    assert source.quantization is not None
+    assert output.quantization is not None
+    every = np.arange(-128, 128, dtype=np.int8)
+    return Lookup(
+        name=output.name,
+        inputs=(source,),
+        outputs=(output,),
+        table=table(every, source.quantization, output.quantization),
+    )
+
+
+def softmax_pattern() -> Any:
+    """int8 to int8."""
+    return q(op("nn.softmax")(dq() | op("multiply")(dq(), const())))
+
+
+def softmax(reader: Reader, root: Any) -> Softmax:
+    """Raises Mismatch unless it is over the last axis."""
+    call = reader.call(root.args[0])
+    inner, beta = reader.call(call.args[0]), 1.0
+    if is_call(inner, "multiply"):
+        inner, beta = reader.call(inner.args[0]), float(scalar(inner.args[1]))
+    source, output = _int8(reader.source(inner)), reader.output(root)
+    if int(call.attrs.axis) not in (-1, len(source.shape) - 1):
+        raise Mismatch(f"its axis is {int(call.attrs.axis)} of {len(source.shape)}")
+    if reader.tflite and output.quantization != Quantization(1 / 256, -128):
+        raise Mismatch("its output is not in steps of 1/256 from 0")
+    if beta != 1 and not reader.tflite:
+        raise Mismatch(f"its input is multiplied by {beta}")
+    return Softmax(
+        name=output.name, inputs=(source,), outputs=(output,), rounding=reader.rounding, beta=beta
+    )
+
+
+def argmax_pattern() -> Any:
+    """int8 to an index: dequantize changes no order."""
+    return op("argmax")(dq())
+
+
+def argmax(reader: Reader, root: Any) -> ArgMax:
+    """Raises Mismatch without an axis."""
+    source, extents = _int8(reader.source(root.args[0])), shape(root)
+    if root.attrs.axis is None or extents is None:
+        raise Mismatch("it flattens its input")
+    output = Tensor(name_of(root) or "", extents, dtype(root))
+    return ArgMax(
+        name=output.name,
+        inputs=(source,),
+        outputs=(output,),
+        axis=int(root.attrs.axis) % len(source.shape),
+    )
+
+
+def _int8(tensor: Tensor) -> Tensor:
+    if tensor.dtype != "int8":
+        raise Mismatch(f"its input is {tensor.dtype}")
+    return tensor

@@ -1,0 +1,176 @@
+"""Read the pieces of a composite: which tensor, which constants, which clamp.
+
+In:   `main` of a module in canonical form (frontend/canonical.py).
+Out:  Tensor, Quantization, arrays and clamp bounds of graph.py for the expressions that a pattern
+      matched.
+Next: the extractors beside this file put them together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph import Quantization, Tensor
+from loadstone.numerics import Rounding
+from loadstone.relax.compat import (
+    bindings,
+    dtype,
+    is_call,
+    is_constant,
+    name_of,
+    relax,
+    scalar,
+    shape,
+    value,
+)
+
+__all__ = ["Constant", "Mismatch", "Reader"]
+
+
+class Mismatch(Exception):
+    """What a pattern matched is not, after all, the operator that it stands for; the text says
+    why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A quantized constant: integers, with scale and zero point of every index along `axis` (or one
+    of each)."""
+
+    integers: NDArray[Any]
+    scales: NDArray[np.float32]
+    zero_points: NDArray[np.int32]
+    axis: int
+
+
+class Reader:
+    """Answers for one function. `constants` collects the arrays that operators read as tensors of
+    the graph.
+
+    numerics: whose integers the model means. tflite: LiteRT's reference kernels; tflite_uint8: the
+        same for a uint8
+    model; tflite_micro: dense layers round DOUBLE; onnx, torch: float32.
+    """
+
+    def __init__(self, function: Any, numerics: str) -> None:
+        self.env = dict(bindings(function))
+        self.tflite = numerics.startswith("tflite")
+        self.unsigned = numerics == "tflite_uint8"
+        self.rounding = Rounding.DOUBLE if self.tflite else Rounding.FLOAT32
+        self.dense_rounding = (
+            Rounding.SINGLE if numerics in ("tflite", "tflite_uint8") else self.rounding
+        )
+        self.roots = {
+            name_of(bound): bound for bound in self.env.values() if isinstance(bound, relax.Call)
+        }
+        self.constants: dict[str, NDArray[Any]] = {}
+        self.grids: dict[Any, Quantization] = {}  # integer variable -> its quantization
+        for variable, bound in self.env.items():
+            if is_call(bound, "quantize") and (grid := _grid(bound)) is not None:
+                self.grids[variable] = grid
+        for bound in self.env.values():
+            if (
+                is_call(bound, "dequantize")
+                and isinstance(bound.args[0], relax.Var)
+                and (grid := _grid(bound)) is not None
+            ):
+                self.grids.setdefault(bound.args[0], grid)
+
+    def call(self, expr: Any) -> Any:
+        """The call behind a variable."""
+        while isinstance(expr, relax.Var) and expr in self.env:
+            expr = self.env[expr]
+        return expr
+
+    # -- tensors -----------------------------------------------------------------------------------
+
+    def tensor(self, variable: Any) -> Tensor:
+        """The tensor of a variable, with its quantization when it is an integer one."""
+        extents = shape(variable)
+        if extents is None:
+            raise Mismatch("its shape is not static")
+        name = name_of(self.call(variable)) or variable.name
+        return Tensor(name, extents, dtype(variable), self.grids.get(variable))
+
+    def source(self, expr: Any, operator: str = "") -> Tensor:
+        """The integer tensor behind dequantize(x); a constant one becomes a constant of the graph,
+        named after `operator`."""
+        call = self.call(expr)
+        stored, grid = call.args[0], _grid(call)
+        if grid is None:
+            raise Mismatch("its input is quantized per channel")
+        if is_constant(stored):
+            array = value(stored)
+            before = sum(key.startswith(operator + "/") for key in self.constants)
+            name = f"{operator}/constant{before}"
+            self.constants[name] = array
+            return Tensor(name, array.shape, array.dtype.name, grid)
+        if self.grids.get(stored) != grid:
+            raise Mismatch("its input is dequantized by other numbers than it was quantized by")
+        return self.tensor(stored)
+
+    def output(self, root: Any) -> Tensor:
+        """The tensor that a quantize writes."""
+        grid = _grid(root)
+        extents = shape(root)
+        if grid is None or extents is None:
+            raise Mismatch("its output is quantized per channel")
+        return Tensor(name_of(root) or "", extents, str(root.attrs.out_dtype), grid)
+
+    def constant(self, expr: Any) -> Constant:
+        """dequantize(constant)."""
+        call = self.call(expr)
+        scales, zeros = value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1)
+        return Constant(
+            value(call.args[0]),
+            scales.astype(np.float32),
+            zeros.astype(np.int32),
+            int(call.attrs.axis) if scales.size > 1 else -1,
+        )
+
+    # -- the tail: quantize(relu | clip | nothing) -------------------------------------------------
+
+    def tail(self, root: Any) -> tuple[Any, int, int]:
+        """(what the tail works on, low, high): the clamp in integers of the output."""
+        inner = self.call(root.args[0])
+        if is_call(inner, "nn.relu"):
+            return inner.args[0], *self.clamp(root, 0.0, math.inf)
+        if is_call(inner, "clip"):
+            return inner.args[0], *self.clamp(
+                root, float(scalar(inner.args[1])), float(scalar(inner.args[2]))
+            )
+        return root.args[0], *self.clamp(root, -math.inf, math.inf)
+
+    def clamp(self, root: Any, low: float, high: float) -> tuple[int, int]:
+        """Real bounds in the integers of the output: float32 division; ties away from zero in
+        TFLite, to even in ONNX."""
+        limits = np.iinfo(str(root.attrs.out_dtype))
+        scale, zero_point = np.float32(scalar(root.args[1])), int(scalar(root.args[2]))
+
+        def integer(bound: float, infinite: int) -> int:
+            if math.isinf(bound):
+                return infinite
+            quotient = float(np.float32(bound) / scale)
+            nearest = (
+                math.copysign(math.floor(abs(quotient) + 0.5), quotient)
+                if self.tflite
+                else float(np.rint(quotient))
+            )
+            return min(max(int(nearest) + zero_point, int(limits.min)), int(limits.max))
+
+        return integer(low, int(limits.min)), integer(high, int(limits.max))
+
+
+def _grid(call: Any) -> Quantization | None:
+    """The quantization of a quantize or dequantize; None where it is per channel or computed."""
+    if not (is_constant(call.args[1]) and is_constant(call.args[2])):
+        return None
+    scales, zeros = value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1)
+    if scales.size != 1 or zeros.size != 1:
+        return None
+    return Quantization(float(np.float32(scales[0])), int(zeros[0]))

@@ -1,0 +1,155 @@
+"""Convolution and dense layers: their pattern, and what it reads as.
+
+In:   quantize(relu? (add?(conv2d | matmul (dequantize(x), dequantize(weights)), bias))).
+Out:  Conv2D, Dense.
+Next: partition/patterns/__init__.py lists them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph import Conv2D, Dense, Tensor
+from loadstone.partition.patterns.forms import const, dq, op, tail
+from loadstone.partition.patterns.reader import Constant, Mismatch, Reader
+from loadstone.relax.compat import integers, is_call, is_constant, value
+
+__all__ = ["conv2d", "conv2d_pattern", "dense", "dense_pattern"]
+
+#: A bias of an accumulator has the scale of the accumulator, up to the rounding of float32
+#: products.
+BIAS_SCALE_TOLERANCE = 1e-4
+
+
+def conv2d_pattern() -> Any:
+    """Convolution with or without a bias and an activation."""
+    core = op("nn.conv2d")(dq(), dq(const()))
+    return tail(op("add")(core, dq(const()) | const()) | core)
+
+
+def dense_pattern() -> Any:
+    """x (M, I) times weights (I, O), with or without a bias and an activation."""
+    core = op("matmul")(dq(), dq(const()))
+    return tail(op("add")(core, dq(const()) | const()) | core)
+
+
+def conv2d(reader: Reader, root: Any) -> Conv2D:
+    """Raises Mismatch for layouts and weights that Conv2D does not describe."""
+    core, bias, low, high = _parts(reader, root)
+    attrs = core.attrs
+    if str(attrs.data_layout) != "NHWC" or str(attrs.kernel_layout) != "OHWI":
+        raise Mismatch(f"its layout is {attrs.data_layout}")
+    source = reader.source(core.args[0])
+    top, left, bottom, right = integers(attrs.padding)
+    strides, dilation = integers(attrs.strides), integers(attrs.dilation)
+    return Conv2D(
+        **_weights(source, reader.constant(core.args[1]), 0, bias),
+        name=reader.output(root).name,
+        inputs=(source,),
+        outputs=(reader.output(root),),
+        low=low,
+        high=high,
+        rounding=reader.rounding,
+        strides=(strides[0], strides[1]),
+        dilation=(dilation[0], dilation[1]),
+        padding=(top, left, bottom, right),
+        groups=int(attrs.groups),
+    )
+
+
+def dense(reader: Reader, root: Any) -> Dense:
+    """Raises Mismatch where the input is no matrix."""
+    core, bias, low, high = _parts(reader, root)
+    source = reader.source(core.args[0])
+    weights = reader.constant(core.args[1])
+    if len(source.shape) != 2 or weights.integers.ndim != 2:
+        raise Mismatch(
+            f"it multiplies tensors of shape {list(source.shape)} and "
+            f"{list(weights.integers.shape)}"
+        )
+    by_output = Constant(
+        weights.integers.T,
+        weights.scales,
+        weights.zero_points,
+        1 - weights.axis if weights.scales.size > 1 else -1,
+    )
+    return Dense(
+        **_weights(source, by_output, 0, bias),
+        name=reader.output(root).name,
+        inputs=(source,),
+        outputs=(reader.output(root),),
+        low=low,
+        high=high,
+        rounding=reader.dense_rounding,
+    )
+
+
+def _parts(reader: Reader, root: Any) -> tuple[Any, Constant | NDArray[Any] | None, int, int]:
+    """(the multiplication, its bias, low, high)."""
+    inner, low, high = reader.tail(root)
+    core = reader.call(inner)
+    if not is_call(core, "add"):
+        return core, None, low, high
+    term = core.args[1]
+    bias = value(term) if is_constant(term) else reader.constant(term)
+    return reader.call(core.args[0]), bias, low, high
+
+
+def _weights(
+    source: Tensor, weights: Constant, axis: int, bias: Constant | NDArray[Any] | None
+) -> dict[str, Any]:
+    """The fields of Weighted, the output channel along `axis`."""
+    if weights.integers.dtype != np.int8 or source.dtype != "int8":
+        raise Mismatch(f"it multiplies {source.dtype} by {weights.integers.dtype}")
+    if weights.scales.size > 1 and weights.axis != axis:
+        raise Mismatch("its weights are not quantized per output channel")
+    channels = weights.integers.shape[axis]
+    scales = np.ascontiguousarray(np.broadcast_to(weights.scales, (channels,)), np.float32)
+    zeros = np.broadcast_to(weights.zero_points, (channels,)).astype(np.int32)
+    integers_, zeros = _centred(weights.integers, zeros)
+    return {
+        "weights": integers_,
+        "weight_scales": scales,
+        "weight_zero_points": zeros,
+        "bias": _bias(bias, np.float32(source.scale) * scales, channels),
+    }
+
+
+def _centred(
+    weights: NDArray[Any], zeros: NDArray[np.int32]
+) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    """Weights minus their zero points, where that fits int8: then the zero points are 0."""
+    centred = weights.astype(np.int32) - zeros.reshape((-1,) + (1,) * (weights.ndim - 1))
+    if centred.min(initial=0) >= -128 and centred.max(initial=0) <= 127:
+        return centred.astype(np.int8), np.zeros_like(zeros)
+    return np.ascontiguousarray(weights), np.ascontiguousarray(zeros)
+
+
+def _bias(
+    bias: Constant | NDArray[Any] | None, scales: NDArray[np.float32], channels: int
+) -> NDArray[np.int32]:
+    """int32 at the accumulator's scale. A float bias is rounded to it; an int32 one must have it
+    already."""
+    if bias is None:
+        return np.zeros(channels, np.int32)
+    if isinstance(bias, np.ndarray):
+        return _rounded(bias.astype(np.float64).reshape(-1), scales, channels)
+    real = bias.integers.astype(np.float64).reshape(-1) - bias.zero_points
+    close = np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0)
+    if bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close:
+        return np.ascontiguousarray(np.broadcast_to(bias.integers.reshape(-1), (channels,)))
+    return _rounded(real * bias.scales, scales, channels)
+
+
+def _rounded(
+    real: NDArray[np.float64], scales: NDArray[np.float32], channels: int
+) -> NDArray[np.int32]:
+    if real.size not in (1, channels):
+        raise Mismatch(f"it adds {real.size} numbers to {channels} channels")
+    steps = np.rint(np.broadcast_to(real, (channels,)) / scales)
+    if np.any(np.abs(steps) >= 2**31):
+        raise Mismatch("its bias does not fit int32 at the scale of the accumulator")
+    return steps.astype(np.int32)

@@ -1,0 +1,101 @@
+"""Runs of operators that one back end executes together, and an order of the network in which they
+are runs.
+
+In:   a Graph, and the back end of every operator.
+Out:  the graph in that order, and its Segments.
+Next: a back end lowers its segments; deploy.py puts the steps in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from loadstone.backend.interface import Segment
+from loadstone.graph import Graph, Operator
+
+__all__ = ["HOST", "divide", "ordered"]
+
+HOST = "host"
+
+
+def divide(
+    graph: Graph, backend_of: Mapping[str, str], order: Sequence[str]
+) -> tuple[Graph, tuple[Segment, ...]]:
+    """The graph in an order in which the segments are runs, and these. backend_of: by operator's
+    name; order: back ends."""
+    steps = ordered(graph, backend_of, {name: rank for rank, name in enumerate([*order, HOST])})
+    graph = replace(graph, operators=tuple(operator for _, operator in steps))
+    return graph, _segments(graph, steps, backend_of)
+
+
+def ordered(
+    graph: Graph, backend_of: Mapping[str, str], ranks: Mapping[str, int]
+) -> list[tuple[int, Operator]]:
+    """(step, operator) in an order of execution in which each step belongs to one back end.
+
+    A step is as early as its inputs allow, and steps modulo the number of back ends name the back
+    end. On every path the step never falls, and rises where the back end changes: so no path leaves
+    a step and comes back.
+    """
+    step_of: dict[str, int] = {}
+    steps = []
+    for operator in graph.operators:
+        ready = max(
+            (step_of[tensor.name] for tensor in operator.inputs if tensor.name in step_of),
+            default=0,
+        )
+        step = ready + (ranks[backend_of[operator.name]] - ready) % len(ranks)
+        step_of.update((tensor.name, step) for tensor in operator.outputs)
+        steps.append((step, operator))
+    return sorted(steps, key=lambda entry: entry[0])
+
+
+def _segments(
+    graph: Graph, steps: list[tuple[int, Operator]], backend_of: Mapping[str, str]
+) -> tuple[Segment, ...]:
+    """One per step of a back end; the host has none."""
+    segments = []
+    for step, entries in groupby(steps, key=lambda entry: entry[0]):
+        operators = tuple(operator for _, operator in entries)
+        backend = backend_of[operators[0].name]
+        if backend == HOST:
+            continue
+        written = {tensor.name for operator in operators for tensor in operator.outputs}
+        read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
+        inputs = tuple(
+            tensor
+            for name, tensor in read.items()
+            if name not in written and name not in graph.constants
+        )
+        makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
+        on_device = {
+            name
+            for name, maker in makers.items()
+            if maker is not None and backend_of[maker.name] == backend
+        }
+        wanted = {tensor.name for tensor in graph.outputs}
+        wanted.update(
+            tensor.name
+            for operator in graph.operators
+            if operator not in operators
+            for tensor in operator.inputs
+        )
+        segments.append(
+            Segment(
+                name=f"{backend}_{step}",
+                backend=backend,
+                graph=graph,
+                operators=operators,
+                inputs=inputs,
+                from_host=tuple(tensor for tensor in inputs if tensor.name not in on_device),
+                outputs=tuple(
+                    tensor
+                    for operator in operators
+                    for tensor in operator.outputs
+                    if tensor.name in wanted
+                ),
+            )
+        )
+    return tuple(segments)

@@ -1,0 +1,82 @@
+"""Calibrate: run the float network on samples and watch every tensor.
+
+In:   Simulator (simulate.py), Samples.
+Out:  Calibration: the histogram of every group of tensors with one scale, the channels of every
+      quantized tensor.
+Next: plan.py chooses scales; equalize.py and bias.py repair with the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from loadstone.errors import ModelError
+from loadstone.quantization.network import Network, Role
+from loadstone.quantization.samples import Samples
+from loadstone.quantization.simulate import FLOAT, Settings, Simulator
+from loadstone.quantization.statistics import Channels, Histogram
+from loadstone.relax.compat import shape
+
+__all__ = ["Calibration", "calibrate", "progress"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """histograms: by group. channels: by quantized variable. samples: how many were run."""
+
+    histograms: Mapping[int, Histogram]
+    channels: Mapping[Any, Channels]
+    samples: int
+
+
+def calibrate(
+    simulator: Simulator, samples: Samples, settings: Settings = FLOAT, *, show: bool = False
+) -> Calibration:
+    """Streams the samples through the float network (with other weights, if `settings` has some).
+    Raises ModelError for a NaN."""
+    network = simulator.network
+    read = _computed_with(network)
+    histograms = {group: Histogram() for group in network.groups.values()}
+    channels = {variable: Channels((shape(variable) or (1,))[-1]) for variable in network.groups}
+    for inputs in progress(samples, "calibrate", show):
+        _, recorded = simulator.run(inputs, settings)
+        for variable, values in recorded.items():
+            channels[variable].update(values)
+            if not np.all(np.isfinite(channels[variable].high)):
+                raise ModelError(
+                    f'"{network.name(variable)}" becomes infinite or NaN: the float network '
+                    "overflows on these samples"
+                )
+            if variable in read:
+                histograms[network.groups[variable]].update(values)
+    return Calibration(histograms, channels, len(samples))
+
+
+def _computed_with(network: Network) -> set[Any]:
+    """Of tensors that share a scale, those whose values somebody computes with; the others are only
+    moved there.
+
+    A value that max pooling or a relu drops need not be represented; saturating it first changes
+    nothing.
+    """
+    found = set(network.outputs)
+    for layer in network.layers:
+        if layer.role is not Role.MOVED or layer.output not in network.quantized:
+            found.update(layer.inputs)
+    return found & set(network.groups)
+
+
+def progress(items: Iterable[T], what: str, show: bool) -> Iterator[T]:
+    """The items, with a progress bar on stderr when `show`."""
+    if not show:
+        yield from items
+        return
+    from tqdm import tqdm
+
+    yield from tqdm(items, desc=what, leave=False)

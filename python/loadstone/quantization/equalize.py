@@ -1,0 +1,176 @@
+"""Equalize channels: the same network, in which the channels of a tensor have similar ranges.
+
+In:   Network, Calibration (the ranges of channels).
+Out:  the network with other weights and biases.
+Next: calibrate again; plan.py.
+
+One scale serves all channels of a tensor, and a channel that stays small uses a few of the 256
+steps. A channel may be multiplied by any s > 0 where it is computed, if it is divided by s where it
+is read: relu(s x) = s relu(x), and pools, concatenations and additions let it pass (cross-layer
+equalization, Nagel et al. 2019; here by the ranges of activations, because weights have a scale per
+channel anyway). s grows a small channel toward the largest and never beyond it, so no tensor's
+range grows; half of the way (in bits) is taken, since what an activation gains its reader's weights
+lose.
+A relu6 is not homogeneous: where a channel is multiplied by s, it is cut at 6 / s, which the
+samples stay well below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.quantization.calibrate import Calibration
+from loadstone.quantization.network import Layer, Network, Role
+from loadstone.relax.compat import bindings, integers, shape
+
+__all__ = ["channel_factors", "equalize"]
+
+#: Part of the way to equal ranges, in bits.
+STRENGTH = 0.5
+#: A channel's range is what so many times as many samples would show: one that is rarely active is
+#: not known well.
+GROWTH = 10.0
+#: No channel grows by more than this.
+LARGEST = 16.0
+
+
+def equalize(network: Network, calibration: Calibration, strength: float = STRENGTH) -> Network:
+    """Equal to `network` on the samples, up to float rounding."""
+    factors = channel_factors(network, calibration, strength)
+    return replace(network, layers=tuple(_scaled(layer, factors) for layer in network.layers))
+
+
+def channel_factors(
+    network: Network, calibration: Calibration, strength: float = STRENGTH
+) -> dict[Any, NDArray[np.float64]]:
+    """What each channel of each quantized tensor is multiplied by."""
+    classes = _Classes(network)
+    room = np.full(classes.count, np.inf)
+    for variable in network.groups:
+        layer = network.by_output.get(variable)
+        bound = layer.clamp[1] if layer is not None else np.inf
+        reach = np.minimum(calibration.channels[variable].reach(GROWTH), bound)
+        largest = reach.max()
+        ratio = np.divide(largest, reach, out=np.full(reach.shape, np.inf), where=reach > 0)
+        np.minimum.at(room, classes.root(classes.labels[variable]), ratio)
+    room[~np.isfinite(room)] = 1.0  # channels that are always 0
+    factors = np.minimum(room**strength, LARGEST)
+    factors[classes.fixed()] = 1.0
+    return {
+        variable: factors[classes.root(classes.labels[variable])] for variable in network.groups
+    }
+
+
+def _scaled(layer: Layer, factors: dict[Any, NDArray[np.float64]]) -> Layer:
+    if layer.role is not Role.WEIGHTED or layer.inputs[0] not in factors:
+        return layer
+    assert layer.weights is not None
+    assert layer.bias is not None
+    outputs = factors.get(layer.output, np.ones(len(layer.weights)))
+    groups, per_group = layer.groups, layer.weights.shape[-1]
+    inputs = (
+        factors[layer.inputs[0]]
+        .reshape(groups, per_group)
+        .repeat(len(layer.weights) // groups, axis=0)
+    )
+    along = (slice(None),) + (None,) * (layer.weights.ndim - 1)
+    weights = (
+        layer.weights
+        * outputs[along]
+        / inputs.reshape(len(layer.weights), *(1,) * (layer.weights.ndim - 2), per_group)
+    )
+    return replace(
+        layer, weights=weights.astype(np.float32), bias=(layer.bias * outputs).astype(np.float32)
+    )
+
+
+class _Classes:
+    """Channels of tensors that must have the same factor: one number per channel and tensor, joined
+    through the layers.
+
+    labels: the numbers of a variable's channels. Numbers that share a root are one class.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.calls = dict(bindings(network.function))
+        self.labels: dict[Any, NDArray[np.int64]] = {}
+        self.count = 0
+        for variable in network.groups:
+            channels = (shape(variable) or (1,))[-1]
+            self.labels[variable] = np.arange(self.count, self.count + channels)
+            self.count += channels
+        self.parent = np.arange(self.count)
+        self.frozen: set[int] = set()
+        for layer in network.layers:
+            self.visit(layer)
+        for variable in (*network.parameters, *network.outputs):
+            self.freeze(variable)
+
+    def root(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        while np.any(self.parent[labels] != labels):
+            labels = self.parent[labels]
+        return labels
+
+    def fixed(self) -> NDArray[np.int64]:
+        """Classes whose factor must be 1."""
+        return self.root(np.array(sorted(self.frozen), np.int64))
+
+    def join(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
+        for a, b in zip(self.root(first), self.root(second), strict=True):
+            low, high = sorted((int(self.root(np.array([a]))[0]), int(self.root(np.array([b]))[0])))
+            self.parent[high] = low
+
+    def freeze(self, variable: Any) -> None:
+        if variable in self.labels:
+            self.frozen.update(self.labels[variable].tolist())
+
+    def visit(self, layer: Layer) -> None:
+        """Weights take up any factor on both sides; some operators pass factors on; the others
+        allow none."""
+        if layer.role is Role.WEIGHTED:
+            if layer.output not in self.labels or layer.clamp[0] not in (0.0, -np.inf):
+                self.freeze(layer.output)
+            return
+        if (
+            layer.output not in self.labels
+            or any(item not in self.labels for item in layer.inputs)
+            or not self.passes(layer)
+        ):
+            for variable in (*layer.inputs, layer.output):
+                self.freeze(variable)
+            return
+        offset = 0
+        for item in layer.inputs:
+            own = self.labels[item]
+            begin = offset if layer.kind == "concat" else 0
+            self.join(own, self.labels[layer.output][begin : begin + len(own)])
+            offset += len(own)
+
+    def passes(self, layer: Layer) -> bool:
+        """Whether the output's channel c depends on the inputs' channel c alone, and in
+        proportion."""
+        before, after = shape(layer.inputs[0]) or (), shape(layer.output) or ()
+        call = self.calls[layer.core]
+        bounded = layer.clamp[0] not in (0.0, -np.inf) or np.isfinite(layer.clamp[1])
+        if layer.kind in ("nn.max_pool2d", "nn.avg_pool2d", "nn.relu", "nn.pad"):
+            return not bounded
+        if layer.kind == "add":
+            return (
+                not bounded
+                and not layer.constants
+                and all(shape(item) == after for item in layer.inputs)
+            )
+        if layer.kind == "concat":
+            return int(call.attrs.axis) % len(after) == len(after) - 1
+        if layer.kind == "mean":
+            return not bounded and len(before) - 1 not in {
+                axis % len(before) for axis in integers(call.attrs.axis)
+            }
+        if layer.kind in ("reshape", "squeeze", "flatten", "expand_dims"):
+            return before[-1] == after[-1] and np.prod(before[:-1]) == np.prod(after[:-1])
+        return False

@@ -1,0 +1,234 @@
+"""Fold what a float network computes of constants alone: batch normalization, scaling, padding.
+
+In:   a float module in canonical form (frontend/canonical.py), float32 or float16.
+Out:  the same network in float32, its inputs and outputs as before, in which
+        - batch normalization and multiplication or addition of a constant per channel are part of
+        the convolution before
+          them; without one they are a depthwise 1x1 convolution;
+        - every convolution and dense layer is followed by the addition of a constant bias;
+        - a pad by zero is part of the convolution that follows;
+        - two reshapes are one.
+Next: network.py reads layers from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import ModelError
+from loadstone.relax.compat import (
+    DeadCodeElimination,
+    channels_last_conv2d,
+    constant,
+    dtype,
+    integers,
+    is_call,
+    is_constant,
+    named,
+    op_name,
+    quietly,
+    relax,
+    shape,
+    tvm,
+    uses,
+    value,
+)
+from loadstone.relax.rewriter import Rewriter
+
+__all__ = ["fold"]
+
+WEIGHTED = ("nn.conv2d", "matmul")
+RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten")
+AFFINE = ("add", "subtract", "multiply", "divide", "nn.batch_norm")
+
+
+def fold(module: Any) -> Any:
+    """The module in the form above. Raises ModelError for weights that are not finite."""
+    with quietly():
+        module = relax.transform.FoldConstant()(module)
+    folded = _Fold(module["main"]).run()
+    return DeadCodeElimination(["main"])(tvm.IRModule({"main": folded}))
+
+
+class _Fold(Rewriter):
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.uses = uses(function)
+        self.halves = {parameter for parameter in function.params if dtype(parameter) == "float16"}
+
+    def visit(self, variable: Any, call: Any) -> Any:
+        self.name = variable.name
+        name = op_name(call)
+        if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
+            assert call.index == 0, "statistics of a batch normalization are read"
+            return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
+        if (
+            name == "astype"
+            and dtype(variable) == "float32"
+            and dtype(self.env.get(call.args[0], call.args[0])) == "float32"
+        ):
+            return self.env.get(call.args[0], call.args[0])
+        if name in RESHAPES and shape(variable) is not None:
+            return self.reshaped(self.mapped(call.args[0]), shape(variable))
+        if name == "nn.conv2d":
+            return self.weighted(self.convolution(call))
+        if name == "matmul" and is_constant(call.args[1]):
+            return self.weighted(self.mapped(call))
+        if name in AFFINE[:-1] and any(is_constant(item) for item in call.args):
+            return self.affine(self.mapped(call), shape(variable))
+        return self.emit(self.mapped(call))
+
+    # -- float16 is computed in float32 ------------------------------------------------------------
+
+    def mapped(self, expr: Any) -> Any:
+        if isinstance(expr, relax.Var) and expr in self.halves:
+            return self.widened(expr)
+        if is_constant(expr):
+            array = value(expr)
+            if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+                raise ModelError(
+                    f'constants of "{self.name}" hold values that are not finite (NaN or '
+                    "infinity): nothing to quantize"
+                )
+            return constant(array.astype(np.float32)) if array.dtype == np.float16 else expr
+        if is_call(expr, "astype") and str(expr.attrs.dtype) == "float16":
+            return relax.op.astype(self.mapped(expr.args[0]), "float32")
+        return super().mapped(expr)
+
+    def widened(self, parameter: Any) -> Any:
+        if dtype(self.env[parameter]) == "float16":
+            self.env[parameter] = self.emit(
+                relax.op.astype(parameter, "float32"), parameter.name + "/float32"
+            )
+        return self.env[parameter]
+
+    def finish(self, output: Any) -> Any:
+        new = self.mapped(output)
+        if dtype(output) == "float16":
+            return self.emit(relax.op.astype(new, "float16"), output.name + "/float16")
+        return new
+
+    def reshaped(self, source: Any, extents: Any) -> Any:
+        """Two reshapes are one, and one that changes nothing is none."""
+        while is_call(self.value(source), *RESHAPES):
+            source = self.value(source).args[0]
+        return source if shape(source) == extents else self.emit(relax.op.reshape(source, extents))
+
+    # -- convolutions and dense layers: core(x, weights) + bias ------------------------------------
+
+    def convolution(self, call: Any) -> Any:
+        """A pad by zero before it joins its own padding."""
+        new = self.mapped(call)
+        pad = self.value(new.args[0])
+        if (
+            not is_call(pad, "nn.pad")
+            or str(pad.attrs.pad_mode) != "constant"
+            or float(pad.attrs.pad_value) != 0
+        ):
+            return new
+        n0, n1, top, bottom, left, right, c0, c1 = integers(pad.attrs.pad_width)
+        if any((n0, n1, c0, c1)):
+            return new
+        padding = [
+            own + more
+            for own, more in zip(
+                integers(call.attrs.padding), (top, left, bottom, right), strict=True
+            )
+        ]
+        return channels_last_conv2d(pad.args[0], new.args[1], call.attrs, padding=padding)
+
+    def weighted(self, core: Any) -> Any:
+        """The core, and a bias of zeros for what follows to change."""
+        channels = self.channels(core)
+        bias = np.zeros(channels, np.float32)
+        return self.biased(core, bias) if is_constant(core.args[1]) else self.emit(core)
+
+    def biased(self, core: Any, bias: NDArray[np.float32]) -> Any:
+        return self.emit(relax.op.add(self.emit(core, self.name + "/sum"), constant(bias)))
+
+    def channels(self, core: Any) -> int:
+        extents = shape(core.args[1])
+        assert extents is not None
+        return extents[0] if is_call(core, "nn.conv2d") else extents[-1]
+
+    # -- x * scale + shift, per channel ------------------------------------------------------------
+
+    def affine(self, call: Any, extents: tuple[int, ...] | None) -> Any:
+        """Into the layer before; else, for images, a layer of its own; else as it is."""
+        source, scale, shift = self.terms(call)
+        if source is None or shape(source) != extents:
+            return self.emit(call)
+        add = self.value(source)
+        core: Any = (
+            self.value(add.args[0]) if is_call(add, "add") and is_constant(add.args[1]) else None
+        )
+        if is_call(core, *WEIGHTED) and is_constant(core.args[1]) and self.single(source):
+            bias = value(add.args[1])
+            kernel = value(core.args[1])
+            along = (
+                scale.reshape((-1,) + (1,) * (kernel.ndim - 1))
+                if is_call(core, "nn.conv2d")
+                else scale
+            )
+            scaled = relax.Call(
+                core.op,
+                [core.args[0], constant((kernel * along).astype(np.float32))],
+                core.attrs,
+                core.ty_args,
+            )
+            return self.biased(scaled, (bias * scale + shift).astype(np.float32))
+        if is_call(call, "nn.batch_norm"):
+            return self.depthwise(source, scale, shift)
+        return self.emit(call)
+
+    def terms(self, call: Any) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+        """(x, scale, shift) with one number per channel; x is None where the call is something
+        else."""
+        if is_call(call, "nn.batch_norm"):
+            gamma, beta, mean, variance = (
+                value(item).astype(np.float64) for item in call.args[1:5]
+            )
+            scale = gamma / np.sqrt(variance + float(call.attrs.epsilon))
+            return call.args[0], scale, beta - mean * scale
+        name, (first, second) = op_name(call), call.args
+        source, term = (second, first) if is_constant(first) else (first, second)
+        channels = (shape(source) or (0,))[-1]
+        number = (
+            None if is_constant(first) and name == "divide" else _per_channel(value(term), channels)
+        )
+        if number is None:
+            return None, np.zeros(0), np.zeros(0)
+        ones, zeros = np.ones(channels), np.zeros(channels)
+        if name == "subtract":
+            return (source, -ones, number) if is_constant(first) else (source, ones, -number)
+        if name == "add":
+            return source, ones, number
+        return source, number if name == "multiply" else 1 / number, zeros
+
+    def single(self, variable: Any) -> bool:
+        """Whether nothing else reads the layer that this variable ends."""
+        return sum(self.uses.get(old, 0) for old, new in self.env.items() if new == variable) == 1
+
+    def depthwise(self, source: Any, scale: NDArray[Any], shift: NDArray[Any]) -> Any:
+        """A batch normalization that follows no convolution."""
+        kernel = scale.astype(np.float32).reshape(-1, 1, 1, 1)
+        core = relax.op.nn.conv2d(
+            source, constant(kernel), groups=len(kernel), data_layout="NHWC", kernel_layout="OHWI"
+        )
+        return self.biased(core, shift.astype(np.float32))
+
+    def emit(self, expr: Any, name: str | None = None) -> Any:
+        name = name if name is not None else self.name
+        return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
+
+
+def _per_channel(number: NDArray[Any], channels: int) -> NDArray[np.float64] | None:
+    """A constant that broadcasts along the last axis alone, as one number per channel."""
+    if number.size == 1:
+        return np.full(channels, number.reshape(-1)[0], np.float64)
+    if number.shape[-1] == channels and number.size == channels:
+        return number.reshape(-1).astype(np.float64)
+    return None

@@ -1,0 +1,274 @@
+"""An ONNX graph under construction from a Relax function: names, layouts, constants and their
+quantization.
+
+In:   a function in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
+Out:  an onnx.ModelProto, opset 13; what each operator becomes is the subclass's.
+Next: export_onnx.py has the operators.
+
+ONNX has convolutions and pools in NCHW only. A value may therefore exist under two names, one per
+layout; a Transpose is written only where one is needed that does not exist yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from loadstone.relax.compat import (
+    bindings,
+    dtype,
+    is_call,
+    is_constant,
+    name_of,
+    op_name,
+    relax,
+    result,
+    shape,
+    uses,
+    value,
+)
+from loadstone.relax.rewriter import fresh_name
+
+__all__ = ["FIRST", "PLAIN", "TO_FIRST", "TO_LAST", "OnnxWriter"]
+
+OPSET = 13
+IR_VERSION = 8
+#: Layouts of a value: in the module's order of axes, or channels first.
+PLAIN, FIRST = "plain", "first"
+TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
+
+
+class OnnxWriter:
+    """A subclass says in `binding` what each call becomes."""
+
+    def __init__(self, function: Any, outputs: Sequence[str]) -> None:
+        self.function, self.output_names = function, list(outputs)
+        self.uses = uses(function)
+        self.bound = dict(bindings(function))
+        self.names: dict[tuple[Any, str], str] = {}  # (variable, layout) -> ONNX name
+        self.merged: dict[
+            Any, tuple[Any, Any]
+        ] = {}  # variable of a bias addition -> (variable of its core, bias)
+        self.readers: dict[
+            Any, list[tuple[str, int]]
+        ] = {}  # variable -> (operator, position), merged biases left out
+        self.nodes: list[Any] = []
+        self.initializers: dict[str, Any] = {}
+        self.taken: set[str] = set()
+
+    def write(self) -> onnx.ModelProto:
+        """The whole graph, checked by nobody yet."""
+        for parameter in self.function.params:
+            self.names[parameter, PLAIN] = self.fresh(parameter.name)
+        self.taken.update(self.output_names)
+        self.find_biases()
+        cores = {core for core, _ in self.merged.values()}
+        for variable, call in self.bound.items():
+            if variable in cores or isinstance(call, relax.Tuple):
+                continue
+            if isinstance(call, relax.Var):
+                self.alias(variable, call)
+            else:
+                self.binding(variable, call)
+        for variable, name in zip(result(self.function), self.output_names, strict=True):
+            self.node("Identity", [self.plain(variable)], name)
+        return self.model()
+
+    def model(self) -> onnx.ModelProto:
+        """What has been written so far, as a model."""
+        inputs = [
+            _value_info(self.names[parameter, PLAIN], parameter)
+            for parameter in self.function.params
+        ]
+        outputs = [
+            _value_info(name, variable)
+            for variable, name in zip(result(self.function), self.output_names, strict=True)
+        ]
+        graph = helper.make_graph(
+            _without_identities(self.nodes),
+            "main",
+            inputs,
+            outputs,
+            list(self.initializers.values()),
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="loadstone",
+            ir_version=IR_VERSION,
+        )
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def fresh(self, name: str) -> str:
+        """A name that no value has yet."""
+        return fresh_name(name, self.taken)
+
+    def name(self, variable: Any) -> str:
+        """What the module calls a value."""
+        return name_of(self.bound[variable]) or str(variable.name)
+
+    def alias(self, variable: Any, source: Any) -> None:
+        """`variable` is `source`, in every layout that exists."""
+        for layout in (PLAIN, FIRST):
+            if (source, layout) in self.names:
+                self.names[variable, layout] = self.names[source, layout]
+
+    def node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Appends a node of one output, and gives its name."""
+        self.nodes.append(
+            helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
+        )
+        return output
+
+    def constant(self, array: NDArray[Any] | np.generic, name: str) -> str:
+        """Adds an initializer, and gives its name."""
+        unique = self.fresh(name)
+        self.initializers[unique] = numpy_helper.from_array(np.asarray(array, order="C"), unique)
+        return unique
+
+    # -- layouts -----------------------------------------------------------------------------------
+
+    def plain(self, expr: Any) -> str:
+        """The ONNX name of an operand in the module's order of axes."""
+        return self.get(expr, PLAIN)
+
+    def get(self, expr: Any, layout: str) -> str:
+        """The ONNX name of an operand in that layout."""
+        if is_constant(expr):
+            array = value(expr)
+            return self.constant(
+                np.transpose(array, TO_FIRST) if layout == FIRST else array, "constant"
+            )
+        if (expr, layout) not in self.names:
+            other, order, suffix = (
+                (PLAIN, TO_FIRST, "nchw") if layout == FIRST else (FIRST, TO_LAST, "nhwc")
+            )
+            source = self.names[expr, other]
+            target = self.fresh(f"{source}/{suffix}")
+            self.names[expr, layout] = self.node("Transpose", [source], target, perm=order)
+        return self.names[expr, layout]
+
+    def layout(self, *operands: Any) -> str:
+        """FIRST when a 4-D operand exists in it and the others have four axes as well."""
+        variables = [operand for operand in operands if isinstance(operand, relax.Var)]
+        if any(len(shape(operand) or ()) != 4 for operand in operands):
+            return PLAIN
+        return FIRST if any((operand, FIRST) in self.names for operand in variables) else PLAIN
+
+    def emit(
+        self, variable: Any, layout: str, op_type: str, inputs: Sequence[str], **attributes: Any
+    ) -> None:
+        """Appends the node that computes `variable`, in that layout."""
+        self.names[variable, layout] = self.node(
+            op_type, inputs, self.fresh(self.name(variable)), **attributes
+        )
+
+    # -- convolutions and dense layers with their bias ---------------------------------------------
+
+    def find_biases(self) -> None:
+        """Notes additions of a vector that are the bias of a convolution or dense layer, and who
+        reads what else."""
+        for variable, call in self.bound.items():
+            if not is_call(call, "add"):
+                continue
+            core: Any = self.bound.get(call.args[0])
+            bias = self.source(call.args[1])
+            weighted = is_call(core, "nn.conv2d") or (
+                is_call(core, "matmul")
+                and len(shape(core) or ()) == 2
+                and self.weights(core.args[1])
+            )
+            vector = self.is_vector(bias)
+            if weighted and vector and self.uses[call.args[0]] == 1:
+                self.merged[variable] = (call.args[0], call.args[1])
+        for variable, call in self.bound.items():
+            if isinstance(call, relax.Call) and variable not in self.merged:
+                for position, item in enumerate(call.args):
+                    if isinstance(item, relax.Var):
+                        self.readers.setdefault(item, []).append((op_name(call), position))
+
+    def source(self, expr: Any) -> Any:
+        """The constant behind dequantize(constant); else the expression."""
+        bound: Any = self.bound.get(expr)
+        return (
+            bound.args[0] if is_call(bound, "dequantize") and is_constant(bound.args[0]) else expr
+        )
+
+    def weights(self, expr: Any) -> bool:
+        """Whether an operand is a constant, quantized or not."""
+        return is_constant(self.source(expr))
+
+    def is_vector(self, expr: Any) -> bool:
+        """Whether an operand is a constant with one number per channel."""
+        return (
+            is_constant(expr) and value(expr).ndim > 0 and value(expr).size == value(expr).shape[-1]
+        )
+
+    def operand(self, expr: Any, permutation: Sequence[int], name: str) -> str:
+        """A constant or dequantized constant, transposed; a scale per channel follows its axis."""
+        bound: Any = self.bound.get(expr)
+        array = np.transpose(value(self.source(expr)), permutation)
+        if not is_call(bound, "dequantize"):
+            return self.constant(array, name)
+        axis = list(permutation).index(int(bound.attrs.axis) % array.ndim) if array.ndim > 1 else 0
+        return self.dequantized(self.constant(array, f"{name}/int"), bound, axis, f"{name}/real")
+
+    def bias(self, expr: Any, name: str) -> str:
+        """A bias as a vector, dequantized where it is stored as integers."""
+        bound: Any = self.bound.get(expr)
+        array = value(self.source(expr)).reshape(-1)
+        if not is_call(bound, "dequantize"):
+            return self.constant(array, name)
+        return self.dequantized(self.constant(array, f"{name}/int"), bound, 0, f"{name}/real")
+
+    def dequantized(self, stored: str, call: Any, axis: int, name: str) -> str:
+        """DequantizeLinear of an initializer, with the parameters of `call`."""
+        return self.node(
+            "DequantizeLinear", [stored, *self.grid(call, name)], self.fresh(name), axis=axis
+        )
+
+    def grid(self, call: Any, name: str) -> list[str]:
+        """Initializers of a quantize's or dequantize's scale and zero point."""
+        kind = str(call.attrs.out_dtype) if is_call(call, "quantize") else dtype(call.args[0])
+        scale, zero_point = value(call.args[1]).astype(np.float32), value(call.args[2]).astype(kind)
+        if scale.size == 1:
+            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+        return [
+            self.constant(scale, f"{name}/scale"),
+            self.constant(zero_point, f"{name}/zero_point"),
+        ]
+
+    def binding(self, variable: Any, call: Any) -> None:
+        """Writes what computes `variable`."""
+        raise NotImplementedError
+
+
+def _value_info(name: str, variable: Any) -> Any:
+    extents = shape(variable)
+    assert extents is not None
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype(variable))), extents
+    )
+
+
+def _without_identities(nodes: Sequence[Any]) -> list[Any]:
+    """A final Identity takes the name of the node before it, where nothing else reads that."""
+    reads: dict[str, int] = {}
+    for node in nodes:
+        for name in node.input:
+            reads[name] = reads.get(name, 0) + 1
+    producers = {node.output[0]: node for node in nodes}
+    kept = []
+    for node in nodes:
+        source = producers.get(node.input[0]) if node.op_type == "Identity" else None
+        if source is not None and reads[node.input[0]] == 1:
+            source.output[0] = node.output[0]
+        else:
+            kept.append(node)
+    return kept

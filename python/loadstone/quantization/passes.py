@@ -1,0 +1,117 @@
+"""The quantizer's steps as Relax module passes: each alone, or some in a tvm.transform.Sequential.
+
+In:   a float module in canonical form; samples as `samples_from` takes them; Options.
+Out:  passes, IRModule -> IRModule.
+Next: `loadstone.quantize` (quantization/__init__.py) does the same with one calibration, and tries
+      what helps.
+
+    Sequential([equalize_channels(images), to_qdq(images, Options(equalize=False))])(module)
+
+    fold_constants       float -> float   batch normalization and constants into convolutions and
+                         dense layers
+    equalize_channels    float -> float   channels of similar range
+    round_weights        float -> float   weights are values that int8 has, rounded so that their
+                         errors make up for each other
+    correct_biases       float -> float   biases take off the mean error of weights that to_qdq will
+                         round to nearest
+    to_qdq               float -> QDQ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from loadstone.quantization import equalize as equalization
+from loadstone.quantization import rounding
+from loadstone.quantization.calibrate import calibrate
+from loadstone.quantization.fold import fold
+from loadstone.quantization.network import Network
+from loadstone.quantization.pipeline import Options, checked, prepare, quantize_module
+from loadstone.quantization.plan import Plan, make_plan, real_weights
+from loadstone.quantization.rewrite import write_weights
+from loadstone.quantization.samples import samples_from
+from loadstone.quantization.scales import SCHEMES
+from loadstone.relax.compat import tvm
+
+__all__ = ["correct_biases", "equalize_channels", "fold_constants", "round_weights", "to_qdq"]
+
+
+def fold_constants() -> Any:
+    """See fold.py."""
+    return _pass("FoldConstants", fold)
+
+
+def equalize_channels(samples: Any, strength: float = equalization.STRENGTH) -> Any:
+    """See equalize.py: the same function of the samples, up to float rounding."""
+
+    def equalized(module: Any) -> Any:
+        simulator = prepare(module)
+        calibration = calibrate(simulator, samples_from(samples, simulator.network.parameters))
+        return write_weights(equalization.equalize(simulator.network, calibration, strength))
+
+    return _pass("EqualizeChannels", equalized)
+
+
+def round_weights(samples: Any, options: Options | None = None) -> Any:
+    """See rounding.py: real weights, each a multiple of its channel's scale."""
+
+    def rounded(network: Network, plan: Plan, moments: Any) -> Network:
+        found = rounding.round_weights(network, plan, moments)
+        return replace(network, layers=tuple(_weights(layer, found) for layer in network.layers))
+
+    return _pass("RoundWeights", _repaired(samples, options, rounded))
+
+
+def correct_biases(samples: Any, options: Options | None = None) -> Any:
+    """See rounding.py: the weights stay, the biases expect that they are rounded to nearest."""
+
+    def corrected(network: Network, plan: Plan, moments: Any) -> Network:
+        biases = rounding.correct_biases(network, plan, moments).biases
+        return replace(
+            network,
+            layers=tuple(
+                replace(layer, bias=biases.get(layer.name, layer.bias)) for layer in network.layers
+            ),
+        )
+
+    return _pass("CorrectBiases", _repaired(samples, options, corrected))
+
+
+def to_qdq(samples: Any, options: Options | None = None) -> Any:
+    """All that `loadstone.quantize` does, with the repairs that `options` name."""
+    return _pass("ToQDQ", lambda module: quantize_module(module, samples, options).module)
+
+
+def _weights(layer: Any, plan: Plan) -> Any:
+    return (
+        replace(layer, weights=real_weights(layer, plan)) if layer.name in plan.rounded else layer
+    )
+
+
+def _repaired(
+    samples: Any, options: Options | None, repair: Callable[[Network, Plan, Any], Network]
+) -> Callable[[Any], Any]:
+    chosen = checked(options or Options())
+
+    def run(module: Any) -> Any:
+        simulator = prepare(module)
+        taken = samples_from(samples, simulator.network.parameters)
+        histograms = calibrate(simulator, taken).histograms
+        plan = make_plan(
+            simulator.network,
+            histograms,
+            SCHEMES[chosen.scheme],
+            chosen.method,
+            per_channel=chosen.per_channel,
+        )
+        return write_weights(
+            repair(simulator.network, plan, rounding.measure_moments(simulator, taken))
+        )
+
+    return run
+
+
+def _pass(name: str, run: Callable[[Any], Any]) -> Any:
+    return tvm.transform.module_pass(lambda module, context: run(module), opt_level=0, name=name)

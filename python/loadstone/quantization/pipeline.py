@@ -1,0 +1,279 @@
+"""Quantization: a float network to int8, and what it costs.
+
+In:   a float module in canonical form, samples.
+Out:  Quantized: the QDQ module that the frontends would give for an int8 model, and a report.
+Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
+
+    fold.py         constants: batch normalization, pads              a Relax pass
+    network.py      layers, and which tensors share a scale
+    simulate.py     the network with scales as arguments              (executable.py: fast on this
+                        CPU)
+    calibrate.py    statistics of every tensor                        (samples.py, statistics.py)
+    equalize.py     channels of similar range                         a repair
+    plan.py         every scale, by a method and a scheme             (scales.py)
+    rounding.py     weights that err together less; biases            two repairs
+    mixed.py        sensitive layers stay on the host                 a repair
+    rewrite.py      float to QDQ                                      a Relax pass
+    compare.py, report.py, export_onnx.py
+
+`loadstone.quantize(model, samples)` does all of it (compiler.quantize).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
+
+__all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
+
+#: Choices are compared, and the report is made, on so many samples at most.
+COMPARED_SAMPLES = 32
+#: Covariances for rounding are known well enough from so many.
+MOMENT_SAMPLES = 256
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to do. scheme: empty for affine. method: empty for expected.
+
+    equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
+        host, in cycles of the device.
+    sensitivity: measure every layer alone, for the report.
+    """
+
+    scheme: str = ""
+    method: str = ""
+    per_channel: bool = True
+    equalize: bool = True
+    compensate: bool = True
+    correct: bool = True
+    host_cycles: int = 0
+    sensitivity: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
+    for the exported file."""
+
+    module: Any
+    float_module: Any
+    report: dict[str, Any]
+    outputs: tuple[str, ...]
+
+    def save(self, path: str | Path) -> None:
+        """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""
+        import onnx
+
+        from loadstone.quantization.export_onnx import export_onnx
+
+        metadata = {"loadstone.scheme": str(self.report["scheme"])}
+        onnx.save(export_onnx(self.module, self.outputs, metadata), str(path))
+
+
+def quantize_module(
+    module: Any, arrays: Any, options: Options | None = None, **others: Any
+) -> Quantized:
+    """Quantizes a float module in canonical form; see `quantize_prepared`."""
+    return quantize_prepared(prepare(module), arrays, options, **others)
+
+
+def prepare(module: Any) -> Any:
+    """A float module in canonical form, folded and read: a Simulator, which compiles the network
+    once for any number of trials.
+
+    Raises ModelError where nothing can be int8 or something is already, and for weights that are
+    not finite (fold.py).
+    """
+    from loadstone.quantization.fold import fold
+    from loadstone.quantization.network import read_network
+    from loadstone.quantization.simulate import Simulator
+    from loadstone.relax.compat import bindings, is_call
+
+    network = read_network(fold(module))
+    for variable, call in bindings(network.function):
+        if is_call(call, "call_tir"):
+            kind = call.args[0].name_hint
+            raise UnsupportedError(
+                f'"{variable.name}" is computed by {kind}, an operator that Relax does not '
+                "have: not calibrated"
+            )
+        if is_call(call, "quantize", "dequantize"):
+            raise ModelError(f'"{variable.name}" is quantized already: compile the model as it is')
+    if not network.weighted or not network.quantized:
+        raise ModelError(
+            "the network has no convolution or dense layer with constant weights: there is "
+            "nothing to quantize"
+        )
+    return Simulator(network)
+
+
+def quantize_prepared(
+    simulator: Any,
+    arrays: Any,
+    options: Options | None = None,
+    labels: NDArray[Any] | None = None,
+    outputs: Sequence[str] = (),
+    *,
+    show: bool = False,
+    where: str = "samples",
+    cost: Callable[[Any], int] | None = None,
+) -> Quantized:
+    """Quantizes what `prepare` returned.
+
+    arrays: samples, `in0`, `in1` ... with a leading axis (samples.py). labels: a class per sample.
+        show: progress bars.
+    outputs: names for the exported file. cost: cycles that a layer (network.Layer) takes on the
+        host.
+    Raises ModelError for samples and labels that do not fit, and for a network that overflows on
+    them.
+    """
+    from loadstone.quantization.calibrate import calibrate
+    from loadstone.quantization.compare import compare
+    from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
+    from loadstone.quantization.plan import real_settings, settings
+    from loadstone.quantization.report import report
+    from loadstone.quantization.rewrite import rewrite
+    from loadstone.quantization.samples import samples_from
+    from loadstone.relax.compat import tvm
+
+    options = checked(options or Options())
+    network = simulator.network
+    samples = samples_from(arrays, network.parameters, where)
+    targets = _labels(labels, len(samples), network.outputs[0])
+    few = samples.first(COMPARED_SAMPLES)
+
+    calibration = calibrate(simulator, samples, show=show)
+    steps = [f"calibrated on {len(samples)} samples"]
+    chosen = _Attempt(simulator, network, calibration, samples, options)
+    if options.equalize:
+        other = chosen.equalized(show)
+        gains = [attempt.quality(few) for attempt in (chosen, other)]
+        if gains[1] > gains[0]:
+            chosen = other
+            steps.append(f"equalized channels ({gains[1] - gains[0]:+.1f} dB)")
+    network, plan = chosen.network, chosen.plan
+    steps += [
+        text
+        for on, text in (
+            (options.compensate, "compensated rounding"),
+            (options.correct, "corrected biases"),
+        )
+        if on
+    ]
+
+    sensitivities = None
+    if options.sensitivity or options.host_cycles:
+        sensitivities = measure_sensitivities(
+            simulator, network, plan, samples.first(4), cost or host_cycles, show=show
+        )
+    if options.host_cycles and sensitivities is not None:
+        plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
+        steps.append(f"left {len(plan.host)} layers on the host")
+    tested = samples if targets is not None else few
+    comparison = compare(
+        simulator, settings(network, plan), tested, targets, real=real_settings(network), show=show
+    )
+    contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
+    names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
+    float_module = tvm.IRModule({"main": simulator.network.function})
+    return Quantized(rewrite(network, plan), float_module, contents, names)
+
+
+class _Attempt:
+    """A network with its calibration and plan; `equalized` gives another."""
+
+    def __init__(
+        self, simulator: Any, network: Any, calibration: Any, samples: Any, options: Options
+    ) -> None:
+        from loadstone.quantization.plan import make_plan, real_settings
+        from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
+        from loadstone.quantization.scales import SCHEMES
+
+        self.simulator, self.network, self.calibration, self.samples, self.options = (
+            simulator,
+            network,
+            calibration,
+            samples,
+            options,
+        )
+        scheme = SCHEMES[options.scheme]
+        self.plan = make_plan(
+            network, calibration.histograms, scheme, options.method, per_channel=options.per_channel
+        )
+        if options.compensate or options.correct:
+            moments = measure_moments(
+                simulator, samples.first(MOMENT_SAMPLES), real_settings(network)
+            )
+            if options.compensate:
+                self.plan = round_weights(network, self.plan, moments)
+            if options.correct:
+                self.plan = correct_biases(network, self.plan, moments)
+
+    def equalized(self, show: bool) -> _Attempt:
+        from loadstone.quantization.calibrate import calibrate
+        from loadstone.quantization.equalize import equalize
+        from loadstone.quantization.plan import real_settings
+
+        network = equalize(self.network, self.calibration)
+        calibration = calibrate(self.simulator, self.samples, real_settings(network), show=show)
+        return _Attempt(self.simulator, network, calibration, self.samples, self.options)
+
+    def quality(self, samples: Any) -> float:
+        """Signal to noise of what the device hands to the host, in decibels: the mean over those
+        tensors."""
+        from loadstone.quantization.compare import compare
+        from loadstone.quantization.plan import settings
+
+        comparison = compare(
+            self.simulator, settings(self.network, self.plan), samples, only=self.network.results()
+        )
+        return float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
+
+
+def checked(options: Options) -> Options:
+    """The options with names where none are given. Raises LoadstoneError for names that mean
+    nothing."""
+    from loadstone.quantization.scales import METHODS, SCHEMES
+
+    scheme = options.scheme or "affine"
+    if scheme not in SCHEMES:
+        raise LoadstoneError(
+            f"scheme {scheme!r} does not exist: choose one of {', '.join(SCHEMES)}"
+        )
+    method = options.method or "expected"
+    if method not in METHODS:
+        raise LoadstoneError(
+            f"method {method!r} does not exist: choose one of {', '.join(METHODS)}"
+        )
+    if options.host_cycles < 0:
+        raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")
+    return replace(options, scheme=scheme, method=method)
+
+
+def _labels(labels: NDArray[Any] | None, count: int, output: Any) -> NDArray[np.int64] | None:
+    from loadstone.relax.compat import shape
+
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" or array.reshape(-1).shape != (count,):
+        raise ModelError(
+            f"labels have shape {list(array.shape)} and type {array.dtype}: one integer for "
+            f"each of the {count} samples is needed"
+        )
+    classes = int(np.prod(shape(output) or ()))
+    wrong = np.flatnonzero((array.reshape(-1) < 0) | (array.reshape(-1) >= classes))
+    if wrong.size:
+        raise ModelError(
+            f"label {array.reshape(-1)[wrong[0]]} of sample {wrong[0]}: the first output has "
+            f"classes 0 to {classes - 1}"
+        )
+    return array.reshape(-1).astype(np.int64)

@@ -1,0 +1,276 @@
+"""The plan of a quantization: every scale that the network gets, and the integers that follow from
+them.
+
+In:   Network, the histogram of every group, a method and a scheme.
+Out:  Plan: quantization of each group, scales of each layer's weights, layers that stay on the
+      host.
+Next: rewrite.py writes it into the network; simulate.py tries it first (`settings`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph import Quantization
+from loadstone.quantization.network import Layer, Network, Role
+from loadstone.quantization.scales import INT8_MAX, Scheme, activation_range, weight_scales
+from loadstone.quantization.simulate import Settings
+from loadstone.quantization.statistics import Histogram
+
+__all__ = [
+    "Plan",
+    "bias_scales",
+    "float_groups",
+    "make_plan",
+    "quantized_bias",
+    "quantized_constant",
+    "quantized_weights",
+    "real_settings",
+    "real_weights",
+    "settings",
+]
+
+INT32_LIMIT = 2**31 - 1
+_MEANS = ("nn.avg_pool2d", "mean")
+#: A bias may take half of the accumulator's range.
+BIAS_LIMIT = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """activations: by group of the network. weights: float32 (O,) by layer name. constants: by
+    (layer name, position).
+
+    rounded: integers of layers whose weights are not simply rounded to nearest. biases: real biases
+        in place of the network's.
+    host: names of WEIGHTED and COMPUTED layers that stay float. What they write is int8, unless
+        only the host reads it.
+    """
+
+    scheme: Scheme
+    method: str
+    activations: Mapping[int, Quantization]
+    weights: Mapping[str, NDArray[np.float32]]
+    constants: Mapping[tuple[str, int], Quantization]
+    rounded: Mapping[str, NDArray[np.int8]] = field(default_factory=dict)
+    biases: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    host: frozenset[str] = field(default_factory=frozenset)
+
+
+def make_plan(
+    network: Network,
+    histograms: Mapping[int, Histogram],
+    scheme: Scheme,
+    method: str,
+    *,
+    per_channel: bool = True,
+    mse_weights: bool = True,
+) -> Plan:
+    """Chooses every scale. histograms: one for each group."""
+    activations = {
+        group: scheme.quantization(*ends)
+        for group, ends in _ranges(network, histograms, scheme, method).items()
+    }
+    weights = {}
+    for layer in network.weighted:
+        assert layer.weights is not None
+        scales = weight_scales(layer.weights, scheme, per_channel=per_channel, mse=mse_weights)
+        source = activations.get(network.groups.get(layer.inputs[0], -1))
+        weights[layer.name] = (
+            _room_for_bias(layer, scales, source.scale, scheme) if source is not None else scales
+        )
+    constants = {
+        (layer.name, position): scheme.quantization(
+            min(0.0, float(array.min())), max(0.0, float(array.max()))
+        )
+        for layer in network.layers
+        for position, array in layer.constants.items()
+        if layer.role is Role.COMPUTED
+    }
+    return Plan(scheme, method, activations, weights, constants)
+
+
+def _ranges(
+    network: Network, histograms: Mapping[int, Histogram], scheme: Scheme, method: str
+) -> dict[int, tuple[float, float]]:
+    """The range of each group. `expected` knows more of the network than a histogram does:
+
+    - inputs have natural bounds (pixels), which samples reach: not widened;
+    - an activation's bounds are not passed;
+    - a mean that the device computes with could reach its input's range, although means of the
+    samples stay far below: the
+      geometric mean of the two is used, so that neither precision nor room loses more than half of
+      the bits between them.
+    """
+    ranges = {
+        group: activation_range(histogram, method, scheme)
+        for group, histogram in histograms.items()
+    }
+    if method != "expected":
+        return ranges
+    results = network.results()
+    for layer in network.layers:
+        if layer.kind in _MEANS and layer.output in network.groups and layer.output not in results:
+            group = network.groups[layer.output]
+            ends = zip(ranges[group], ranges[network.groups[layer.inputs[0]]], strict=True)
+            low, high = (math.copysign(math.sqrt(abs(own * source)), own) for own, source in ends)
+            ranges[group] = low, high
+    for group in ranges:
+        makers = [
+            network.by_output.get(variable)
+            for variable in network.boundaries()
+            if network.groups[variable] == group
+        ]
+        if any(maker is None for maker in makers):
+            ranges[group] = activation_range(histograms[group], "minmax", scheme)
+        bounds = [maker.clamp for maker in makers if maker is not None]
+        if bounds:
+            low, high = ranges[group]
+            ranges[group] = (
+                max(low, min(bound[0] for bound in bounds)),
+                min(high, max(bound[1] for bound in bounds)),
+            )
+    return ranges
+
+
+def _room_for_bias(
+    layer: Layer, scales: NDArray[np.float32], source: float, scheme: Scheme
+) -> NDArray[np.float32]:
+    """A channel of tiny weights and a large bias gets a coarser scale, so that the bias fits the
+    int32 accumulator."""
+    assert layer.bias is not None
+    smallest = np.abs(layer.bias.astype(np.float64)) / (source * BIAS_LIMIT)
+    if not np.any(scales < smallest):
+        return scales
+    if len(set(scales.tolist())) == 1:
+        smallest = np.full_like(smallest, smallest.max())
+    return np.array(
+        [max(scale, scheme.step(least)) for scale, least in zip(scales, smallest, strict=True)],
+        np.float32,
+    )
+
+
+def float_groups(network: Network, host: frozenset[str]) -> set[int]:
+    """Groups whose tensors only the host computes and reads, when these layers are on the host
+    besides the FLOAT ones."""
+
+    def on_host(layer: Layer) -> bool:
+        return (
+            layer.role is Role.FLOAT or layer.name in host or layer.output not in network.quantized
+        )
+
+    device = {
+        network.groups[variable]
+        for layer in network.layers
+        if layer.role is not Role.MOVED and not on_host(layer)
+        for variable in (*layer.inputs, layer.output)
+        if variable in network.groups
+    }
+    return set(network.groups.values()) - device
+
+
+# --------------------------------------------------------------------------------------------------
+# The integers of a plan
+# --------------------------------------------------------------------------------------------------
+
+
+def quantized_weights(layer: Layer, plan: Plan) -> NDArray[np.int8]:
+    """int8 in [-127, 127], output channels on axis 0."""
+    assert layer.weights is not None
+    if layer.name in plan.rounded:
+        return plan.rounded[layer.name]
+    return np.asarray(
+        np.clip(
+            np.rint(layer.weights / _along(plan.weights[layer.name], layer)), -INT8_MAX, INT8_MAX
+        ),
+        np.int8,
+    )
+
+
+def quantized_bias(layer: Layer, plan: Plan, source: Quantization) -> NDArray[np.int32]:
+    """int32 at the scale of the accumulator: bias_scales."""
+    assert layer.bias is not None
+    steps = np.rint(
+        plan.biases.get(layer.name, layer.bias).astype(np.float64)
+        / bias_scales(plan.weights[layer.name], source)
+    )
+    return np.clip(steps, -INT32_LIMIT, INT32_LIMIT).astype(np.int32)
+
+
+def real_weights(layer: Layer, plan: Plan) -> NDArray[np.float32]:
+    """What the integers stand for."""
+    return np.asarray(
+        quantized_weights(layer, plan) * _along(plan.weights[layer.name], layer), np.float32
+    )
+
+
+def _along(scales: NDArray[np.float32], layer: Layer) -> NDArray[np.float32]:
+    assert layer.weights is not None
+    return scales.reshape((-1,) + (1,) * (layer.weights.ndim - 1))
+
+
+def bias_scales(scales: NDArray[np.float32], source: Quantization) -> NDArray[np.float32]:
+    """float32 products, as ONNX Runtime and the frontends compute them."""
+    return np.asarray(np.float32(source.scale) * scales, np.float32)
+
+
+def quantized_constant(array: NDArray[np.float32], quantization: Quantization) -> NDArray[np.int8]:
+    """An operand of element-wise arithmetic."""
+    return np.asarray(
+        np.clip(
+            np.rint(array / np.float32(quantization.scale)) + quantization.zero_point, -128, 127
+        ),
+        np.int8,
+    )
+
+
+def real_settings(network: Network) -> Settings:
+    """The network in float, with its own weights: what a repair may have changed since it was
+    compiled."""
+    return Settings(
+        {layer.name: layer.weights for layer in network.weighted if layer.weights is not None},
+        {layer.name: layer.bias for layer in network.weighted if layer.bias is not None},
+    )
+
+
+def settings(network: Network, plan: Plan) -> Settings:
+    """What the simulator needs to run the network as planned."""
+    weights, biases = {}, {}
+    for layer in network.weighted:
+        source = plan.activations.get(network.groups.get(layer.inputs[0], -1))
+        assert layer.weights is not None
+        assert layer.bias is not None
+        weights[layer.name], biases[layer.name] = layer.weights, layer.bias
+        if layer.name not in plan.host and layer.output in network.quantized and source is not None:
+            scales = bias_scales(plan.weights[layer.name], source)
+            weights[layer.name] = real_weights(layer, plan)
+            biases[layer.name] = (quantized_bias(layer, plan, source) * scales).astype(np.float32)
+    free = float_groups(network, plan.host)
+    activations: dict[Any, Quantization] = {
+        variable: plan.activations[network.groups[variable]]
+        for variable in network.boundaries()
+        if network.groups[variable] not in free
+    }
+    constants = {}
+    for layer in network.layers:
+        for position, array in layer.constants.items():
+            quantization = plan.constants.get((layer.name, position))
+            if (
+                quantization is not None
+                and layer.name not in plan.host
+                and layer.output in network.quantized
+            ):
+                steps = (
+                    quantized_constant(array, quantization).astype(np.float32)
+                    - quantization.zero_point
+                )
+                constants[layer.name, position] = np.asarray(
+                    steps * np.float32(quantization.scale), np.float32
+                )
+    return Settings(weights, biases, constants, activations)

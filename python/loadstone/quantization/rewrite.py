@@ -1,0 +1,237 @@
+"""Write a plan into the network: from float to QDQ, the form that the frontends give for int8
+models.
+
+In:   Network (network.py), Plan (plan.py).
+Out:  an IRModule whose tensors are int8 between quantize and dequantize; inputs and outputs as the
+      float network has them.
+Next: partition/eager.py, or export_onnx.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loadstone.graph import Quantization
+from loadstone.quantization.network import Layer, Network, Role
+from loadstone.quantization.plan import (
+    Plan,
+    bias_scales,
+    float_groups,
+    quantized_bias,
+    quantized_constant,
+    quantized_weights,
+)
+from loadstone.relax.compat import (
+    DeadCodeElimination,
+    constant,
+    is_call,
+    is_constant,
+    named,
+    relax,
+    tvm,
+)
+from loadstone.relax.rewriter import Rewriter
+
+__all__ = ["rewrite", "write_weights"]
+
+
+def rewrite(network: Network, plan: Plan) -> Any:
+    """The quantized module. Layers of `plan.host` keep float weights, between a dequantize and a
+    quantize."""
+    function = _Rewrite(network, plan).run().with_attr("loadstone.numerics", "onnx")
+    return DeadCodeElimination(["main"])(tvm.IRModule({"main": function}))
+
+
+def write_weights(network: Network) -> Any:
+    """The float module with the network's weights and biases, which a repair may have changed."""
+    return DeadCodeElimination(["main"])(tvm.IRModule({"main": _Weights(network).run()}))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A tensor that exists as int8; each reader dequantizes it anew."""
+
+    variable: Any
+    quantization: Quantization
+
+
+class _Weights(Rewriter):
+    """Puts the layers' own weights and biases in place of the function's constants."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network.function)
+        self.network = network
+        self.cores = {layer.core: layer for layer in network.layers}
+
+    def visit(self, variable: Any, value: Any) -> Any:
+        return self.emit(self.substituted(variable, value))
+
+    def substituted(self, variable: Any, value: Any) -> Any:
+        layer = self.cores.get(variable)
+        if layer is not None and layer.role is Role.WEIGHTED:
+            return relax.Call(
+                value.op,
+                [self.mapped(value.args[0]), self.weights(layer)],
+                value.attrs,
+                value.ty_args,
+            )
+        if self.bias_of(value) is not None:
+            return relax.op.add(self.env[value.args[0]], self.bias(self.bias_of(value)))
+        return self.mapped(value)
+
+    def bias_of(self, value: Any) -> Layer | None:
+        """The weighted layer whose bias this call adds."""
+        layer = self.cores.get(value.args[0]) if is_call(value, "add") else None
+        return (
+            layer
+            if layer is not None and layer.role is Role.WEIGHTED and is_constant(value.args[1])
+            else None
+        )
+
+    def weights(self, layer: Layer) -> Any:
+        assert layer.weights is not None
+        return constant(layer.weights if layer.kind == "nn.conv2d" else layer.weights.T)
+
+    def bias(self, layer: Layer | None) -> Any:
+        assert layer is not None
+        assert layer.bias is not None
+        return constant(layer.bias)
+
+    def emit(self, expr: Any, name: str | None = None) -> Any:
+        name = name if name is not None else self.name
+        return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
+
+
+class _Rewrite(_Weights):
+    def __init__(self, network: Network, plan: Plan) -> None:
+        super().__init__(network)
+        self.plan = plan
+        free = float_groups(network, plan.host)
+        self.quantized_variables = {
+            variable for variable, group in network.groups.items() if group not in free
+        }
+        self.outputs = {layer.output: layer for layer in network.layers}
+        self.stored: dict[Any, _Stored] = {}  # old variable -> its int8 version
+
+    # -- where tensors become int8 -----------------------------------------------------------------
+
+    def visit(self, variable: Any, value: Any) -> Any:
+        layer = self.outputs.get(variable)
+        new = self.emit(
+            self.substituted(variable, value),
+            layer.name + "/real" if layer and variable in self.quantized_variables else None,
+        )
+        if variable in self.quantized_variables:
+            self.stored[variable] = self.quantized(new, variable)
+        return new
+
+    def quantized(self, real: Any, variable: Any) -> _Stored:
+        quantization = self.plan.activations[self.network.groups[variable]]
+        scale, zero_point = (
+            constant(np.float32(quantization.scale)),
+            constant(np.int32(quantization.zero_point)),
+        )
+        name = self.unique(
+            self.network.name(variable)
+            if variable not in self.function.params
+            else f"{variable.name}/int8"
+        )
+        return _Stored(
+            self.emit(relax.op.quantize(real, scale, zero_point, axis=0), name), quantization
+        )
+
+    def mapped(self, expr: Any) -> Any:
+        if isinstance(expr, relax.Var) and expr in self.quantized_variables:
+            if expr not in self.stored:  # a parameter, read for the first time
+                self.stored[expr] = self.quantized(self.env[expr], expr)
+            return self.dequantized(self.stored[expr])
+        return super().mapped(expr)
+
+    def dequantized(self, stored: _Stored) -> Any:
+        quantization = stored.quantization
+        scale, zero_point = (
+            constant(np.float32(quantization.scale)),
+            constant(np.int32(quantization.zero_point)),
+        )
+        return self.emit(
+            relax.op.dequantize(stored.variable, scale, zero_point, axis=0), self.name + "/real"
+        )
+
+    # -- weights, biases and constants as integers -------------------------------------------------
+
+    def substituted(self, variable: Any, value: Any) -> Any:
+        layer = self.cores.get(variable)
+        if (
+            layer is None
+            or not layer.constants
+            or not self.on_device(layer)
+            or layer.role is not Role.COMPUTED
+        ):
+            return super().substituted(variable, value)
+        arguments = [
+            self.constant(layer, position) if position in layer.constants else self.mapped(item)
+            for position, item in enumerate(value.args)
+        ]
+        return relax.Call(value.op, arguments, value.attrs, value.ty_args)
+
+    def on_device(self, layer: Layer) -> bool:
+        return (
+            layer.role is not Role.FLOAT
+            and layer.output in self.network.quantized
+            and layer.name not in self.plan.host
+        )
+
+    def weights(self, layer: Layer) -> Any:
+        if not self.on_device(layer):
+            return super().weights(layer)
+        scales = self.plan.weights[layer.name]
+        integers, axis = quantized_weights(layer, self.plan), 0
+        if layer.kind == "matmul":
+            integers, axis = np.ascontiguousarray(integers.T), 1
+        return self.real(integers, scales, axis, layer.name + "/weights")
+
+    def bias(self, layer: Layer | None) -> Any:
+        assert layer is not None
+        if not self.on_device(layer):
+            return super().bias(layer)
+        source, scales = (
+            self.plan.activations[self.network.groups[layer.inputs[0]]],
+            self.plan.weights[layer.name],
+        )
+        return self.real(
+            quantized_bias(layer, self.plan, source),
+            bias_scales(scales, source),
+            0,
+            layer.name + "/bias",
+        )
+
+    def constant(self, layer: Layer, position: int) -> Any:
+        quantization = self.plan.constants[layer.name, position]
+        integers = quantized_constant(layer.constants[position], quantization)
+        scale, zero_point = (
+            constant(np.float32(quantization.scale)),
+            constant(np.int32(quantization.zero_point)),
+        )
+        return self.emit(
+            relax.op.dequantize(constant(integers), scale, zero_point, axis=0),
+            f"{layer.name}/{position}/real",
+        )
+
+    def real(self, integers: Any, scales: Any, axis: int, name: str) -> Any:
+        """dequantize(constant), one scale for all where they are equal."""
+        if np.all(scales == scales[0]):
+            scales, axis = scales[0], 0
+        zero_points = np.zeros(scales.shape, np.int32)
+        return self.emit(
+            relax.op.dequantize(
+                constant(integers), constant(scales), constant(zero_points), axis=axis
+            ),
+            name,
+        )
+
+    def finish(self, output: Any) -> Any:
+        self.name = output.name
+        return super().finish(output)

@@ -1,0 +1,218 @@
+"""Round weights so that a layer's output is nearest, and correct its bias by what remains.
+
+In:   Network, Plan with scales, the moments of every weighted layer's input.
+Out:  the plan with integers for weights and with corrected biases.
+Next: rewrite.py.
+
+Rounding each weight to nearest is best only for inputs that are independent. What the rounding of
+one weight adds to the output can be taken back by the weights after it, as far as their inputs move
+together: the error of a layer's output is dw' C dw, C the covariance of its input, and the columns
+    of W are rounded one after the other, each passing its error on
+to those that are not rounded yet through the Cholesky factor of C's inverse (optimal brain surgery;
+Hassibi and Stork 1993,
+Frantar et al. 2022). The mean of the error that remains, dw' E[x], is a constant: it goes into the
+bias (Nagel et al. 2019).
+No training, no labels, no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.quantization.network import Layer, Network
+from loadstone.quantization.plan import Plan, real_weights
+from loadstone.quantization.samples import Samples
+from loadstone.quantization.scales import INT8_MAX
+from loadstone.quantization.simulate import FLOAT, Settings, Simulator
+from loadstone.relax.compat import bindings, integers
+
+__all__ = ["Moments", "correct_biases", "measure_moments", "round_weights"]
+
+Array = NDArray[np.float64]
+
+#: Positions of an image that one sample contributes.
+POSITIONS = 256
+#: Added to the covariance's diagonal, as a share of its mean: how far other inputs than the
+#: samples' are to be trusted.
+DAMPING = 0.5
+#: The least that is added, as a share of the inputs' mean square.
+FLOOR = 1e-3
+#: A layer with more inputs per output than this is rounded to nearest: its covariance would take a
+#: gigabyte.
+MAX_INPUTS = 4608
+#: Columns between two updates of the rest: what fits the cache.
+BLOCK = 64
+
+
+class Moments:
+    """Mean (groups, K) and covariance (groups, K, K) of the K inputs of an output, in the order of
+    the weights.
+
+    Of more than MAX_INPUTS inputs there is the mean alone.
+    """
+
+    def __init__(self, groups: int, inputs: int) -> None:
+        self.rows = 0
+        self._sum = np.zeros((groups, inputs))
+        self.has_covariance = inputs <= MAX_INPUTS
+        kept = inputs if self.has_covariance else 0
+        self._products: NDArray[Any] = np.zeros(
+            (groups, kept, kept), np.float32 if inputs > MAX_INPUTS // 4 else np.float64
+        )
+
+    def update(self, rows: NDArray[np.float32]) -> None:
+        """rows: (groups, count, K)."""
+        self.rows += rows.shape[1]
+        self._sum += rows.sum(axis=1, dtype=np.float64)
+        if self.has_covariance:
+            self._products += rows.transpose(0, 2, 1) @ rows
+
+    @property
+    def mean(self) -> Array:
+        """E[x]."""
+        return np.asarray(self._sum / max(self.rows, 1))
+
+    @property
+    def covariance(self) -> Array:
+        """E[x x'] - E[x] E[x]'. Only where `has_covariance`."""
+        mean = self.mean
+        return np.asarray(
+            self._products / max(self.rows, 1) - mean[:, :, None] * mean[:, None, :], np.float64
+        )
+
+
+def measure_moments(
+    simulator: Simulator, samples: Samples, settings: Settings = FLOAT
+) -> dict[str, Moments]:
+    """Of every weighted layer's input in the float network, by layer name."""
+    network = simulator.network
+    calls = dict(bindings(network.function))
+    rng = np.random.default_rng(0)
+    found: dict[str, Moments] = {}
+    for inputs in samples:
+        _, recorded = simulator.run(inputs, settings)
+        for layer in network.weighted:
+            if layer.inputs[0] in recorded:
+                rows = _rows(recorded[layer.inputs[0]], layer, calls[layer.core], rng)
+                if layer.name not in found:
+                    found[layer.name] = Moments(rows.shape[0], rows.shape[2])
+                found[layer.name].update(rows)
+    return found
+
+
+def round_weights(
+    network: Network, plan: Plan, moments: Mapping[str, Moments], damping: float = DAMPING
+) -> Plan:
+    """The plan with `rounded` for every layer whose covariance is known; others stay rounded to
+    nearest."""
+    rounded = dict(plan.rounded)
+    for layer in network.weighted:
+        if (
+            layer.name in moments
+            and layer.name in plan.weights
+            and moments[layer.name].has_covariance
+        ):
+            rounded[layer.name] = _rounded(
+                layer, plan.weights[layer.name], moments[layer.name], damping
+            )
+    return replace(plan, rounded=rounded)
+
+
+def correct_biases(network: Network, plan: Plan, moments: Mapping[str, Moments]) -> Plan:
+    """The plan with `biases` that take off the mean of the error that the rounded weights make."""
+    biases = dict(plan.biases)
+    for layer in network.weighted:
+        if layer.name in moments and layer.name in plan.weights:
+            assert layer.weights is not None
+            assert layer.bias is not None
+            error = (real_weights(layer, plan).astype(np.float64) - layer.weights).reshape(
+                layer.groups, -1, moments[layer.name].mean.shape[1]
+            )
+            mean = np.einsum("gok,gk->go", error, moments[layer.name].mean).reshape(-1)
+            biases[layer.name] = (layer.bias - mean).astype(np.float32)
+    return replace(plan, biases=biases)
+
+
+def _rounded(
+    layer: Layer, scales: NDArray[np.float32], moments: Moments, damping: float
+) -> NDArray[np.int8]:
+    assert layer.weights is not None
+    groups, inputs = moments.mean.shape
+    weights = layer.weights.astype(np.float64).reshape(groups, -1, inputs)
+    steps = scales.astype(np.float64).reshape(groups, -1)
+    covariance = moments.covariance
+    order = np.argsort(
+        -np.diagonal(covariance, axis1=1, axis2=2), axis=1
+    )  # what varies most is rounded first
+    weights = np.take_along_axis(weights, order[:, None, :], axis=2)
+    covariance = np.take_along_axis(
+        np.take_along_axis(covariance, order[:, :, None], 1), order[:, None, :], 2
+    )
+    integers_ = _compensated(weights, steps, _factor(covariance, moments.mean, damping))
+    integers_ = np.take_along_axis(integers_, np.argsort(order, axis=1)[:, None, :], axis=2)
+    return integers_.reshape(layer.weights.shape).astype(np.int8)
+
+
+def _factor(covariance: Array, mean: Array, damping: float) -> Array:
+    """Upper triangular U with U' U = inverse of the damped covariance; per group.
+
+    Inputs that never vary, or hardly beside their mean, have a covariance of nothing but rounding:
+    FLOOR keeps it positive.
+    """
+    inputs = covariance.shape[-1]
+    variance = np.trace(covariance, axis1=1, axis2=2) / inputs
+    floor = FLOOR * np.mean(mean**2, axis=1) + np.finfo(np.float32).tiny
+    damped = covariance + np.maximum(damping * variance, floor)[:, None, None] * np.eye(inputs)
+    return np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
+
+
+def _compensated(weights: Array, steps: Array, factor: Array) -> Array:
+    """weights (groups, O, K), changed in place; steps (groups, O); factor (groups, K, K). Integers
+    as float64."""
+    inputs = weights.shape[2]
+    found = np.empty_like(weights)
+    for begin in range(0, inputs, BLOCK):
+        end = min(begin + BLOCK, inputs)
+        errors = np.empty_like(weights[:, :, begin:end])
+        for column in range(begin, end):
+            found[:, :, column] = np.clip(
+                np.rint(weights[:, :, column] / steps), -INT8_MAX, INT8_MAX
+            )
+            error = (weights[:, :, column] - found[:, :, column] * steps) / factor[
+                :, None, column, column
+            ]
+            weights[:, :, column + 1 : end] -= (
+                error[:, :, None] * factor[:, None, column, column + 1 : end]
+            )
+            errors[:, :, column - begin] = error
+        weights[:, :, end:] -= errors @ factor[:, begin:end, end:]
+    return found
+
+
+def _rows(
+    values: NDArray[np.float32], layer: Layer, call: Any, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """(groups, positions, K): what the layer multiplies with its weights, at random positions."""
+    assert layer.weights is not None
+    if layer.kind == "matmul":
+        rows = values.reshape(1, -1, values.shape[-1])
+        return rows[:, rng.permutation(rows.shape[1])[:POSITIONS]]
+    height, width, channels = layer.weights.shape[1:]
+    top, left, bottom, right = integers(call.attrs.padding)
+    (stride_y, stride_x), (step_y, step_x) = (
+        integers(call.attrs.strides),
+        integers(call.attrs.dilation),
+    )
+    padded = np.pad(values, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    high = (padded.shape[1] - step_y * (height - 1) - 1) // stride_y + 1
+    wide = (padded.shape[2] - step_x * (width - 1) - 1) // stride_x + 1
+    chosen = rng.permutation(high * wide)[:POSITIONS]
+    y = (chosen // wide * stride_y)[:, None, None] + (np.arange(height) * step_y)[:, None]
+    x = (chosen % wide * stride_x)[:, None, None] + (np.arange(width) * step_x)[None, :]
+    taps = padded[0, y, x].reshape(len(chosen), height * width, layer.groups, channels)
+    return np.ascontiguousarray(taps.transpose(2, 0, 1, 3)).reshape(layer.groups, len(chosen), -1)

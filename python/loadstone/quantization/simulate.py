@@ -1,0 +1,241 @@
+"""Run a network with or without quantization: one compilation, any scales.
+
+In:   Network (network.py).
+Out:  Simulator: runs samples on TVM's CPU back end; weights and scales are arguments, and every
+      quantized tensor is a result.
+Next: calibrate.py runs it in float, report.py compares float with quantized, mixed.py quantizes one
+      layer at a time.
+
+Quantized values are simulated: rounded to their steps, but computed in float32. That is the meaning
+of QDQ; it differs from the device's integers only where a sum lies on the edge between two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.graph import Quantization
+from loadstone.quantization.executable import executable
+from loadstone.quantization.network import Layer, Network, Role
+from loadstone.quantization.scales import INT8_MAX, INT8_MIN
+from loadstone.relax.compat import bindings, channels_last_conv2d, constant, is_call, relax, tvm
+from loadstone.relax.rewriter import Rewriter
+
+__all__ = ["FLOAT", "Settings", "Simulator"]
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """One way to run the network; what is missing stays float.
+
+    weights, biases: real values by layer name, in place of the network's own. constants: by (layer
+        name, position).
+    activations: the quantization of boundary variables.
+    """
+
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    biases: Mapping[str, Array] = field(default_factory=dict)
+    constants: Mapping[tuple[str, int], Array] = field(default_factory=dict)
+    activations: Mapping[Any, Quantization] = field(default_factory=dict)
+
+
+#: The network as it was compiled.
+FLOAT = Settings()
+
+
+class Simulator:
+    """recorded: the variables whose values `run` returns beside the outputs: every quantized one.
+    Compiled when it runs first."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.recorded = tuple(network.groups)
+        builder = _Instrumented(network, self.recorded)
+        self._layers, self._boundaries, self._constants = (
+            builder.layers,
+            builder.boundaries,
+            builder.constants,
+        )
+        self._function = builder.run()
+        self._bound: tuple[Settings, list[Any]] | None = None
+
+    @cached_property
+    def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
+        return executable(tvm.IRModule({"main": self._function}))
+
+    def run(
+        self, inputs: Sequence[NDArray[Any]], settings: Settings = FLOAT
+    ) -> tuple[list[NDArray[Any]], Mapping[Any, Array]]:
+        """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and
+        gives float16."""
+        results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
+        count = len(self.network.outputs)
+        return [result.numpy() for result in results[:count]], _Recorded(
+            dict(zip(self.recorded, results[count:], strict=True))
+        )
+
+    def _arguments(self, settings: Settings) -> list[Any]:
+        """Everything but the samples; kept until other settings come."""
+        if self._bound is None or self._bound[0] is not settings:
+            arrays: list[Any] = []
+            for layer in self._layers:
+                weights = settings.weights.get(layer.name, layer.weights)
+                assert weights is not None
+                arrays += [
+                    weights.transpose(_ORDER[layer.kind]),
+                    settings.biases.get(layer.name, layer.bias),
+                ]
+            arrays += [
+                settings.constants.get((layer.name, position), layer.constants[position])
+                for layer, position in self._constants
+            ]
+            arrays += [_steps(settings.activations.get(variable)) for variable in self._boundaries]
+            self._bound = (
+                settings,
+                [tvm.runtime.tensor(np.asarray(array, order="C")) for array in arrays],
+            )
+        return self._bound[1]
+
+
+@dataclass(frozen=True)
+class _Recorded(Mapping[Any, Array]):
+    """Tensors, which become arrays when they are read: most readers want a few of them."""
+
+    tensors: Mapping[Any, Any]
+
+    def __getitem__(self, variable: Any) -> Array:
+        return np.asarray(self.tensors[variable].numpy(), np.float32)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+
+#: From (O, ...) to the order in which TVM's convolution and matmul read weights: HWIO and IO.
+_ORDER = {"nn.conv2d": (1, 2, 3, 0), "matmul": (1, 0)}
+
+
+def _steps(quantization: Quantization | None) -> Array:
+    """scale, lowest and highest step around zero; all 0: off."""
+    if quantization is None:
+        return np.zeros(3, np.float32)
+    return np.array(
+        [
+            quantization.scale,
+            INT8_MIN - quantization.zero_point,
+            INT8_MAX - quantization.zero_point,
+        ],
+        np.float32,
+    )
+
+
+class _Instrumented(Rewriter):
+    """The function with weights, biases, constants and steps as further parameters and the recorded
+    values as further results."""
+
+    def __init__(self, network: Network, recorded: Sequence[Any]) -> None:
+        super().__init__(network.function)
+        self.network, self.recorded = network, recorded
+        self.layers = network.weighted
+        self.constants = [
+            (layer, position)
+            for layer in network.layers
+            for position in layer.constants
+            if layer.role is Role.COMPUTED
+        ]
+        self.boundaries = list(network.boundaries())
+        self.weights = {
+            layer.core: self.parameter(layer.name, _weights_shape(layer)) for layer in self.layers
+        }
+        self.biases = {
+            layer.core: self.parameter(f"{layer.name}/bias", layer.bias.shape)
+            for layer in self.layers
+            if layer.bias is not None
+        }
+        self.operands = {
+            (layer.core, position): self.parameter(
+                f"{layer.name}/{position}", layer.constants[position].shape
+            )
+            for layer, position in self.constants
+        }
+        self.steps = {
+            variable: self.parameter(f"{variable.name}/steps", (3,)) for variable in self.boundaries
+        }
+
+    def parameter(self, name: str, extents: Sequence[int]) -> Any:
+        return relax.Var(name, relax.TensorType(tuple(extents), "float32"))
+
+    def run(self) -> Any:
+        own = [
+            parameter
+            for layer in self.layers
+            for parameter in (self.weights[layer.core], self.biases[layer.core])
+        ]
+        parameters = [*self.network.parameters, *own, *self.operands.values(), *self.steps.values()]
+        with self.builder.function("main", parameters):
+            with self.builder.dataflow():
+                for variable in self.network.parameters:
+                    self.env[variable] = self.rounded(variable, variable)
+                for variable, value in bindings(self.network.function):
+                    if not isinstance(value, relax.Tuple):
+                        self.name = variable.name
+                        self.env[variable] = self.rounded(
+                            variable, self.emit(self.substituted(variable, value))
+                        )
+                results = [
+                    self.env[variable] for variable in (*self.network.outputs, *self.recorded)
+                ]
+                final = self.builder.emit_output(relax.Tuple(results))
+            self.builder.emit_func_output(final)
+        return self.builder.get()["main"]
+
+    def substituted(self, variable: Any, call: Any) -> Any:
+        if isinstance(call, relax.Call):
+            arguments = list(call.args)
+            if variable in self.weights and is_call(call, "nn.conv2d"):
+                return channels_last_conv2d(
+                    self.mapped(arguments[0]),
+                    self.weights[variable],
+                    call.attrs,
+                    kernel_layout="HWIO",
+                )
+            if variable in self.weights:
+                arguments[1] = self.weights[variable]
+            elif is_call(call, "add") and call.args[0] in self.biases:
+                arguments[1] = self.biases[call.args[0]]
+            for position in range(len(arguments)):
+                arguments[position] = self.operands.get((variable, position), arguments[position])
+            call = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+        return self.mapped(call)
+
+    def mapped(self, expr: Any) -> Any:
+        return self.env.get(expr, expr) if isinstance(expr, relax.Var) else super().mapped(expr)
+
+    def rounded(self, variable: Any, new: Any) -> Any:
+        """clip(round(x / scale)) * scale where scale > 0, else x."""
+        if variable not in self.steps:
+            return new
+        scale, low, high = (self.entry(self.steps[variable], index) for index in range(3))
+        steps = relax.op.minimum(
+            relax.op.maximum(relax.op.round(relax.op.divide(new, scale)), low), high
+        )
+        on = relax.op.greater(scale, constant(np.zeros(1, np.float32)))
+        return self.emit(relax.op.where(on, relax.op.multiply(steps, scale), new))
+
+    def entry(self, steps: Any, index: int) -> Any:
+        return relax.op.strided_slice(steps, axes=[0], begin=[index], end=[index + 1])
+
+
+def _weights_shape(layer: Layer) -> tuple[int, ...]:
+    assert layer.weights is not None
+    return tuple(layer.weights.shape[axis] for axis in _ORDER[layer.kind])

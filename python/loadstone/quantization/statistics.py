@@ -1,0 +1,142 @@
+"""What calibration remembers of tensors: a few kilobytes each, however many samples pass.
+
+In:   the values of a tensor, sample by sample.
+Out:  Histogram: extremes and distribution. Channels: extremes, mean and mean square per channel.
+Next: scales.py chooses ranges from histograms; equalize.py and bias.py read channels; report.py
+      draws.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
+
+#: Sixteen bins for each of the 256 steps of an int8 range.
+BINS = 4096
+
+
+def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
+    """How far above the largest value of n samples that of growth * n samples is to be expected.
+
+    The largest value of a sample follows, for distributions with thin tails, Gumbel's: the largest
+    of growth * n samples lies beta * log(growth) above that of n, and the standard deviation of one
+    sample's largest value is beta * pi / sqrt(6).
+    """
+    return np.asarray(deviation) * (math.sqrt(6) / math.pi * math.log(growth))
+
+
+class Histogram:
+    """The distribution of values that pass by; memory does not grow.
+
+    low, high: the extremes, 0 included (a quantized tensor must hold 0 exactly).
+    counts: how many fell into each of BINS equal bins from `start` on; exact zeros are counted in
+        `zeros` instead,
+    because they cost no error whatever the scale. size: how many values in all.
+    """
+
+    def __init__(self) -> None:
+        self.low = self.high = 0.0
+        self.start, self.width = 0.0, 0.0
+        self.counts: NDArray[np.int64] = np.zeros(BINS, np.int64)
+        self.zeros = self.size = 0
+        self._extremes: list[tuple[float, float]] = []
+
+    def update(self, values: NDArray[np.float32]) -> None:
+        """Adds values (any shape, finite)."""
+        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+        zeros = values.size - int(np.count_nonzero(values))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self._extremes.append((low, high))
+        self.size += values.size
+        self.zeros += zeros
+        if low == high:
+            return
+        self._cover(low, high)
+        self.counts += np.bincount(self._bins(values.reshape(-1)), minlength=BINS)
+        self.counts[self._bins(np.zeros(1, np.float32))] -= zeros
+
+    def expected(self, growth: float) -> tuple[float, float]:
+        """The extremes that `growth` times as many samples would have (see `gumbel_reach`)."""
+        lows, highs = np.array(self._extremes or [(0.0, 0.0)]).T
+        return self.low - float(gumbel_reach(np.std(lows), growth)), self.high + float(
+            gumbel_reach(np.std(highs), growth)
+        )
+
+    @property
+    def centres(self) -> NDArray[np.float64]:
+        """The value in the middle of each bin."""
+        return np.asarray(self.start + self.width * (np.arange(BINS) + 0.5), np.float64)
+
+    def with_zeros(self) -> NDArray[np.int64]:
+        """Counts in which the exact zeros are in their bin."""
+        counts = self.counts.copy()
+        if self.width > 0:
+            counts[self._bins(np.zeros(1, np.float32))] += self.zeros
+        return counts
+
+    def _bins(self, values: NDArray[np.float32]) -> NDArray[np.int32]:
+        index = (values * np.float32(1 / self.width) - np.float32(self.start / self.width)).astype(
+            np.int32
+        )
+        return np.clip(index, 0, BINS - 1, out=index)
+
+    def _cover(self, low: float, high: float) -> None:
+        """Widens the bins until they hold [low, high]; each step doubles the width and merges pairs
+        of bins exactly."""
+        if self.width == 0:
+            span = (high - low) * (1 + 1e-6)
+            self.start, self.width = low - span * 1e-7, span / BINS
+        while low < self.start or high > self.start + BINS * self.width:
+            merged = self.counts.reshape(-1, 2).sum(axis=1)
+            self.counts = np.zeros(BINS, np.int64)
+            if low < self.start:
+                self.start -= BINS * self.width
+                self.counts[BINS // 2 :] = merged
+            else:
+                self.counts[: BINS // 2] = merged
+            self.width *= 2
+
+
+class Channels:
+    """low, high: float32 extremes of each index of the last axis. mean, mean_square: float64."""
+
+    def __init__(self, channels: int) -> None:
+        self.low = np.full(channels, np.inf, np.float32)
+        self.high = np.full(channels, -np.inf, np.float32)
+        self._sum, self._square, self._rows = np.zeros(channels), np.zeros(channels), 0
+        self._reach, self._reach_square, self._samples = np.zeros(channels), np.zeros(channels), 0
+
+    def update(self, values: NDArray[np.float32]) -> None:
+        """Adds the values of one sample (..., channels), finite."""
+        rows = values.reshape(-1, len(self.low))
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        np.minimum(self.low, low, out=self.low)
+        np.maximum(self.high, high, out=self.high)
+        self._rows += len(rows)
+        self._sum += rows.sum(axis=0, dtype=np.float64)
+        self._square += np.einsum("ij,ij->j", rows, rows).astype(np.float64)
+        reach = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+        self._samples += 1
+        self._reach += reach
+        self._reach_square += reach**2
+
+    def reach(self, growth: float) -> NDArray[np.float64]:
+        """The largest magnitude to be expected in `growth` times as many samples, per channel."""
+        largest = np.maximum(np.abs(self.low), np.abs(self.high)).astype(np.float64)
+        count = max(self._samples, 1)
+        variance = np.maximum(self._reach_square / count - (self._reach / count) ** 2, 0)
+        return np.asarray(largest + gumbel_reach(np.sqrt(variance), growth))
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """E[x] per channel."""
+        return np.asarray(self._sum / max(self._rows, 1))
+
+    @property
+    def mean_square(self) -> NDArray[np.float64]:
+        """E[x^2] per channel."""
+        return np.asarray(self._square / max(self._rows, 1))

@@ -1,0 +1,1 @@
+"""What Loadstone asks of TVM and its Relax."""

@@ -1,0 +1,82 @@
+"""Pieces of a Relax function: what a binding reads, and bindings as a module of their own.
+
+In:   an IRModule; bindings of its `main`.
+Out:  the variables of an expression; a module that computes some bindings alone; such a module as a
+      Host operator.
+Next: fused_graph.py makes Host operators, candidates.py prices them, relax_region.py hands a
+      segment to a back end as Relax.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadstone.graph import Host, Tensor
+from loadstone.relax.compat import DeadCodeElimination, dtype, op_name, relax, shape, tvm
+
+__all__ = ["extracted", "host_operator", "variables"]
+
+
+def variables(expr: Any) -> set[Any]:
+    """The variables that an expression reads."""
+    if isinstance(expr, relax.Var):
+        return {expr}
+    if isinstance(expr, relax.Tuple):
+        return {variable for item in expr.fields for variable in variables(item)}
+    if isinstance(expr, relax.TupleGetItem):
+        return variables(expr.tuple_value)
+    if isinstance(expr, relax.Call):
+        return {variable for item in expr.args for variable in variables(item)}
+    return set()
+
+
+def extracted(
+    fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]
+) -> Any:
+    """A module whose main computes the targets from the sources by the bindings of a group, with
+    the functions that these call."""
+    builder = relax.BlockBuilder()
+    fresh = {variable: relax.Var(variable.name, variable.ty) for variable in sources}
+    with builder.function("main", [fresh[variable] for variable in sources]):
+        with builder.dataflow():
+            for variable, value in group:
+                fresh[variable] = builder.emit(_renamed(value, fresh), name_hint=variable.name)
+            results = [fresh[variable] for variable in targets]
+            output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
+        builder.emit_func_output(output)
+    functions = {
+        variable: function
+        for variable, function in fused.functions.items()
+        if variable.name_hint != "main"
+    }
+    return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
+
+
+def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
+    if isinstance(expr, relax.Var):
+        return fresh.get(expr, expr)
+    if isinstance(expr, relax.Tuple):
+        return relax.Tuple([_renamed(item, fresh) for item in expr.fields])
+    if isinstance(expr, relax.TupleGetItem):
+        return relax.TupleGetItem(_renamed(expr.tuple_value, fresh), expr.index)
+    if isinstance(expr, relax.Call):
+        return relax.Call(
+            expr.op, [_renamed(item, fresh) for item in expr.args], expr.attrs, expr.ty_args
+        )
+    return expr
+
+
+def host_operator(module: Any, variable: Any, value: Any) -> Host:
+    """One binding of main as an operator of the host, for itself."""
+    sources = sorted(variables(value), key=lambda source: str(source.name))
+    tensors = [
+        Tensor(str(item.name), shape(item) or (), dtype(item)) for item in (*sources, variable)
+    ]
+    function = extracted(module, sources, [(variable, value)], [variable])
+    return Host(
+        name=tensors[-1].name,
+        inputs=tuple(tensors[:-1]),
+        outputs=(tensors[-1],),
+        function=function,
+        operators=(op_name(value),),
+    )

@@ -1,0 +1,1 @@
+"""The C runtime from Python: devices, sessions, arrays."""

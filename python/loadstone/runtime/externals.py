@@ -1,0 +1,73 @@
+"""What host.py hands to the Python runtime, executed: operators by graph/reference.py, Relax
+functions by TVM.
+
+In:   the arrays of an external step's inputs, and its attributes.
+Out:  the arrays of its outputs.
+Next: device.py calls these when the C runtime comes to an external step.
+
+Only EXTERNAL_RELAX needs TVM.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.artifact.host import EXTERNAL_OPERATOR, EXTERNAL_RELAX
+from loadstone.graph.reference import run_operator
+from loadstone.numerics import Rounding
+
+__all__ = ["EXTERNALS", "run_operator_step", "run_relax_step"]
+
+
+def run_operator_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:
+    """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs."""
+    said = json.loads(attributes)
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in said["fields"].items()
+    }
+    if "rounding" in values:
+        values["rounding"] = Rounding(int(values["rounding"]))
+    sources, targets = (tuple(_tensor_of(t) for t in side) for side in said["tensors"])
+    values.update(zip(said["arrays"], (np.array(a) for a in inputs[len(sources) :]), strict=True))
+    operator = getattr(g, said["kind"])(inputs=sources, outputs=targets, **values)
+    return [np.asarray(a) for a in run_operator(operator, list(inputs[: len(sources)]))]
+
+
+def run_relax_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:
+    """EXTERNAL_RELAX: a module that save_function wrote, made for one sample; samples go through it
+    one by one."""
+    from loadstone.relax.compat import parameter_shapes, run_saved
+
+    shapes = parameter_shapes(attributes)
+    samples = max((a.shape[0] // s[0] for a, s in zip(inputs, shapes, strict=True) if s), default=1)
+    if samples == 1:
+        return run_saved(attributes, inputs)
+    rows = [
+        [
+            a[n * s[0] : (n + 1) * s[0]] if a.shape != s else a
+            for a, s in zip(inputs, shapes, strict=True)
+        ]
+        for n in range(samples)
+    ]
+    results = [run_saved(attributes, row) for row in rows]
+    return [np.concatenate(parts) for parts in zip(*results, strict=True)]
+
+
+def _tensor_of(entry: Sequence[Any]) -> g.Tensor:
+    name, shape, dtype, quantization = entry
+    return g.Tensor(
+        name, tuple(shape), dtype, None if quantization is None else g.Quantization(*quantization)
+    )
+
+
+#: Name of an external step's function -> what runs it.
+EXTERNALS: Mapping[str, Callable[[Sequence[NDArray[Any]], str], list[NDArray[Any]]]] = {
+    EXTERNAL_OPERATOR: run_operator_step,
+    EXTERNAL_RELAX: run_relax_step,
+}

@@ -1,0 +1,38 @@
+"""Open libloadstone through cffi, in ABI mode: no compiler is needed where the package is used.
+
+In:   libloadstone.so and _api.h (the C headers, preprocessed at build), installed beside this file.
+Out:  `ffi` and `lib()`.
+Next: device.py (runtime and drivers), sim.py (simulator).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import cffi
+
+from loadstone.errors import DeviceError
+
+__all__ = ["ffi", "lib"]
+
+_HEADER, _LIBRARY = (
+    resources.files("loadstone").joinpath(name) for name in ("_api.h", "libloadstone.so")
+)
+ffi: Any = cffi.FFI()
+# here and not in lib(): types are needed before the first call, and by threads that make it at the
+# same time
+if _HEADER.is_file():
+    ffi.cdef(_HEADER.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def lib() -> Any:
+    """The library, opened once. Raises DeviceError when it was not built."""
+    if not _HEADER.is_file() or not _LIBRARY.is_file():
+        raise DeviceError(
+            "libloadstone.so is not beside the package: build it with `make lib`, or install "
+            "the wheel"
+        )
+    return ffi.dlopen(str(_LIBRARY))

@@ -1,0 +1,65 @@
+"""Many samples on several simulated devices at once: one thread and one device for each share.
+
+In:   an artifact, inputs with a leading axis of samples, how to open a device, a number of threads.
+Out:  the outputs of all samples, in their order, and the counters of the last run.
+Next: `loadstone run --threads N`, for whole data sets.
+
+Runs of a model are independent, and the C runtime lets go of Python while it works. Shares are
+whole groups of `artifact.samples`, so that every thread runs the batches that one thread would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loadstone.artifact.format import Artifact
+from loadstone.errors import DeviceError
+from loadstone.runtime.device import Counters, Device
+from loadstone.vta.hw_config import HwConfig
+
+__all__ = ["run_in_threads"]
+
+Array = npt.NDArray[Any]
+
+
+def run_in_threads(
+    artifact: Artifact,
+    inputs: Sequence[Array],
+    open_device: Callable[[], Device],
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[list[Array], Counters, HwConfig]:
+    """progress: called with the number of samples done in all threads. Raises DeviceError as a
+    session does."""
+    if threads < 1:
+        raise DeviceError(f"threads={threads} is not at least 1")
+    count = len(inputs[0]) if inputs else 1
+    groups = -(-count // artifact.samples)
+    edges = [min(count, artifact.samples * (groups * k // threads)) for k in range(threads + 1)]
+    shares = [(a, b) for a, b in pairwise(edges) if a < b] or [(0, count)]
+    done = dict.fromkeys(shares, 0)
+    lock = Lock()
+
+    def work(share: tuple[int, int]) -> tuple[list[Array], Counters, HwConfig]:
+        def tell(samples: int) -> None:
+            with lock:
+                done[share] = samples
+                if progress is not None:
+                    progress(sum(done.values()))
+
+        begin, end = share
+        with open_device() as device, device.load(artifact) as session:
+            outputs = session.run([array[begin:end] for array in inputs], tell)
+            return outputs, session.counters, device.require_config()
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        results = list(pool.map(work, shares))
+    outputs = [np.concatenate(parts) for parts in zip(*(r[0] for r in results), strict=True)]
+    return outputs, results[-1][1], results[-1][2]

@@ -1,0 +1,343 @@
+"""A model on a device: inputs, runs, outputs, counters, and what went wrong.
+
+In:   an opened device (device.py), an artifact, NumPy arrays.
+Out:  NumPy arrays; exceptions that name the step, the layer and the instruction that failed.
+Next: runtime/session.c and run.c do the work.
+
+Arrays of a session are views of the device's own memory and keep it alive; what they hold after the
+session was closed is undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loadstone.artifact.format import Artifact, DataType, DeviceProgram, HostStep, Tensor
+from loadstone.backend.interface import External
+from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
+from loadstone.runtime.native import ffi, lib
+from loadstone.vta.isa.registers import ERRORS
+
+__all__ = ["Array", "Counters", "External", "Session", "raise_for", "register_external"]
+
+Array = npt.NDArray[Any]
+_EXTERNALS: dict[str, External] = {}
+
+
+def register_external(name: str, function: External) -> None:
+    """Makes `function` known for external steps called `name`; a later one replaces an earlier
+    one."""
+    _EXTERNALS[name] = function
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the device counted over the last run; 0 for what it does not count."""
+
+    cycles: int
+    load_busy_cycles: int
+    compute_busy_cycles: int
+    store_busy_cycles: int
+    read_bytes: int
+    write_bytes: int
+
+
+class Session:
+    """A model on a device. A context manager; close it before the device (Device.close does
+    both)."""
+
+    def __init__(
+        self, device: Any, owner: Any, artifact: Artifact, data: bytes, hang_seconds: float
+    ) -> None:
+        """device: lds_device *. owner: what must live as long as the device's memory is used."""
+        self.artifact = artifact
+        self._session: Any = ffi.NULL
+        self._error: BaseException | None = None
+        if not hang_seconds > 0:
+            raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
+        self._check_externals()
+        self._bytes = ffi.from_buffer(data)
+        self._model = ffi.new("lds_model *")
+        raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
+        config = ffi.new("lds_session_config *")
+        lib().lds_session_config_default(config)
+        config.hang_ns = _nanoseconds(hang_seconds)
+        self._callback: Any = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
+        config.external = self._callback
+        size = lib().lds_session_size_bytes(self._model, config)
+        try:
+            self._memory = np.empty(size, np.uint8)
+        except MemoryError:
+            raise DeviceError(
+                f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
+                "not to be had"
+            ) from None
+        self._keep: Any = (owner, self._memory, self._bytes)
+        fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
+        memory = ffi.cast("void *", self._memory.ctypes.data)
+        status = lib().lds_session_open(session, self._model, device, config, memory, size, fault)
+        if fault.layer != ffi.NULL:  # an instruction was refused
+            self._raise(status, fault)
+        raise_for(status, artifact.name)
+        self._session = session[0]
+        self.inputs = tuple(
+            self._view(lib().lds_session_input, k, i) for k, i in enumerate(artifact.inputs)
+        )
+        self.outputs = tuple(
+            self._view(lib().lds_session_output, k, i) for k, i in enumerate(artifact.outputs)
+        )
+
+    # --- running ----------------------------------------------------------------------------------
+    def run(
+        self,
+        inputs: Sequence[Array] | Mapping[str, Array],
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Array]:
+        """All samples through the model: arrays with a leading axis of samples, then the model's
+        own shape.
+
+        inputs: in the model's order, or by tensor name. progress: called with the number of samples
+            done.
+        Raises DeviceError for arrays that do not fit, naming name, shape and type wanted.
+        """
+        self._open()
+        arrays = self._checked(inputs)
+        count = len(arrays[0]) if arrays else 1
+        outputs = [
+            np.empty((count, *_sample_shape(t, self.artifact.samples)), t.dtype.numpy)
+            for t in self._tensors(self.artifact.outputs)
+        ]
+        group = self.artifact.samples
+        for begin in range(0, count, group):
+            end = min(begin + group, count)
+            for view, array in zip(self.inputs, arrays, strict=True):
+                rows = view.reshape(group, *array.shape[1:])
+                rows[: end - begin] = array[begin:end]
+                rows[end - begin :] = 0
+            self.execute()
+            for view, out in zip(self.outputs, outputs, strict=True):
+                out[begin:end] = view.reshape(group, *out.shape[1:])[: end - begin]
+            if progress is not None:
+                progress(end)
+        return outputs
+
+    def execute(self) -> None:
+        """One run on what stands in `inputs`; the result stands in `outputs`. Raises
+        DeviceError."""
+        self._finish(lib().lds_session_run(self._open()))
+
+    def start(self) -> None:
+        """Begins a run without waiting for the device."""
+        self._finish(lib().lds_session_start(self._open()))
+
+    def wait(self, seconds: float = float("inf")) -> bool:
+        """Whether the run is done; False when the time has passed before."""
+        if not seconds >= 0:
+            raise DeviceError(f"{seconds} seconds are no time to wait")
+        status = lib().lds_session_wait(self._open(), _nanoseconds(seconds))
+        if status != lib().LDS_BUSY:
+            self._finish(status)
+        return bool(status != lib().LDS_BUSY)
+
+    @property
+    def counters(self) -> Counters:
+        """Of the last run, all its device programs together."""
+        raw = ffi.new("lds_counters *")
+        lib().lds_session_counters(self._open(), raw)
+        return Counters(*(int(getattr(raw, name)) for name in Counters.__dataclass_fields__))
+
+    def close(self) -> None:
+        """Stops the device if it runs, and frees its memory. The views of inputs and outputs must
+        not be used any more."""
+        if self._session != ffi.NULL:
+            self.inputs = self.outputs = ()
+            lib().lds_session_close(self._session)
+        self._session = ffi.NULL
+        self._callback = self._keep = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- inside -----------------------------------------------------------------------------------
+    def _open(self) -> Any:
+        if self._session == ffi.NULL:
+            raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
+        return self._session
+
+    def _tensors(self, indices: Sequence[int]) -> list[Tensor]:
+        return [self.artifact.tensors[i] for i in indices]
+
+    def _view(self, get: Any, port: int, index: int) -> Array:
+        return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
+
+    def _checked(self, inputs: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
+        tensors = self._tensors(self.artifact.inputs)
+        if isinstance(inputs, Mapping):
+            missing = [t.name for t in tensors if t.name not in inputs]
+            if missing:
+                raise DeviceError(
+                    f"input {missing[0]!r} is missing; the model's are "
+                    f"{', '.join(t.name for t in tensors)}"
+                )
+            inputs = [inputs[t.name] for t in tensors]
+        if len(inputs) != len(tensors):
+            raise DeviceError(
+                f"{len(inputs)} inputs were given, the model has {len(tensors)}: "
+                f"{', '.join(t.name for t in tensors)}"
+            )
+        arrays = [np.asarray(a) for a in inputs]
+        for tensor, array in zip(tensors, arrays, strict=True):
+            shape = _sample_shape(tensor, self.artifact.samples)
+            if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:
+                raise DeviceError(
+                    f"input {tensor.name!r} has shape {array.shape} and type {array.dtype}, "
+                    f"not (samples, {', '.join(map(str, shape))}) and {tensor.dtype.name.lower()}"
+                )
+            if len(array) != len(arrays[0]):
+                raise DeviceError(
+                    f"input {tensor.name!r} has {len(array)} samples, {tensors[0].name!r} "
+                    f"has {len(arrays[0])}"
+                )
+        return arrays
+
+    def _check_externals(self) -> None:
+        for step in self.artifact.steps:
+            if (
+                isinstance(step, HostStep)
+                and step.function
+                and step.function.startswith("loadstone.")
+                and step.function not in _EXTERNALS
+            ):
+                from loadstone.runtime.externals import (
+                    EXTERNALS,
+                )  # what the compiler leaves to Python; a board without it never comes here
+
+                _EXTERNALS.update(EXTERNALS)
+            if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
+                from loadstone.backend.plugins import (
+                    load_plugins,
+                )  # an installed back end makes its functions known
+
+                load_plugins()
+            if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
+                raise ArtifactError(
+                    f"step {step.name!r} needs the external function {step.function!r}: name "
+                    "its back end's folder with --uma-backends, "
+                    "or make it known with device.register_external"
+                )
+
+    def _external(self, _ctx: Any, session: Any, step: int) -> int:
+        """The C runtime has come to an external step. An exception waits until C has returned."""
+        host = self.artifact.steps[step]
+        assert isinstance(host, HostStep)
+        try:
+            arrays = [
+                self._operand(session, step, k, i)
+                for k, i in enumerate((*host.inputs, *host.outputs))
+            ]
+            count = len(host.inputs)
+            function = _EXTERNALS[host.function]
+            results = function(arrays[:count], host.attributes)
+            for out, result in zip(arrays[count:], results, strict=True):
+                out[...] = result
+        except BaseException as error:
+            self._error = (
+                error if host.function.startswith("loadstone.") else _foreign(error, host, function)
+            )
+            return int(lib().LDS_ERR_HAL)
+        return 0
+
+    def _operand(self, session: Any, step: int, k: int, index: int) -> Array:
+        operand = ffi.new("lds_operand *")
+        raise_for(lib().lds_session_operand(session, step, k, operand), self.artifact.name)
+        return _array(operand.data, self.artifact.tensors[index], self._keep)
+
+    def _finish(self, status: int) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        if status:
+            fault = ffi.new("lds_fault *")
+            lib().lds_session_fault(self._session, fault)
+            self._raise(status, fault)
+
+    def _raise(self, status: int, fault: Any) -> None:
+        place = ""
+        if fault.status == status and fault.step < len(
+            self.artifact.steps
+        ):  # else the call was refused, and no step has failed
+            step = self.artifact.steps[fault.step]
+            place = f", step {step.name!r}"
+            if isinstance(step, DeviceProgram):
+                layer = ffi.string(fault.layer).decode() if fault.layer != ffi.NULL else ""
+                place += f", instruction {fault.instruction}" + (
+                    f" (layer {layer!r})" if layer else ""
+                )
+        if fault.error:
+            name, text = next(
+                ((n, t) for n, (code, t) in ERRORS.items() if code == fault.error),
+                (f"error {fault.error}", "which this version does not know"),
+            )
+            place += f": {name}, {text}; bus address {fault.error_addr:#010x}"
+        raise_for(status, self.artifact.name, place)
+
+
+def _foreign(error: BaseException, step: HostStep, function: External) -> BaseException:
+    """What a plug-in's function raised, as one line that names the step, the file and the cause."""
+    if isinstance(error, LoadstoneError) or not isinstance(error, Exception):
+        return error
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    found = DeviceError(
+        f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: "
+        f"{cause_of(error, file)}"
+    )
+    found.__cause__ = error
+    return found
+
+
+def _nanoseconds(seconds: float) -> int:
+    """As the runtime counts; what it cannot count is for ever."""
+    return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
+
+
+def _sample_shape(tensor: Tensor, samples: int) -> tuple[int, ...]:
+    return (tensor.shape[0] // samples, *tensor.shape[1:])
+
+
+def _array(data: Any, tensor: Tensor, keep: Any) -> Array:
+    """The tensor's memory as an array that shares it, and keeps what it belongs to."""
+    pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
+    dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
+    return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
+
+
+def _forget(keep: Any, pointer: Any) -> None:
+    """The last view is gone, and with it the reference to `keep`."""
+
+
+def raise_for(status: int, what: str, place: str = "") -> None:
+    """The exception that fits a status of the C runtime; none for 0."""
+    if not status:
+        return
+    text = ffi.string(lib().lds_status_text(status)).decode()
+    kinds: list[tuple[range, type[LoadstoneError]]] = [
+        (range(-26, -9), ArtifactError),
+        (range(-32, -30), DeviceHungError),
+    ]
+    kind = next((k for codes, k in kinds if status in codes), DeviceError)
+    raise kind(f"model {what!r}{place}: {text}")

@@ -1,0 +1,2 @@
+"""The simulator from Python: runs, cycles, traces, vectors, and the process that serves a
+device."""

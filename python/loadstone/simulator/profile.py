@@ -1,0 +1,102 @@
+"""When each instruction of a compiled model runs: its device programs alone, on the simulator, with
+a trace.
+
+In:   an Artifact and its device.
+Out:  a Profile per device program: cycles and counters, events, and the same by layer; or the
+      cycles alone.
+Next: timeline.py draws them; reports print them; partition/cost/prices.py compares them.
+
+Cycles do not depend on what the activations hold, so nothing but the constants is put into memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.simulator.sim import Event, Result, Simulator
+from loadstone.simulator.vectors import absolute
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Stage
+
+__all__ = ["LayerTime", "Profile", "profile", "program_cycles"]
+
+_PAGE = 4096  # regions begin at multiples of it: of every tile
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer: from its first instruction's start to its last one's end, and what each stage did
+    for it."""
+
+    name: str
+    first_cycle: int
+    last_cycle: int
+    busy_cycles: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One device program."""
+
+    program: DeviceProgram
+    result: Result
+    events: tuple[Event, ...]
+    layer_of: tuple[str, ...]
+
+    def layers(self) -> list[LayerTime]:
+        """In the order in which they start. FINISH is no layer."""
+        spans: dict[str, tuple[int, int]] = {}
+        busy: dict[str, dict[str, int]] = {}
+        for event in self.events:
+            name = self.layer_of[event.insn]
+            first, last = spans.get(name, (event.start, event.end))
+            spans[name] = (min(first, event.start), max(last, event.end))
+            stages = busy.setdefault(name, {s.name.lower(): 0 for s in Stage})
+            stages[event.stage.name.lower()] += event.end - event.start
+        times = [LayerTime(name, *spans[name], busy[name]) for name in spans if name != "finish"]
+        return sorted(times, key=lambda layer: layer.first_cycle)
+
+
+def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
+    """Runs every device program once. Raises SimulationError when one does not reach FINISH."""
+    simulator = Simulator(config, trace=True)
+    profiles = []
+    for program, insns in zip(artifact.programs, _place(simulator, artifact), strict=True):
+        result = simulator.run(insns)
+        layer_of = [""] * len(program)
+        for layer in program.layers:
+            layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
+        profiles.append(Profile(program, result, tuple(simulator.events()), tuple(layer_of)))
+    return profiles
+
+
+def program_cycles(artifact: Artifact, config: HwConfig) -> list[int]:
+    """Cycles of every device program. Raises SimulationError when one does not reach FINISH."""
+    simulator = Simulator(config)
+    return [simulator.run(insns).cycles for insns in _place(simulator, artifact)]
+
+
+def _place(simulator: Simulator, artifact: Artifact) -> list[NDArray[np.uint8]]:
+    """Puts the artifact's regions into the simulator's memory; returns the programs for these
+    places."""
+    config = simulator.config
+    bases = []
+    end = _PAGE
+    for number, region in enumerate(artifact.regions):
+        memory = np.zeros(region.size_bytes, np.uint8)
+        memory[: len(region.data)] = np.frombuffer(region.data, np.uint8)
+        bases.append(end)
+        simulator.map(end, memory)
+        if config.has(Capability.REGIONS):
+            simulator.set_region(number, end, memory.nbytes, read_only=not region.device_writes)
+        end += -(-memory.nbytes // _PAGE) * _PAGE
+    programs = [np.frombuffer(program.instructions, np.uint8) for program in artifact.programs]
+    return (
+        programs
+        if config.has(Capability.REGIONS)
+        else [absolute(insns, config, bases) for insns in programs]
+    )

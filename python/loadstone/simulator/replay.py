@@ -1,0 +1,127 @@
+"""Run vectors on the simulator: memory byte for byte, cycles against what was measured.
+
+In:   vectors (vectors.py).
+Out:  one Replayed for each; figures for each group.
+Next: `loadstone replay` prints them; tests hold the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from loadstone.simulator.sim import Simulator
+from loadstone.simulator.vectors import LATENCIES, Vector
+
+__all__ = ["GroupFigures", "Replayed", "figures", "replay"]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One program. cycles, measured: by latency, where measured. `message`: why the memory differs,
+    or what a check found."""
+
+    name: str
+    group: str
+    exact: bool
+    cycles: Mapping[int, int]
+    measured: Mapping[int, int]
+    findings: int
+    message: str
+
+    def errors(self) -> dict[int, float]:
+        """By latency: percent by which the cycles are off."""
+        return {
+            lat: 100 * abs(self.cycles[lat] - self.measured[lat]) / max(1, self.measured[lat])
+            for lat in self.measured
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "name": self.name,
+            "group": self.group,
+            "exact": self.exact,
+            "cycles": {f"lat{lat}": cycles for lat, cycles in self.cycles.items()},
+            "measured": {f"lat{lat}": cycles for lat, cycles in self.measured.items()},
+            "error_percent": {f"lat{lat}": error for lat, error in self.errors().items()},
+            "findings": self.findings,
+            "message": self.message,
+        }
+
+
+def replay(vector: Vector, **options: Any) -> tuple[Replayed, Simulator]:
+    """Runs one vector at both latencies (`options` are Simulator's); the simulator is that of the
+    run at latency 0."""
+    cycles: dict[int, int] = {}
+    exact, message, findings = True, "", 0
+    expected = vector.dram_out()
+    simulators = []
+    for latency in LATENCIES:
+        image = vector.dram_in.copy()
+        simulator = vector.simulator(image, latency, **{"strict": False, **options})
+        simulators.append(simulator)
+        result = simulator.run(vector.insns, check=False)
+        cycles[latency] = result.cycles
+        findings = max(findings, result.findings)
+        if result.status != "NONE":
+            exact, message = False, result.message
+        elif not np.array_equal(image, expected):
+            wrong = np.flatnonzero(image != expected)
+            where = vector.dram_base + int(wrong[0])
+            exact, message = (
+                False,
+                f"{wrong.size} bytes differ, the first at 0x{where:x}: {image[wrong[0]]} "
+                f"instead of {expected[wrong[0]]}",
+            )
+    if exact and findings:
+        message = simulators[0].findings()[0].text
+    measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
+    return Replayed(
+        vector.name, vector.group, exact, cycles, measured, findings, message
+    ), simulators[0]
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    """A group at one latency. Errors in percent of the measured cycles, over the programs that were
+    measured."""
+
+    group: str
+    latency: int
+    programs: int
+    exact: int
+    measured: int
+    cycle_exact: int
+    median_error: float
+    max_error: float
+
+
+def figures(replayed: Iterable[Replayed]) -> list[GroupFigures]:
+    """Figures of each group, at each latency."""
+    groups: dict[str, list[Replayed]] = {}
+    for r in replayed:
+        groups.setdefault(r.group, []).append(r)
+    return [
+        _figures(group, members, latency)
+        for group, members in groups.items()
+        for latency in LATENCIES
+    ]
+
+
+def _figures(group: str, members: Sequence[Replayed], latency: int) -> GroupFigures:
+    errors = [r.errors()[latency] for r in members if latency in r.measured]
+    return GroupFigures(
+        group=group,
+        latency=latency,
+        programs=len(members),
+        exact=sum(r.exact for r in members),
+        measured=len(errors),
+        cycle_exact=sum(error == 0 for error in errors),
+        median_error=median(errors) if errors else 0.0,
+        max_error=max(errors, default=0.0),
+    )

@@ -1,0 +1,345 @@
+"""The C code by itself: strict compilers, size and stack, what it needs of libc, fuzzing, and its
+reader against Python's.
+
+Rungs 0 to 2 of runtime's ladder; rung 3 is test_drivers.py. A tool that is missing skips its test
+with the package's name.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.format import Artifact
+from loadstone.errors import ArtifactError
+from loadstone.runtime.native import ffi, lib
+from loadstone.vta.hw_config import load_config
+from tests.artifact.test_format import every_operator_model
+from tests.board.tools import need
+from tests.sample_model import copy_model, dense_model
+
+pytestmark = pytest.mark.rung("0")
+
+STRICT = [
+    "-std=c99",
+    "-pedantic",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Wshadow",
+    "-Wstrict-prototypes",
+    "-Wvla",
+    "-Wcast-align",
+    "-Wcast-qual",
+    "-Wundef",
+    "-ffreestanding",
+]
+#: Compiler, its flags, Debian's package. All build what runs on a board.
+COMPILERS = {
+    "gcc": (["gcc", "-O2"], "gcc"),
+    "clang": (["clang", "-O2"], "clang"),
+    "cortex-m0plus": (
+        ["arm-none-eabi-gcc", "-mcpu=cortex-m0plus", "-mthumb", "-Os"],
+        "gcc-arm-none-eabi",
+    ),
+    "cortex-m55": (
+        ["arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-Os"],
+        "gcc-arm-none-eabi",
+    ),
+    "arm64": (["aarch64-linux-gnu-gcc", "-Os"], "gcc-aarch64-linux-gnu"),
+    "riscv64": (["riscv64-linux-gnu-gcc", "-Os"], "gcc-riscv64-linux-gnu"),
+}
+QUICK = ("gcc", "cortex-m55")
+KIB = 1024
+STACK_BYTES = 1024
+
+
+def tool(name: str, package: str) -> str:
+    """The tool's path; skips the test when it is missing."""
+    need(name, package)
+    return str(shutil.which(name))
+
+
+def run(command: list[str], **options: object) -> str:
+    """Output of a command that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return str(done.stdout)
+
+
+def board_sources(root: Path) -> list[str]:
+    """What a firmware is made of: the runtime, register blocks, the bare-metal HAL and its pool."""
+    drivers = ["regs_native.c", "regs_chisel.c", "regs_hls.c", "hal_baremetal.c", "pool.c"]
+    return [str(p) for p in sorted((root / "runtime").glob("*.c"))] + [
+        str(root / "driver" / d) for d in drivers
+    ]
+
+
+def includes(root: Path) -> list[str]:
+    return [
+        f"-I{root}/{folder}"
+        for folder in ("runtime/include", "driver/include", "runtime", "driver")
+    ]
+
+
+# --- rung 0: compilers, size, stack, libc ---------------------------------------------------------
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in COMPILERS]
+)
+def test_strict_flags_size_and_stack(
+    name: str, root: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    command, package = COMPILERS[name]
+    compiler = tool(command[0], package)
+    stack = ["-fstack-usage"] if "clang" not in name else []
+    run(
+        [compiler, *command[1:], *STRICT, *stack, *includes(root), "-c", *board_sources(root)],
+        cwd=tmp_path,
+    )
+    size = compiler.removesuffix("gcc").removesuffix("clang") + "size"
+    if shutil.which(size):
+        figure(
+            f"{name}\n"
+            + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path)
+        )
+    frames = {}
+    for usage in tmp_path.glob("*.su"):
+        for line in usage.read_text().splitlines():
+            place, size_bytes, kind = line.split("\t")
+            assert kind != "dynamic", line
+            frames[place.split(":")[-1]] = int(size_bytes)
+    if frames:
+        worst = sorted(frames.items(), key=lambda item: -item[1])[:4]
+        figure(f"{name}: largest stack frames: " + ", ".join(f"{f} {s} bytes" for f, s in worst))
+        assert worst[0][1] <= STACK_BYTES, worst
+
+
+@pytest.mark.full
+def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
+    """The linker's word: everything else that the runtime needs is its own, or the compiler's
+    helpers."""
+    compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    for cpu in ("cortex-m0plus", "cortex-m55"):
+        flags = ["-mcpu=" + cpu, "-mthumb", "-Os", *STRICT]
+        run(
+            [
+                compiler,
+                *flags,
+                *includes(root),
+                "-nostdlib",
+                "-r",
+                *board_sources(root),
+                "-lgcc",
+                "-o",
+                f"{cpu}.o",
+            ],
+            cwd=tmp_path,
+        )
+        undefined = set(
+            re.findall(r" U (\S+)", run(["arm-none-eabi-nm", f"{cpu}.o"], cwd=tmp_path))
+        )
+        helpers = {s for s in undefined if s.startswith(("__aeabi_", "__gnu_thumb1_"))}
+        assert undefined - helpers == {"memcpy", "memset"}
+
+
+def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
+    """Bytes of text that a minimal firmware keeps, by source folder, from the linker's map."""
+    compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    flags = [
+        "-mcpu=cortex-m55",
+        "-mthumb",
+        "-mfloat-abi=hard",
+        "-Os",
+        "-ffunction-sections",
+        "-fdata-sections",
+        *STRICT,
+    ]
+    sources = [str(root / "tests/c/firmware.c"), *board_sources(root)]
+    define = ["-DFULL"] if full else []
+    run([compiler, *flags, *define, *includes(root), "-c", *sources], cwd=folder)
+    objects = [Path(s).stem + ".o" for s in sources]
+    symbols = [
+        f"-Wl,--defsym={name}=0x1000"
+        for name in (
+            "model_bytes",
+            "model_size_bytes",
+            "board",
+            "input",
+            "output",
+            "memcpy",
+            "memset",
+        )
+    ]
+    link = [
+        "-nostdlib",
+        "-Wl,--gc-sections",
+        "-Wl,-Ttext=0x8000",
+        "-Wl,-Map=firmware.map",
+        *symbols,
+    ]
+    run([compiler, *flags, *link, *objects, "-lgcc", "-o", "firmware.elf"], cwd=folder)
+    kept: dict[str, int] = {}
+    body = (folder / "firmware.map").read_text().split("Linker script and memory map")[1]
+    for section, size, place in re.findall(
+        r"^ (\.(?:text|rodata)\S*)\s+0x[0-9a-f]+\s+(0x[0-9a-f]+)\s+(\S+)$", body, re.MULTILINE
+    ):
+        assert section
+        kept[Path(place).name.split("(")[0]] = kept.get(Path(place).name.split("(")[0], 0) + int(
+            size, 16
+        )
+    kept.pop("firmware.o")
+    return kept
+
+
+def test_text_on_cortex_m55(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    """Runtime and native driver in 8 KiB; with validator and all operators in 16 KiB, the
+    compiler's helpers included."""
+    for full, limit in ((False, 8 * KIB), (True, 16 * KIB)):
+        folder = tmp_path / str(full)
+        folder.mkdir()
+        kept = linked(root, folder, full)
+        what = "with validator and operators" if full else "runtime and native driver"
+        figure(f"text on Cortex-M55, {what}: {sum(kept.values())} bytes of {limit}: {kept}")
+        assert "regs_native.o" in kept
+        assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
+        assert 4 * KIB < sum(kept.values()) <= limit
+
+
+# --- the reader against Python's ------------------------------------------------------------------
+def c_accepts(data: bytes) -> bool:
+    """lds_model_open, and the rules of host steps as lds_session_open would check them."""
+    open_model = lib().lds_model_open
+    model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
+    if open_model(model, buffer, len(data)):
+        return False
+    return all(lib().lds_step_check(model, k) == 0 for k in range(model.section[5].count))
+
+
+def python_accepts(data: bytes) -> bool:
+    try:
+        Artifact.from_bytes(data)
+    except ArtifactError:
+        return False
+    return True
+
+
+def sealed(data: bytearray) -> bytes:
+    struct.pack_into("<I", data, 36, zlib.crc32(data[16:36]))
+    struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "model", [copy_model(), every_operator_model()], ids=["copy", "every operator"]
+)
+def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
+    original, random = model.to_bytes(), np.random.default_rng(1)
+    assert c_accepts(original)
+    accepted = 0
+    for k in range(6000):
+        data = bytearray(original)
+        for _ in range(random.integers(1, 3)):
+            at = int(random.integers(16, len(data)))
+            if k % 3:
+                at = at // 4 * 4
+                value = int(
+                    random.choice(
+                        [
+                            0,
+                            1,
+                            2,
+                            255,
+                            65535,
+                            1 << 16,
+                            1 << 31,
+                            (1 << 32) - 1,
+                            int(random.integers(1 << 32)),
+                        ]
+                    )
+                )
+                struct.pack_into("<I", data, min(at, len(data) - 4), value)
+            else:
+                data[at] = int(random.integers(256))
+        file = sealed(data)
+        verdict = python_accepts(file)
+        assert c_accepts(file) == verdict, [
+            (i, original[i], data[i]) for i in range(16, len(data)) if original[i] != data[i]
+        ]
+        accepted += verdict
+    assert 100 < accepted < 5900
+
+
+def test_a_file_cut_anywhere_is_refused_by_c() -> None:
+    data = every_operator_model().to_bytes()
+    assert not any(c_accepts(data[:size]) for size in range(len(data)))
+
+
+def test_every_flipped_bit_is_noticed_by_c() -> None:
+    data = bytearray(copy_model().to_bytes())
+    for bit in range(8 * len(data)):
+        data[bit // 8] ^= 1 << bit % 8
+        assert not c_accepts(bytes(data)), bit
+        data[bit // 8] ^= 1 << bit % 8
+
+
+# --- rung 2: fuzzing ------------------------------------------------------------------------------
+def fuzz(root: Path, folder: Path, seconds: int) -> str:
+    clang = tool("clang", "clang libclang-rt-14-dev")
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
+    for k, model in enumerate(
+        [
+            copy_model(),
+            every_operator_model(),
+            *(dense_model(load_config(n)).artifact for n in devices),
+        ]
+    ):
+        data = model.to_bytes()
+        (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
+    sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
+    flags = [
+        "-std=c99",
+        "-g",
+        "-O1",
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize-recover=all",
+        "-DLDS_FUZZ",
+    ]
+    run([clang, *flags, *includes(root), *sources, "-o", "fuzz"], cwd=folder)
+    done = subprocess.run(
+        [
+            "./fuzz",
+            f"-max_total_time={seconds}",
+            "-max_len=32768",
+            "-timeout=5",
+            "-rss_limit_mb=1024",
+            "-print_final_stats=1",
+            "corpus",
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds + 120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return f"libFuzzer on artifacts, {seconds} s: " + ", ".join(
+        re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
+    )
+
+
+@pytest.mark.full
+@pytest.mark.rung("2")
+def test_fuzzing_for_a_minute(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    figure(fuzz(root, tmp_path, 60))

@@ -1,0 +1,135 @@
+"""`loadstone export`: the project builds without a warning, and under Linux computes what Python
+does."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.cli import main
+from loadstone.runtime import device
+from loadstone.vta.hw_config import device_names, load_config
+from tests.board.tools import need
+from tests.runtime.test_device import external_model
+from tests.sample_model import copy_model, dense_model
+
+
+def make(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["make", "-C", str(folder), *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stderr, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=pytest.mark.full)])
+def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    model = dense_model(load_config(name))
+    model.artifact.save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=np.ones((1, 1, model.weights.shape[1]), np.int8))
+    words = [
+        "export",
+        f"{tmp_path}/m.lds",
+        "--board",
+        "cortex-m",
+        "-o",
+        f"{tmp_path}/fw",
+        "--sample",
+        f"{tmp_path}/x.npz",
+    ]
+    assert main(words) == 0
+    assert "next: make -C" in capsys.readouterr().out
+    for cpu, flags in (
+        ("cortex-m3", "-DBOARD_SEMIHOSTING -DBOARD_IRQ=31"),
+        ("cortex-m55", "-mfloat-abi=hard -Werror"),
+    ):
+        make(tmp_path / "fw", f"CPU={cpu}", f"FLAGS={flags}")
+        assert (tmp_path / "fw/model.elf").is_file()
+        make(tmp_path / "fw", "clean")
+
+
+def test_an_application_runs_against_the_simulator(tmp_path: Path) -> None:
+    config = load_config("vtaq-4x16x16")
+    model = dense_model(config)
+    model.artifact.save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
+    make(tmp_path / "app", "FLAGS=-Werror")
+    x = np.random.default_rng(1).integers(-128, 128, (8, 1, model.weights.shape[1]), np.int8)
+    (tmp_path / "in").write_bytes(x.tobytes())
+    socket = tmp_path / "socket"
+    with subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", config.name]
+    ) as server:
+        try:
+            while not socket.exists() and server.poll() is None:
+                time.sleep(0.02)
+            command = [
+                str(tmp_path / "app/model"),
+                f"simd:{socket}",
+                str(tmp_path / "in"),
+                str(tmp_path / "out"),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        finally:
+            server.terminate()
+    assert done.returncode == 0, done.stderr
+    assert "dense: 2 runs, " in done.stderr
+    y = np.frombuffer((tmp_path / "out").read_bytes(), np.int8).reshape(8, 1, -1)
+    assert np.array_equal(y, model.expected(x))
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_the_dma_memory_is_enough(name: str) -> None:
+    """What the project reserves is what a session takes from a pool of exactly that size."""
+    from loadstone.commands.export import _dma_bytes
+    from loadstone.runtime.native import ffi, lib
+
+    config = load_config(name)
+    artifact = dense_model(config).artifact
+    lib()
+    null = lib().lds_hal_null_create(config.config_hash, _dma_bytes(artifact))
+    dev = device.Device("null", "", config)
+    dev._device = ffi.new("lds_device *")
+    native = lib().lds_registers_named(b"native")
+    assert lib().lds_device_open(dev._device, lib().lds_hal_null_hal(null), native, 0) == 0
+    with dev.load(artifact) as session:
+        session.execute()
+    lib().lds_hal_null_destroy(null)
+
+
+def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An artifact may come from anybody: its names stay in their comment, and on their line of the
+    terminal."""
+    evil = "x*/\n#error injected\n/*/ \x1b[31m"
+    model = copy_model()
+    tensors = tuple(dataclasses.replace(t, name=evil) for t in model.tensors)
+    steps = tuple(dataclasses.replace(s, name=evil) for s in model.steps)
+    dataclasses.replace(model, name=evil, tensors=tensors, steps=steps).save(tmp_path / "m.lds")
+    for words in (
+        ["export", "--board", "linux", "-o", f"{tmp_path}/app"],
+        ["inspect", "--layers"],
+        ["disasm"],
+    ):
+        assert main([words[0], f"{tmp_path}/m.lds", *words[1:]]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert "\n#error" not in out
+    header = (tmp_path / "app/model.h").read_text()
+    assert header.count("*/") == header.count("/*") == 2
+    assert "\n#error" not in header
+
+
+def test_a_model_that_needs_python_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    external_model().save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
+    assert "needs the function 'tests.total' of the Python runtime" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+"""`loadstone run` and `loadstone inspect`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.cli import main
+from loadstone.errors import ModelError
+from loadstone.runtime.arrays import compare, read_arrays
+from tests.sample_model import copy_model
+
+X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    copy_model().save(tmp_path / "copy.lds")
+    np.savez(tmp_path / "x.npz", in0=X, out0=X)
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> int:
+    return main(["run", f"{folder}/copy.lds", "--inputs", f"{folder}/x.npz", *words])
+
+
+def test_outputs_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "-o", f"{folder}/y.npz") == 0
+    assert np.array_equal(np.load(folder / "y.npz")["out0"], X)
+    assert "copy on sim (vtaq-1x16x16): 3 samples, " in capsys.readouterr().out
+
+
+def test_expectation_met(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "--expect", f"{folder}/x.npz") == 0
+    assert (
+        "out0: 48 elements compared, 0 different, largest difference 0\nas expected"
+        in capsys.readouterr().out
+    )
+
+
+def test_expectation_missed_unless_tolerated(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = X.copy()
+    wrong[1, 0, 3] += 2
+    np.savez(folder / "wrong.npz", out0=wrong)
+    assert run(folder, "--expect", f"{folder}/wrong.npz") == 1
+    assert "1 different, largest difference 2\nNOT as expected" in capsys.readouterr().out
+    assert run(folder, "--expect", f"{folder}/wrong.npz", "--atol", "2") == 0
+
+
+def test_the_report_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "--expect", f"{folder}/x.npz", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"]
+    assert report["cycles_per_run"] > 0
+    assert report["differences"] == [
+        {"name": "out0", "elements": 48, "different": 0, "largest": 0.0}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("device", "complaint"),
+    [
+        ("simd:/nowhere/simd", "no simulator answers at '/nowhere/simd'"),
+        ("uio:/dev/uio99", "/dev/uio99: cannot open"),
+        ("devmem:0x1000+0x1000", "/dev/mem: cannot open|registers: cannot map"),
+    ],
+)
+def test_a_board_that_is_not_there_is_one_line_of_a_fresh_process(
+    folder: Path, device: str, complaint: str
+) -> None:
+    """Nothing before it has opened the library."""
+    command = [
+        sys.executable,
+        "-m",
+        "loadstone",
+        "run",
+        folder / "copy.lds",
+        "--inputs",
+        folder / "x.npz",
+        "--device",
+        device,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"loadstone: ({complaint}).*\n", done.stderr), done.stderr
+
+
+def test_arrays_without_samples_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for array in (np.int8(3), X[:0]):
+        np.savez(folder / "x.npz", in0=array, out0=array)
+        assert run(folder, "--expect", f"{folder}/x.npz") == 2
+        assert f"in0 has shape {array.shape}, without a sample" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_file_of_arrays_is_one_line(folder: Path, save: Callable[..., None]) -> None:
+    """Bytes changed, or the end missing: other arrays, or the one line."""
+    random = np.random.default_rng(3)
+    save(folder / "x.npz", in0=np.tile(X, (10, 1, 1)))
+    data, refused = (folder / "x.npz").read_bytes(), 0
+    tensors = copy_model().tensors[:1]
+    for k in range(600):
+        damaged = bytearray(data[: int(random.integers(len(data)))] if k % 5 == 0 else data)
+        for _ in range(2):
+            if damaged:
+                damaged[int(random.integers(len(damaged)))] = int(random.integers(256))
+        (folder / "x.npz").write_bytes(damaged)
+        try:
+            read_arrays(folder / "x.npz", tensors, "in")
+        except ModelError as error:
+            refused += "\n" not in str(error)
+    assert refused > 300
+
+
+def test_options_that_make_no_sense_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, complaint in (
+        (("--atol", "-1"), "--atol -1 is below 0"),
+        (("--atol", "nan"), "--atol nan is below 0"),
+        (("--device", "null:foo"), "device null takes no argument, not 'foo'"),
+        (("--threads", "0"), "threads=0 is not at least 1"),
+    ):
+        assert run(folder, "--expect", f"{folder}/x.npz", *words) == 2
+        assert complaint in capsys.readouterr().err
+
+
+def test_the_null_device_is_not_as_expected(folder: Path) -> None:
+    assert run(folder, "--device", "null", "--expect", f"{folder}/x.npz") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--expect", "none.npz"), "none.npz: No such file"),
+        (("--expect", "copy.lds"), "copy.lds is no .npz file of arrays"),
+        (("--inputs", "y.npz"), "y.npz has no array in0 (or 'x'); it has out0"),
+        (("--device", "fpga"), "device 'fpga' is not one of sim, "),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path,
+    words: tuple[str, ...],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    np.savez(folder / "y.npz", out0=X)
+    monkeypatch.chdir(folder)
+    assert run(folder, *words) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", f"{folder}/copy.lds", "--layers"]) == 0
+    out = capsys.readouterr().out
+    assert "device vtaq-1x16x16" in out
+    assert "x: int8 [1, 16]  scale 0.5, zero point 3" in out
+    assert "0 device  copy: 5 instructions, 1 layers" in out
+    assert main(["inspect", f"{folder}/copy.lds", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"][0]["instructions"] == 5
+
+
+def test_compare_counts_not_a_number() -> None:
+    nan = np.array([np.nan, 1.0, np.nan])
+    assert compare("y", nan, nan.copy()).different == 0
+    assert compare("y", nan, np.array([np.nan, 1.0, 0.0])).largest == np.inf
+    assert compare("y", np.array([2**62]), np.array([2**62 + 1])).different == 1
+    with pytest.raises(
+        ModelError, match=r"y has shape \(1,\) and type float64, expected \(2,\) and float64"
+    ):
+        compare("y", np.zeros(1), np.zeros(2))

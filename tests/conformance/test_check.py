@@ -1,0 +1,155 @@
+"""conformance/check.py: VTA and the examples pass, and back ends that are wrong are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.backend.plugins import load_plugins
+from loadstone.backend.target import resolve
+from loadstone.backend.template import backend as template
+from loadstone.cli import main
+from loadstone.conformance.check import CASES, Verdict, conform
+from loadstone.conformance.networks import NETWORKS
+from loadstone.graph import reference as graph_reference
+from tests.conftest import ROOT
+
+TEMPLATE = Path(template.__file__)
+
+
+def judged(name: str, folder: Path | None = None, cases: int = 3) -> list[Verdict]:
+    plugins = load_plugins([folder] if folder else [], installed=False)
+    assert plugins.problems == []
+    return list(conform(resolve(name, plugins), cases))
+
+
+def wrong(verdicts: list[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.outcome == "wrong"]
+
+
+def spoiled(tmp_path: Path, before: str, after: str) -> list[Verdict]:
+    """The template with one change."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    (tmp_path / "npu.py").write_text(text.replace(before, after), encoding="utf-8")
+    return judged("my-npu", tmp_path)
+
+
+@pytest.mark.parametrize(("device", "cases"), [("vtaq-1x16x16", 3), ("vtaq-4x16x16", 1)])
+def test_vta_is_right_and_takes_all_but_a_few(device: str, cases: int) -> None:
+    verdicts = judged(device, cases=cases)
+    assert wrong(verdicts) == []
+    refused = set(CASES) - {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
+    assert refused >= {"softmax", "transpose", "lookup", "argmax", "quantize", "dequantize"}
+    assert len(refused) == 6 or cases < 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "device", ["vtaq-1x16x16", "vtaq-4x16x16", "vtaq-1x32x32", "vtaq-tiny", "vta-pynq"]
+)
+def test_vta_over_many_cases(device: str) -> None:
+    assert wrong(judged(device, cases=4)) == []
+
+
+def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
+    examples = ROOT / "docs/examples"
+    for name, folder in (
+        ("my-accel", examples / "c_library"),
+        ("systolic -dim=4", examples / "systolic"),
+        ("my-npu", tmp_path),
+    ):
+        (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+        verdicts = judged(name, folder, 3)
+        assert wrong(verdicts) == []
+        taken = {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
+        assert (
+            {"conv2d", "residual"}
+            <= taken
+            <= {"conv2d", "conv2d_edges", "affine", *NETWORKS} - {"autoencoder"}
+        )
+        assert len(taken) > 5, taken
+    verdicts = judged("layer-engine", examples / "descriptors", 12)
+    assert wrong(verdicts) == []
+    assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 12
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ('"zero_point": zero_out', '"zero_point": zero_out + 1', "elements differ"),
+        ('"low": call["low"]', '"low": -128', "elements differ"),
+        ("acc = convolve(", "acc = -convolve(", "elements differ"),
+        ("constants.pop(0) for _ in range(4)", "constants[k] for k in range(4)", "differ|Error"),
+        (
+            "        calls: list[",
+            "        assert not segment.operators\n        calls: list[",
+            "AssertionError",
+        ),
+        ("return [values[name] for", "return [values[name][:, :1] * 0 for", "differ"),
+        (
+            'f"{self.name}.execute", attributes',
+            '"my-npu.absent", attributes',
+            "needs the external function",
+        ),
+    ],
+)
+def test_a_wrong_back_end_is_found(tmp_path: Path, before: str, after: str, why: str) -> None:
+    found = wrong(spoiled(tmp_path, before, after))
+    assert found
+    assert any(word in verdict.why for verdict in found for word in why.split("|"))
+
+
+def test_cases_are_not_vacuous() -> None:
+    """Most levels of an output are used, and cases differ."""
+    for kind, make in CASES.items():
+        texts, levels = set(), set()
+        for seed in range(8):
+            graph = make(np.random.default_rng(seed))
+            texts.add(graph.describe())
+            inputs = [
+                (
+                    np.random.default_rng(1).integers(-128, 128, t.shape)
+                    / (64 if t.dtype == "float32" else 1)
+                ).astype(t.dtype)
+                for t in graph.inputs
+            ]
+            levels.update(np.unique(graph_reference.run(graph, inputs)[0]).tolist())
+        assert len(texts) > 5 or kind in ("argmax", "autoencoder"), kind
+        few = {
+            "softmax": 3,
+            "dense": 20,
+            "mean": 10,
+            "argmax": 1,
+            "classifier": 3,
+            "conv2d_edges": 30,
+            "affine": 20,
+        }
+        assert len(levels) > few.get(kind, 50), kind
+
+
+def test_the_command_prints_a_table_and_fails_for_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "npu.py").write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert (
+        main(
+            ["conform", "my-npu -max_channels=16", "--uma-backends", str(tmp_path), "--cases", "1"]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "softmax              0       1     0  no pattern for softmax" in out
+    assert "excitation           1       0     0  in part: no pattern for mean" in out
+    assert "0 wrong" in out
+    text = TEMPLATE.read_text(encoding="utf-8").replace(
+        '"zero_point": zero_out', '"zero_point": zero_out - 1'
+    )
+    (tmp_path / "npu.py").write_text(text, encoding="utf-8")
+    assert main(["conform", "my-npu", "--uma-backends", str(tmp_path), "--cases", "2"]) == 1
+    assert "WRONG conv2d" in capsys.readouterr().out
+    capsys.readouterr()
+    assert main(["conform", "vtaq-tiny", "--cases", "0"]) == 2
+    assert "at least 1 case" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""docs/bring-your-own-accelerator.md: its commands, run in order as a new user runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+MOST_SECONDS = 600
+
+
+@pytest.mark.full
+def test_the_commands_of_the_page_work(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    page = (ROOT / "docs/bring-your-own-accelerator.md").read_text(encoding="utf-8")
+    commands = [
+        line
+        for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(commands) > 8
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, words in (("loadstone", "-m loadstone"), ("python", "")):
+        (tools / name).write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8"
+        )
+        (tools / name).chmod(0o755)
+    path = os.pathsep.join([str(tools), os.environ["PATH"]])
+    package = str(ROOT / "python")
+    begin = time.monotonic()
+    for command in commands:
+        command = command.replace("PYTHONPATH=mine", f"PYTHONPATH=mine{os.pathsep}{package}")
+        env = {**os.environ, "PATH": path, "PYTHONPATH": package}
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+        # `! command` succeeds when the command finds what is wrong
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, f"{command}\n{done.stderr}"
+        if command.startswith("! "):
+            assert "WRONG conv2d" in done.stdout
+    seconds = time.monotonic() - begin
+    figure(f"bring your own accelerator: {len(commands)} commands in {seconds:.1f} s")
+    assert seconds < MOST_SECONDS
+    assert (tmp_path / "y.npz").is_file()

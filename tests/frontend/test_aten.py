@@ -1,0 +1,279 @@
+"""frontend/aten/: every operator in the table equals PyTorch, through layout.py and
+canonical.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.aten import OPERATORS
+from loadstone.frontend.canonical import canonical
+from loadstone.frontend.torch import from_program
+from loadstone.relax.compat import relax, tvm
+
+Function = Callable[[Any], Any]
+
+
+def seeded(module: nn.Module) -> nn.Module:
+    """With statistics and slopes that are not the trivial ones."""
+    torch.manual_seed(7)
+    for tensor in (
+        *module.parameters(),
+        *(b for b in module.buffers() if b.dtype == torch.float32),
+    ):
+        torch.nn.init.uniform_(tensor, 0.2, 1.4)
+    return module.eval()
+
+
+def image() -> Any:
+    torch.manual_seed(3)
+    return torch.randn(1, 6, 10, 14) * 2
+
+
+#: By name: a function of an image (1, 6, 10, 14). In-place operators, views and functions of one
+#: value are what networks are written in.
+CASES: dict[str, Function] = {
+    "conv2d": seeded(nn.Conv2d(6, 8, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2))),
+    "conv2d grouped": seeded(nn.Conv2d(6, 9, 3, groups=3, bias=False)),
+    "conv2d depthwise": seeded(nn.Conv2d(6, 12, 3, groups=6, padding=1)),
+    "conv2d same": seeded(nn.Conv2d(6, 4, (4, 3), padding="same", dilation=(1, 2))),
+    "conv2d valid": seeded(nn.Conv2d(6, 4, 3, padding="valid")),
+    "conv1d": lambda x: CONV1D(x[:, :, 2]),
+    "conv_transpose2d": seeded(nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1)),
+    "linear": lambda x: LINEAR(x),
+    "linear of a vector": lambda x: LINEAR(x.mean((2,)).view(6, 14)),
+    "addmm": lambda x: torch.addmm(x[0, 0, 0], x[0, 1], torch.ones(14, 14)),
+    "mm": lambda x: torch.mm(x[0, 0], x[0, 1].t()),
+    "matmul": lambda x: x @ x.transpose(2, 3),
+    "bmm": lambda x: torch.bmm(x[0], x[0].transpose(1, 2)),
+    "batch_norm of an image": seeded(nn.BatchNorm2d(6)),
+    "batch_norm without weights": seeded(nn.BatchNorm2d(6, affine=False, eps=0.1)),
+    "batch_norm of vectors": lambda x: NORM1D(x[0, :, 0].t()),
+    "batch_norm of rows": lambda x: NORM1D(x[:, :, 0]),
+    "layer_norm": seeded(nn.LayerNorm(14)),
+    "dropout": nn.Dropout(0.5).eval(),
+    "relu": lambda x: (x + 1).relu_(),
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "clamp": lambda x: x.clamp(-0.5, 1.5),
+    "clamp below": lambda x: torch.clamp(x, min=0.25),
+    "clamp_min": lambda x: torch.clamp_min(x, 0.5),
+    "clamp_max": lambda x: torch.clamp_max(x, 0.5),
+    "clamp of relu": lambda x: torch.clamp(torch.relu(x), -1, 1.0),
+    "clamps of each other": lambda x: torch.clamp(torch.clamp(x, -1, 0.25), 0.5, 0.75),
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "silu": F.silu,
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "prelu of one slope": nn.PReLU().eval(),
+    "prelu": seeded(nn.PReLU(6)),
+    "elu": lambda x: F.elu(x, 0.7),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 0.5),
+    "gelu": F.gelu,
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "softmax": lambda x: F.softmax(x, 1),
+    "log_softmax": lambda x: F.log_softmax(x, -1),
+    "exp": torch.exp,
+    "log": lambda x: torch.log(x.abs()),
+    "sqrt": lambda x: torch.sqrt(x.abs()),
+    "rsqrt": lambda x: torch.rsqrt(x.abs()),
+    "neg, floor, ceil, round, erf": lambda x: (
+        -torch.floor(x) + torch.ceil(2 * x) * torch.round(3 * x) + torch.erf(x)
+    ),
+    "add with alpha": lambda x: torch.add(x, x, alpha=3),
+    "add in place": lambda x: twice_in_place(x.clone()),
+    "arithmetic with numbers": lambda x: (2 - x) * 3 / 4 - 1 + 5 / (x.abs() + 1),
+    "arithmetic with constants": lambda x: (
+        x * torch.linspace(1, 2, 14) + torch.arange(6.0).view(6, 1, 1)
+    ),
+    "division": lambda x: x / (x.abs() + 1),
+    "rsub": lambda x: torch.rsub(x, x, alpha=2),
+    "maximum, minimum": lambda x: torch.maximum(x, -x) + torch.minimum(x, x * x),
+    "pow": lambda x: x.square() + x.abs() ** 1.5,
+    "max_pool2d": nn.MaxPool2d(3, 2, 1),
+    "max_pool2d ceil": nn.MaxPool2d(3, 2, ceil_mode=True),
+    "max_pool2d with indices": lambda x: F.max_pool2d(x, (2, 3), return_indices=True)[0],
+    "avg_pool2d": nn.AvgPool2d((2, 3), 2),
+    "avg_pool2d padded": nn.AvgPool2d(3, 2, 1),
+    "avg_pool2d of what is inside": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    "avg_pool2d ceil": nn.AvgPool2d(3, 2, ceil_mode=True),
+    "adaptive_avg_pool2d": nn.AdaptiveAvgPool2d(1),
+    "adaptive_avg_pool2d even": nn.AdaptiveAvgPool2d((5, 2)),
+    "adaptive_avg_pool2d uneven": nn.AdaptiveAvgPool2d((3, 4)),
+    "adaptive_max_pool2d": nn.AdaptiveMaxPool2d((5, 7)),
+    "mean": lambda x: x.mean((2, 3)),
+    "mean of all": lambda x: x.mean() + x.sum(),
+    "mean of one axis": lambda x: x.mean(-1, keepdim=True),
+    "sum": lambda x: x.sum((1, 3), keepdim=True),
+    "amax": lambda x: x.amax((2, 3)),
+    "argmax": lambda x: x.argmax(1),
+    "flatten": lambda x: torch.flatten(x, 1),
+    "flatten after a pool": lambda x: torch.flatten(F.max_pool2d(x, 2), 1),
+    "view, reshape, unflatten": lambda x: x.view(6, -1).reshape(2, 3, -1).unflatten(0, (2, 1)),
+    "squeeze, unsqueeze": lambda x: x.squeeze(0).unsqueeze(-1),
+    "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
+    "t": lambda x: x[0, 0].t().transpose(0, 1),
+    "expand": lambda x: x.mean((2, 3), keepdim=True).expand(-1, -1, 2, 3),
+    "cat": lambda x: torch.cat([F.relu(x), x * 2], 1),
+    "stack": lambda x: torch.stack([x, -x], 1),
+    "slice": lambda x: x[:, 1:-1, ::2, -9:],
+    "select": lambda x: x[:, -1],
+    "split": lambda x: torch.split(x, 4, 1)[1],
+    "split by sizes": lambda x: torch.split(x, [1, 2, 3], 1)[2],
+    "chunk": lambda x: x.chunk(4, 3)[3],
+    "channel shuffle": lambda x: F.channel_shuffle(x, 3),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2),
+    "pad": lambda x: F.pad(x, (1, 2, 3, 0), value=1.5),
+    "zero pad": nn.ZeroPad2d((0, 1, 0, 1)),
+    "upsample nearest": lambda x: F.interpolate(x, scale_factor=2),
+    "upsample nearest to a size": lambda x: F.interpolate(x, size=(30, 7)),
+    "upsample bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    "upsample bilinear by halves": lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"),
+    "upsample bilinear to a size": lambda x: F.interpolate(x, size=(13, 11), mode="bilinear"),
+    "upsample bilinear to corners": lambda x: F.interpolate(
+        x, size=(20, 28), mode="bilinear", align_corners=True
+    ),
+    "cast": lambda x: (x * 10).to(torch.int32).to(torch.float32),
+    "an input of two heads": lambda x: (F.relu(x) + F.relu(-x)).detach(),
+}
+LINEAR, CONV1D, NORM1D = (
+    seeded(nn.Linear(14, 5)),
+    seeded(nn.Conv1d(6, 4, 3, stride=2, padding=1, dilation=2)),
+    seeded(nn.BatchNorm1d(6)),
+)
+
+
+def twice_in_place(x: Any) -> Any:
+    """What reads x later sees the sum."""
+    view = x.flatten(1)
+    x.add_(1)
+    return x.mul_(2) + view.view(x.shape)
+
+
+class Together(nn.Module):
+    """Many functions at once: one program is exported and compiled in the time of one."""
+
+    def __init__(self, *functions: Function) -> None:
+        super().__init__()
+        self.functions = functions
+        self.kept = nn.ModuleList(
+            item for item in (*functions, LINEAR, CONV1D, NORM1D) if isinstance(item, nn.Module)
+        )
+
+    def forward(self, x: Any) -> Any:
+        """One result of each."""
+        return tuple(function(x) for function in self.functions)
+
+
+#: Cases that run_decompositions breaks down to operators of their own (core ATen); the others it
+#: leaves, or makes them of others.
+CORE = (
+    *(
+        "conv2d",
+        "conv1d",
+        "conv_transpose2d",
+        "layer_norm",
+        "prelu",
+        "softmax",
+        "log_softmax",
+        "pad",
+        "linear",
+    ),
+    *("adaptive_avg_pool2d uneven", "channel shuffle", "an input of two heads"),
+)
+
+
+def run(module: Any, x: Any) -> list[Any]:
+    """On the host, without LLVM's optimizations, which would take ten times as long as the rest."""
+    executable = tvm.compile(module, target=tvm.target.Target({"kind": "llvm", "opt-level": 0}))
+    outputs = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x.numpy()))
+    return [output.numpy() for output in outputs]
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Any]:
+    """As torch.export.export gives it, and as run_decompositions breaks it down."""
+    core = torch.export.export(Together(*(CASES[name] for name in CORE)).eval(), (image(),))
+    return {
+        "exported": torch.export.export(Together(*CASES.values()).eval(), (image(),)),
+        "core": core.run_decompositions(),
+    }
+
+
+@pytest.mark.parametrize("form", ["exported", "core"])
+def test_every_operator_equals_pytorch(programs: dict[str, Any], form: str) -> None:
+    results = run(canonical(from_program(programs[form], "all")), image())
+    wrong = []
+    for name, got in zip(CORE if form == "core" else CASES, results, strict=True):
+        want = CASES[name](image()).detach().numpy()
+        if (
+            got.shape != want.shape
+            or got.dtype != want.dtype
+            or not np.allclose(got, want, rtol=1e-4, atol=1e-5)
+        ):
+            wrong.append(name)
+    assert not wrong
+
+
+def test_no_operator_of_the_table_is_left_out(programs: dict[str, Any]) -> None:
+    forms = programs["exported"].run_decompositions({}), programs["core"]
+    used = {str(node.target) for form in forms for node in form.graph.nodes}
+    unused = [
+        key
+        for key in OPERATORS
+        if not any(target == key or target.startswith(key + ".") for target in used)
+    ]
+    refused = ["aten._native_batch_norm_legit_functional", "aten.native_dropout"]
+    assert [key for key in unused if not key.startswith("quantized_decomposed")] == refused
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            nn.BatchNorm2d(6),
+            "aten._native_batch_norm_legit_functional.default (node "
+            '"_native_batch_norm_legit_functional", module "kept.0"',
+        ),
+        (nn.Dropout(), "it is in training mode: call model.eval()"),
+        (nn.LocalResponseNorm(2), "no importer for this operator: replace it in the model"),
+        (lambda x: torch.cumsum(x, 1), 'm: aten.cumsum.default (node "cumsum"): no importer'),
+        (
+            lambda x: F.pad(x, (1, 1, 0, 0), mode="reflect"),
+            "it pads in mode reflect: pad with a constant",
+        ),
+        (lambda x: F.pad(x, (-1, 1)), "use a slice"),
+        (lambda x: F.avg_pool2d(x, 2, divisor_override=3), "it divides by 3 (divisor_override)"),
+        (nn.AvgPool2d(3, 2, 1, ceil_mode=True), "ceil_mode with padding that is counted"),
+        (nn.AdaptiveMaxPool2d(3), "does not divide its input of 10 x 14"),
+        (lambda x: F.interpolate(x, scale_factor=1.3), "by whole factors only"),
+        (
+            lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"),
+            "scale_factor 1.3 x 1.3 gives no whole size",
+        ),
+        (lambda x: F.conv3d(x[None], torch.ones(1, 1, 1, 1, 1)), "conv3d"),
+        (lambda x: x + torch.rand(14), "it draws random numbers"),
+        (lambda x: (x, torch.ones(3)), "does not depend on the inputs"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(function: Function, message: str) -> None:
+    program = torch.export.export(Together(function), (image(),))
+    with pytest.raises(UnsupportedError) as caught:
+        from_program(program, "m")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("m: ")
+    assert "\n" not in str(caught.value)

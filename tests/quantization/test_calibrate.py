@@ -1,0 +1,68 @@
+"""Calibration sees every value of every quantized tensor, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loadstone.errors import ModelError
+from loadstone.quantization.calibrate import calibrate
+from loadstone.quantization.network import Role
+from loadstone.quantization.samples import samples_from
+from loadstone.quantization.simulate import Simulator
+from tests import float_models
+from tests.float_models import images
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Simulator:
+    return float_models.simulator()
+
+
+def test_statistics_are_those_of_the_float_network(simulator: Simulator) -> None:
+    samples = samples_from(images(6), simulator.network.parameters)
+    calibration = calibrate(simulator, samples)
+    recorded = [
+        {variable: array.copy() for variable, array in simulator.run(inputs)[1].items()}
+        for inputs in samples
+    ]
+    for variable, channels in calibration.channels.items():
+        values = np.stack([entry[variable] for entry in recorded])
+        np.testing.assert_array_equal(
+            channels.high, values.reshape(-1, values.shape[-1]).max(axis=0)
+        )
+    for layer in simulator.network.layers:
+        if layer.role is Role.WEIGHTED and layer.inputs[0] in simulator.network.parameters:
+            histogram = calibration.histograms[simulator.network.groups[layer.inputs[0]]]
+            values = np.stack([entry[layer.inputs[0]] for entry in recorded])
+            assert (histogram.low, histogram.high, histogram.size) == (
+                values.min(),
+                values.max(),
+                values.size,
+            )
+
+
+def test_a_group_is_judged_by_what_is_computed_with(simulator: Simulator) -> None:
+    """Two tensors are read before and after the concatenation and the pool; what the pool drops
+    does not count."""
+    found = simulator.network
+    first = found.weighted[0].output
+    joined = next(layer for layer in found.layers if layer.kind == "concat").output
+    pooled = next(layer for layer in found.layers if layer.kind == "nn.max_pool2d").output
+    samples = samples_from(images(4), found.parameters)
+    calibration = calibrate(simulator, samples)
+    sizes = [
+        int(np.prod([int(extent) for extent in variable.ty.shape])) for variable in (pooled, joined)
+    ]
+    assert calibration.histograms[found.groups[first]].size == 4 * sum(sizes)
+
+
+def test_a_network_that_overflows_is_named(simulator: Simulator) -> None:
+    with pytest.raises(ModelError, match="overflows") as caught:
+        calibrate(
+            simulator,
+            samples_from(
+                np.clip(images(2), -1, 1) * np.float32(3e38), simulator.network.parameters
+            ),
+        )
+    assert "\n" not in str(caught.value)

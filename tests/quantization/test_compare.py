@@ -1,0 +1,69 @@
+"""What is measured: decibels, saturation, accuracy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from loadstone.graph import Quantization
+from loadstone.quantization.calibrate import calibrate
+from loadstone.quantization.compare import compare, decibels, saturation
+from loadstone.quantization.equalize import equalize
+from loadstone.quantization.plan import real_settings
+from loadstone.quantization.samples import samples_from
+from loadstone.quantization.simulate import Settings
+from loadstone.quantization.statistics import Histogram
+from tests import float_models
+from tests.float_models import images
+
+
+def test_decibels() -> None:
+    assert decibels(100.0, 1.0) == 20.0
+    assert decibels(1.0, 0.0) == math.inf
+    assert decibels(0.0, 1.0) == -math.inf
+
+
+def test_saturation_counts_what_lies_outside() -> None:
+    histogram = Histogram()
+    histogram.update(np.linspace(-1, 1, 200_001, dtype=np.float32))
+    assert saturation(histogram, Quantization(1 / 128, 0)) == pytest.approx(0, abs=0.003)
+    assert saturation(histogram, Quantization(1 / 256, 0)) == pytest.approx(0.5, abs=0.01)
+    assert saturation(histogram, Quantization(1 / 128, -128)) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_comparison_is_the_difference_of_two_runs() -> None:
+    simulator = float_models.simulator()
+    samples = samples_from(images(6), simulator.network.parameters)
+    grids = Settings(
+        activations=dict.fromkeys(simulator.network.boundaries(), Quantization(0.25, 0))
+    )
+    labels = np.array([int(np.argmax(simulator.run(inputs)[0][0])) for inputs in samples])
+    labels[0] = (labels[0] + 1) % 5
+    found = compare(simulator, grids, samples, labels)
+    exact = [simulator.run(inputs)[0][0].copy() for inputs in samples]
+    rounded = [simulator.run(inputs, grids)[0][0].copy() for inputs in samples]
+    ratio = 10 * np.log10(np.sum(np.square(exact)) / np.sum(np.square(np.subtract(exact, rounded))))
+    assert found.outputs[0] == pytest.approx(ratio, abs=1e-3)
+    assert found.float_top1 == pytest.approx(5 / 6)
+    assert found.top1 == pytest.approx(
+        np.mean([np.argmax(y) == label for y, label in zip(rounded, labels, strict=True)])
+    )
+    assert set(found.tensors) == set(simulator.network.groups)
+
+
+def test_without_settings_nothing_differs() -> None:
+    simulator = float_models.simulator()
+    found = compare(simulator, Settings(), samples_from(images(2), simulator.network.parameters))
+    assert set(found.tensors.values()) == {math.inf}
+    assert found.top1 is None
+
+
+def test_an_equalized_network_is_compared_with_itself() -> None:
+    """Its tensors are multiples of the others: no noise, where `real` says so."""
+    simulator = float_models.simulator()
+    samples = samples_from(images(4), simulator.network.parameters)
+    settings = real_settings(equalize(simulator.network, calibrate(simulator, samples)))
+    assert set(compare(simulator, settings, samples, real=settings).tensors.values()) == {math.inf}
+    assert min(compare(simulator, settings, samples).tensors.values()) < 20

@@ -1,0 +1,443 @@
+"""Quantization from end to end: the function, the command, the digits network; mistakes in one
+line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+import loadstone
+from loadstone.cli import main
+from loadstone.commands.vectors import of_artifact
+from loadstone.demo import Digits, load_digits, network_path
+from loadstone.errors import LoadstoneError, ModelError
+from loadstone.quantization.export_onnx import export_onnx
+from loadstone.quantization.pipeline import Options, quantize_module, quantize_prepared
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.reference import Machine, Region
+from tests.float_models import images, simulator, small_onnx
+
+
+@pytest.fixture(scope="module")
+def digits() -> Digits:
+    pytest.importorskip("sklearn")
+    return load_digits()
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "samples.npz", in0=images(12))
+    (tmp_path / "small.onnx").write_bytes(small_onnx())
+    return tmp_path / "samples.npz"
+
+
+def onnx_scores(model: Path, digits: Digits) -> Any:
+    """The meaning of the file: ONNX Runtime without optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return np.stack([session.run(None, {"image": image[None]})[0] for image in digits.test_images])
+
+
+def accuracy(scores: Any, digits: Digits) -> float:
+    return float(
+        (scores.reshape(len(digits.test_labels), -1).argmax(axis=1) == digits.test_labels).mean()
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheme", "device", "points"), [("affine", "vtaq-1x16x16", 0.5), ("pow2", "vta-pynq", 1.5)]
+)
+def test_digits_lose_little_and_equal_onnx_runtime(
+    digits: Digits, tmp_path: Path, scheme: str, device: str, points: float
+) -> None:
+    """Called as the package, which is the function as well; the file and the module are the same
+    network."""
+    found = loadstone.quantize(
+        network_path(),
+        digits.train_images[:128, None],
+        labels=digits.train_labels[:128],
+        scheme=scheme,
+    )
+    assert found.report["top1"] >= 0.98
+    found.save(tmp_path / "digits.onnx")
+    images = digits.test_images[:, None]
+    (scores,) = loadstone.compile(tmp_path / "digits.onnx", device).run(images)
+    assert (
+        accuracy(scores, digits)
+        >= accuracy(onnx_scores(network_path(), digits), digits) - points / 100
+    )
+    assert (
+        np.mean(scores != onnx_scores(tmp_path / "digits.onnx", digits)) <= 1e-3
+    )  # its sums are float32
+    (again,) = loadstone.compile(found.module, device).run(images[:40])
+    np.testing.assert_array_equal(again, scores[:40])
+
+
+def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
+    """Strict: nothing that VTA's hardware does otherwise. Every instruction of every layer, by the
+    reference, byte for byte."""
+    found = loadstone.quantize(network_path(), digits.train_images[:32, None], scheme="pow2")
+    compiled = loadstone.compile(found.module, "vta-pynq")
+    computed = [
+        row
+        for row in compiled.explain()
+        if row["kind"] not in ("quantize", "dequantize", "transpose", "reshape")
+    ]
+    assert len(computed) >= 5
+    assert {row["where"] for row in computed} == {"vta"}
+    config = load_config("vta-pynq")
+    vectors = of_artifact(compiled.artifact, config)  # on the simulator, which is strict for VTA
+    assert vectors
+    for vector in vectors:
+        memory = Region(vector.dram_in.copy(), base=vector.dram_base)
+        Machine(config, [memory]).run(vector.insns)
+        np.testing.assert_array_equal(memory.data, vector.dram_out())
+        assert vector.out.size > 0
+
+
+def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    assert "scores with ONNX Runtime's" in capsys.readouterr().out
+    assert (tmp_path / "timeline.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "digits.lds").is_file()
+
+
+def test_repairs_are_worth_their_lines() -> None:
+    """Each method with and without repairs, on a network whose channels differ: never worse, in sum
+    much better."""
+    ratios = []
+    for seed in (0, 1, 2):
+        bare = Options(method="minmax", equalize=False, compensate=False, correct=False)
+        plain, repaired = (
+            quantize_prepared(simulator(seed), images(32), options).report["output_sqnr_db"][0]
+            for options in (bare, Options(method="minmax"))
+        )
+        ratios.append(repaired - plain)
+    assert min(ratios) > -0.5
+    assert np.mean(ratios) > 1.0
+
+
+@pytest.mark.parametrize("scheme", ["affine", "symmetric"])
+@pytest.mark.parametrize("method", ["minmax", "expected", "percentile", "mse", "entropy"])
+def test_every_method_gives_a_good_network(method: str, scheme: str) -> None:
+    report = quantize_prepared(
+        simulator(), images(32), Options(method=method, scheme=scheme)
+    ).report
+    assert (report["method"], report["scheme"]) == (method, scheme)
+    assert report["output_sqnr_db"][0] > 22
+
+
+def test_per_tensor_weights_cost_something() -> None:
+    ratios = [
+        quantize_prepared(simulator(), images(16), Options(per_channel=per_channel)).report[
+            "output_sqnr_db"
+        ][0]
+        for per_channel in (True, False)
+    ]
+    assert ratios[0] > ratios[1]
+
+
+def test_the_command_writes_the_model_and_the_page(
+    samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = samples.parent
+    np.savez(folder / "labels.npz", labels=np.arange(12) % 5)
+    words = [
+        "quantize",
+        str(folder / "small.onnx"),
+        "--data",
+        str(samples),
+        "--labels",
+        str(folder / "labels.npz"),
+    ]
+    assert (
+        main([*words, "-o", str(folder / "out.onnx"), "--report", str(folder / "report.html")]) == 0
+    )
+    text = capsys.readouterr().out
+    assert "signal to noise" in text
+    assert "top-1" in text
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert onnxruntime.InferenceSession(str(folder / "out.onnx")).get_inputs()[0].name == "in0"
+    assert (
+        main(
+            [
+                *words[:4],
+                "-o",
+                str(folder / "out.onnx"),
+                "--report",
+                str(folder / "report.json"),
+                "--json",
+            ]
+        )
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out) == json.loads((folder / "report.json").read_text())
+
+
+def test_compile_quantizes_a_float_model_with_data(
+    samples: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Float model in, simulator's outputs out: those of the exported file, up to a step."""
+    folder = samples.parent
+    assert (
+        main(
+            [
+                "compile",
+                str(folder / "small.onnx"),
+                "--data",
+                str(samples),
+                "-t",
+                "vtaq-1x16x16",
+                "-o",
+                str(folder / "small.lds"),
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(
+            [
+                "quantize",
+                str(folder / "small.onnx"),
+                "--data",
+                str(samples),
+                "-o",
+                str(folder / "out.onnx"),
+            ]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    tested = images(4, seed=5)
+    np.savez(folder / "tested.npz", in0=tested)
+    assert (
+        main(
+            [
+                "run",
+                str(folder / "small.lds"),
+                "--inputs",
+                str(folder / "tested.npz"),
+                "-o",
+                str(folder / "found.npz"),
+            ]
+        )
+        == 0
+    )
+    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
+    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    found = np.load(folder / "found.npz")["out0"]
+    assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def half(model: bytes) -> bytes:
+    """The same with float16 weights, inputs and outputs."""
+    found = onnx.load_from_string(model)
+    for entry in found.graph.initializer:
+        if entry.data_type == onnx.TensorProto.FLOAT:
+            entry.CopyFrom(
+                numpy_helper.from_array(numpy_helper.to_array(entry).astype(np.float16), entry.name)
+            )
+    for value in (*found.graph.input, *found.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return bytes(found.SerializeToString())
+
+
+def test_names_with_dots_are_kept(tmp_path: Path) -> None:
+    """PyTorch's exporter names tensors input.1, output.2."""
+    model = onnx.load_model_from_string(small_onnx())
+    fresh = {model.graph.input[0].name: "input.1", model.graph.output[0].name: "output.2"}
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [fresh.get(name, name) for name in names]
+    model.graph.input[0].name, model.graph.output[0].name = fresh.values()
+    onnx.save(model, tmp_path / "dots.onnx")
+    loadstone.quantize(tmp_path / "dots.onnx", images(4)).save(tmp_path / "int8.onnx")
+    graph = onnx.load(tmp_path / "int8.onnx").graph
+    assert [entry.name for entry in (*graph.input, *graph.output)] == ["input.1", "output.2"]
+
+
+def test_half_precision_keeps_its_type(samples: Path) -> None:
+    """float16 in and out, in the exported file and on the device, the same integers between."""
+    folder = samples.parent
+    (folder / "half.onnx").write_bytes(half(small_onnx()))
+    found = loadstone.quantize(folder / "half.onnx", images(12).astype(np.float16))
+    assert found.report["output_sqnr_db"][0] > 30
+    found.save(folder / "out.onnx")
+    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
+    assert {entry.type for entry in (*session.get_inputs(), *session.get_outputs())} == {
+        "tensor(float16)"
+    }
+    tested = images(4, seed=5).astype(np.float16)
+    (scores,) = loadstone.compile(folder / "out.onnx", "vtaq-1x16x16").run(tested)
+    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    assert scores.dtype == wanted.dtype == np.float16
+    np.testing.assert_allclose(
+        scores.astype(np.float32),
+        wanted.astype(np.float32),
+        atol=0.02 * float(np.abs(wanted).max()),
+    )
+
+
+def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command that fails says: one line, exit status 2."""
+    assert main(words) == 2, words
+    text = capsys.readouterr().err
+    assert text.startswith("loadstone: ")
+    assert text.count("\n") == 1
+    return text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda arrays: {"in0": arrays[:0]}, "no samples"),
+        (lambda arrays: {}, "no array in0"),
+        (lambda arrays: {"in0": arrays[..., :-1]}, "has shape"),
+        (lambda arrays: {"in0": arrays[:, 0]}, "has shape"),
+        (lambda arrays: {"in0": arrays * np.nan}, "NaN"),
+        (
+            lambda arrays: {
+                "in0": np.where(np.arange(4)[:, None, None, None, None] == 2, np.inf, arrays)
+            },
+            "infinity in sample 2",
+        ),
+        (lambda arrays: {"in0": arrays * 1e300}, "float32 ends at"),
+        (lambda arrays: {"in0": arrays * np.float32(3e37)}, "overflows on these samples"),
+        (lambda arrays: {"x": arrays}, "found: x"),
+        (lambda arrays: {"in0": arrays, "in1": arrays}, "in1 is too much"),
+        (lambda arrays: {"in0": arrays.astype(np.int32)}, "int32"),
+        (lambda arrays: {"in0": np.array([None])}, "no .npz file of numbers"),
+    ],
+)
+def test_bad_samples_are_one_line(
+    samples: Path, capsys: pytest.CaptureFixture[str], spoil: Any, words: str
+) -> None:
+    folder = samples.parent
+    np.savez(samples, **spoil(images(4).astype(np.float64)))
+    assert words in failing(
+        [
+            "quantize",
+            str(folder / "small.onnx"),
+            "--data",
+            str(samples),
+            "-o",
+            str(folder / "out.onnx"),
+        ],
+        capsys,
+    )
+    assert not (folder / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"y": np.arange(7) % 5}, "one integer for each of the 12 samples"),
+        ({"y": np.arange(12) / 2}, "one integer for each of the 12 samples"),
+        ({"y": np.arange(12)}, "label 5 of sample 5: the first output has classes 0 to 4"),
+        ({"y": np.arange(12) - 1}, "label -1 of sample 0"),
+        ({"a": np.arange(12), "b": np.arange(12)}, "holds 2 arrays"),
+    ],
+)
+def test_bad_labels_are_one_line(
+    samples: Path, capsys: pytest.CaptureFixture[str], labels: dict[str, Any], words: str
+) -> None:
+    np.savez(samples.parent / "labels.npz", **labels)
+    model = str(samples.parent / "small.onnx")
+    assert words in failing(
+        ["quantize", model, "--data", str(samples), "--labels", str(samples.parent / "labels.npz")],
+        capsys,
+    )
+
+
+def changed(change: Any) -> bytes:
+    """The small network, spoiled."""
+    model = onnx.load_from_string(small_onnx())
+    change(model.graph)
+    return bytes(model.SerializeToString())
+
+
+def not_a_number(graph: Any) -> None:
+    weights = next(entry for entry in graph.initializer if len(entry.dims) == 4)
+    array = numpy_helper.to_array(weights).copy()
+    array[0, 0, 0, 0] = np.nan
+    weights.CopyFrom(numpy_helper.from_array(array, weights.name))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (lambda: changed(not_a_number), "not finite"),
+        (lambda: changed(lambda graph: setattr(graph.node[3], "op_type", "Det")), "Det"),
+        (
+            lambda: changed(lambda graph: setattr(graph.node[0], "op_type", "Frobnicate")),
+            "Frobnicate",
+        ),
+        (lambda: small_onnx()[:2000], "not an ONNX file"),
+        (
+            lambda: export_onnx(
+                quantize_prepared(simulator(), images(2)).module, ["out"]
+            ).SerializeToString(),
+            "is quantized already",
+        ),
+    ],
+)
+def test_bad_models_are_one_line(
+    samples: Path, capsys: pytest.CaptureFixture[str], content: Any, words: str
+) -> None:
+    (samples.parent / "bad.onnx").write_bytes(content())
+    assert words in failing(
+        ["quantize", str(samples.parent / "bad.onnx"), "--data", str(samples)], capsys
+    )
+    assert not (Path("bad.int8.onnx")).exists()
+
+
+def test_other_mistakes_are_one_line(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = samples.parent
+    (folder / "text.npz").write_text("no arrays")
+    model, data = str(folder / "small.onnx"), str(samples)
+    for words, text in (
+        (["quantize", model, "--data", str(folder / "absent.npz")], "No such file"),
+        (["quantize", model, "--data", str(folder)], "directory"),
+        (["quantize", model, "--data", str(folder / "text.npz")], "no .npz file"),
+        (["quantize", str(folder / "absent.onnx"), "--data", data], "cannot be read"),
+        (["quantize", model, "--data", data, "--host-cycles", "-1"], "must be 0 or more"),
+        (
+            ["quantize", model, "--data", data, "-o", str(folder / "absent" / "x.onnx")],
+            "is no folder",
+        ),
+        (["quantize", model, "--data", data, "--report", str(folder / "x.pdf")], "ends with .html"),
+        (["compile", model, "-t", "vtaq-tiny", "--method", "mse"], "needs samples"),
+        (["compile", model, "-t", "vtaq-tiny", "--data", str(folder / "text.npz")], "no .npz file"),
+    ):
+        assert text in failing(words, capsys)
+
+
+def test_names_that_mean_nothing() -> None:
+    with pytest.raises(LoadstoneError, match="choose one of affine"):
+        quantize_prepared(simulator(), images(1), Options(scheme="int4"))
+    with pytest.raises(LoadstoneError, match="choose one of minmax"):
+        quantize_prepared(simulator(), images(1), Options(method="magic"))
+
+
+def test_a_network_without_weights_is_refused() -> None:
+    from loadstone.frontend import onnx as reader
+    from loadstone.frontend.canonical import canonical
+    from tests.onnx_builder import Graph
+
+    graph = Graph()
+    model = graph.save(
+        [(graph.node("Relu", graph.input((1, 8), np.float32)), np.float32)], [(1, 8)]
+    )
+    with pytest.raises(ModelError, match="nothing to quantize"):
+        quantize_module(
+            canonical(reader.from_bytes(model, "made by a test")), np.zeros((2, 1, 8), np.float32)
+        )

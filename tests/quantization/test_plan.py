@@ -1,0 +1,115 @@
+"""Plans: rules beyond a single tensor's statistics, and the integers that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone.graph import Quantization
+from loadstone.quantization.calibrate import Calibration, calibrate
+from loadstone.quantization.network import Network
+from loadstone.quantization.plan import (
+    bias_scales,
+    make_plan,
+    quantized_bias,
+    quantized_weights,
+    settings,
+)
+from loadstone.quantization.samples import samples_from
+from loadstone.quantization.scales import SCHEMES
+from loadstone.quantization.simulate import Simulator
+from tests import float_models
+from tests.float_models import images
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Simulator:
+    return float_models.simulator()
+
+
+@pytest.fixture(scope="module")
+def calibration(simulator: Simulator) -> Calibration:
+    return calibrate(simulator, samples_from(images(16), simulator.network.parameters))
+
+
+def ends(quantization: Quantization) -> tuple[float, float]:
+    low, high = ((limit - quantization.zero_point) * quantization.scale for limit in (-128, 127))
+    return low, high
+
+
+def test_expected_ranges_know_the_network(simulator: Simulator, calibration: Calibration) -> None:
+    found = simulator.network
+    plan = make_plan(found, calibration.histograms, SCHEMES["affine"], "expected")
+    seen = calibration.histograms[found.groups[found.parameters[0]]]
+    low, high = ends(plan.activations[found.groups[found.parameters[0]]])
+    assert high - low == pytest.approx(seen.high - seen.low, rel=1e-3)  # an input is not widened
+    deep = found.weighted[1]
+    assert (
+        ends(plan.activations[found.groups[deep.output]])[1] <= 6.0 + 1e-5
+    )  # nor a relu6 beyond its bound
+    mean = next(layer for layer in found.layers if layer.kind == "mean")
+    own, source = (
+        calibration.histograms[found.groups[mean.output]],
+        calibration.histograms[found.groups[mean.inputs[0]]],
+    )
+    assert own.high < ends(plan.activations[found.groups[mean.output]])[1] < 2 * source.high
+
+
+def test_powers_of_two_everywhere(simulator: Simulator, calibration: Calibration) -> None:
+    plan = make_plan(simulator.network, calibration.histograms, SCHEMES["pow2"], "expected")
+    scales = [quantization.scale for quantization in plan.activations.values()] + [
+        s for array in plan.weights.values() for s in array
+    ]
+    assert all(np.log2(scale) == np.round(np.log2(scale)) for scale in scales)
+    assert all(quantization.zero_point == 0 for quantization in plan.activations.values())
+
+
+def with_bias(found: Network, values: np.ndarray) -> Network:
+    first = found.weighted[0]
+    return replace(
+        found,
+        layers=tuple(
+            replace(layer, bias=values) if layer is first else layer for layer in found.layers
+        ),
+    )
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_large_bias_on_tiny_weights_fits_the_accumulator(
+    simulator: Simulator, calibration: Calibration, per_channel: bool
+) -> None:
+    bias = np.zeros(8, np.float32)
+    bias[3] = 1e7
+    spoiled = with_bias(simulator.network, bias)
+    plan = make_plan(
+        spoiled, calibration.histograms, SCHEMES["affine"], "minmax", per_channel=per_channel
+    )
+    layer = spoiled.weighted[0]
+    source = plan.activations[spoiled.groups[layer.inputs[0]]]
+    integers = quantized_bias(layer, plan, source)
+    assert abs(int(integers[3])) < 2**31 - 1
+    assert integers[3] * float(bias_scales(plan.weights[layer.name], source)[3]) == pytest.approx(
+        1e7, rel=1e-3
+    )
+
+
+def test_settings_are_what_the_integers_stand_for(
+    simulator: Simulator, calibration: Calibration
+) -> None:
+    found = simulator.network
+    plan = make_plan(found, calibration.histograms, SCHEMES["affine"], "minmax")
+    chosen = settings(found, plan)
+    for layer in found.weighted:
+        assert layer.weights is not None
+        scales = plan.weights[layer.name].reshape((-1,) + (1,) * (layer.weights.ndim - 1))
+        integers = quantized_weights(layer, plan)
+        assert integers.dtype == np.int8
+        np.testing.assert_array_equal(chosen.weights[layer.name], integers * scales)
+        assert np.abs(chosen.weights[layer.name] - layer.weights).max() <= scales.max() * 0.75
+    assert set(chosen.activations) == set(found.boundaries())
+    on_host = settings(found, replace(plan, host=frozenset({found.weighted[0].name})))
+    np.testing.assert_array_equal(
+        on_host.weights[found.weighted[0].name], found.weighted[0].weights
+    )

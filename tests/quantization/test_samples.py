@@ -1,0 +1,59 @@
+"""Samples that do not fit the network: one line that says what and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadstone.errors import ModelError
+from loadstone.quantization.samples import samples_from
+from tests.float_models import SHAPE, images, network
+
+PARAMETERS = network().parameters
+
+
+def spoiled(value: float) -> Any:
+    arrays = images(3)
+    arrays[1, 0, 2, 3, 4] = value
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        (images(2)[:0], "no samples"),
+        ({}, "no array in0"),
+        ({"x": images(2)}, "no array in0"),
+        (images(2)[:, :, :2], "needs [samples, 1, 3, 12, 12]"),
+        (images(2)[:, 0], "has shape [2, 3, 12, 12]"),
+        (images(2).astype(np.int8), "is int8"),
+        (spoiled(np.nan), "in sample 1"),
+        (spoiled(-np.inf), "in sample 1"),
+        (images(2).astype(object), "is object"),
+    ],
+)
+def test_mistakes_are_one_line(arrays: Any, words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        samples_from(arrays, PARAMETERS, "samples.npz")
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("samples.npz")
+    assert "\n" not in str(caught.value)
+
+
+def test_floats_are_converted_and_samples_come_one_by_one() -> None:
+    arrays = images(5).astype(np.float64)
+    samples = samples_from(arrays, PARAMETERS)
+    assert len(samples) == 5
+    for one, wanted in zip(samples, arrays, strict=True):
+        assert one[0].shape == SHAPE
+        assert one[0].dtype == np.float32
+        np.testing.assert_array_equal(one[0], wanted.astype(np.float32))
+
+
+def test_the_first_few_are_spread_over_all() -> None:
+    samples = samples_from(images(100), PARAMETERS)
+    few = samples.first(3)
+    np.testing.assert_array_equal(few.arrays[0], samples.arrays[0][[0, 49, 99]])
+    assert samples.first(1000) is samples

@@ -1,0 +1,248 @@
+"""Text <-> instructions: what people read assembles back to the same bytes, and a mistake is told
+with its line."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadstone.errors import AssemblerError
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa import asm
+from loadstone.vta.isa.asm import assemble, disassemble, parse_insn, text_of
+from loadstone.vta.isa.codec import decode_stream, encode_stream
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import AluOp, ConfigRegister, Memory, Rounding, Stage
+from tests.random_insns import CONFIGS, any_insn
+
+VTA = load_config("vta-pynq")
+
+
+@given(insn=st.one_of([any_insn(config) for config in CONFIGS]))
+@settings(max_examples=2000, deadline=None)
+def test_every_instruction_has_a_text_that_means_it(insn: Insn) -> None:
+    text = text_of(insn)
+    assert parse_insn(text) == insn
+    assert "\n" not in text
+    assert "#" not in text
+
+
+def test_every_measured_program_assembles_to_its_bytes(vectors: list[Path]) -> None:
+    count = 0
+    for path in vectors:
+        insns = np.load(path)["insns"]
+        text = "\n".join(disassemble(decode_stream(insns, VTA), lambda insn: f"{insn!r}"))
+        np.testing.assert_array_equal(assemble(text, VTA), insns, err_msg=path.name)
+        count += len(insns)
+    assert count > 8000
+
+
+GOLDEN = [
+    (
+        "pop(load) gemm acc[u+28i+1j] += inp[u+30i+1j] * wgt[u] for i<3 j<3 u in 0..9 push(load)",
+        Gemm(
+            pop_prev=1,
+            push_prev=1,
+            uop_end=9,
+            iter_out=3,
+            iter_in=3,
+            dst_out=28,
+            dst_in=1,
+            src_out=30,
+            src_in=1,
+        ),
+    ),
+    (
+        "gemm acc[u] = inp[u+1i] * wgt[u+2j] for i<1 j<1 u in 2..3",
+        Gemm(uop_bgn=2, uop_end=3, iter_out=1, iter_in=1, src_out=1, wgt_in=2, overwrite=1),
+    ),
+    (
+        "gemm acc[u+1j] = 0 for i<1 j<8 u in 0..1",
+        Gemm(reset=1, uop_end=1, iter_out=1, iter_in=8, dst_in=1),
+    ),
+    (
+        "gemm acc[u+1j] = 0 for i<1 j<8 u in 0..1 with src_in=7",
+        Gemm(reset=1, uop_end=1, iter_out=1, iter_in=8, dst_in=1, src_in=7),
+    ),
+    (
+        "alu acc[u+1j] max= -3 for i<1 j<8 u in 0..1 push(store)",
+        Alu(
+            push_next=1,
+            alu_op=AluOp.MAX,
+            use_imm=1,
+            imm=-3,
+            uop_end=1,
+            iter_out=1,
+            iter_in=8,
+            dst_in=1,
+            src_in=1,
+        ),
+    ),
+    (
+        "alu acc[u+1j] >>= 7 for i<1 j<8 u in 0..1 with src_in=0",
+        Alu(alu_op=AluOp.SHR, use_imm=1, imm=7, uop_end=1, iter_out=1, iter_in=8, dst_in=1),
+    ),
+    (
+        "alu acc[u+1j] rq= acc[u] for i<1 j<8 u in 0..1",
+        Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=1, iter_in=8, dst_in=1),
+    ),
+    ("alu acc[u] += acc[u] for i<0 j<0 u in 0..0", Alu(alu_op=AluOp.ADD)),
+    ("alu acc[u] *= acc[u] for i<0 j<0 u in 0..0 with imm=2", Alu(alu_op=AluOp.MUL, imm=2)),
+    (
+        "load uop[7] = dram[64 + x] for x<9",
+        Load(memory_id=Memory.UOP, sram_base=7, dram_base=64, y_size=1, x_size=9, x_stride=9),
+    ),
+    (
+        "pop(compute) load inp[0] = dram2[256 + 56y + x] for y<28 x<14 pad top 1 left 2 "
+        "push(compute)",
+        Load(
+            pop_next=1,
+            push_next=1,
+            memory_id=Memory.INP,
+            region=2,
+            dram_base=256,
+            y_size=28,
+            x_size=14,
+            x_stride=56,
+            y_pad_0=1,
+            x_pad_0=2,
+        ),
+    ),
+    (
+        "load acc_8bit[1] = dram[0 + x] for y<2 x<1",
+        Load(memory_id=Memory.ACC_8BIT, sram_base=1, y_size=2, x_size=1),
+    ),
+    (
+        "pop(compute) store dram[5 + 2y + x] = out[3] for y<1 x<1",
+        Store(
+            pop_prev=1,
+            memory_id=Memory.OUT,
+            sram_base=3,
+            dram_base=5,
+            y_size=1,
+            x_size=1,
+            x_stride=2,
+        ),
+    ),
+    ("nop load push(compute)", Load(memory_id=Memory.INP, push_next=1)),
+    (
+        "pop(load) pop(store) nop compute push(load) push(store)",
+        Load(pop_prev=1, pop_next=1, push_prev=1, push_next=1),
+    ),
+    ("nop store", Store()),
+    ("pop(store) finish", Finish(pop_next=1)),
+    ("nop load with pop_prev=1", Load(memory_id=Memory.INP, pop_prev=1)),
+    (
+        "config load pad_value = -128 push(compute)",
+        Config(stage=Stage.LOAD, value=-128, push_next=1),
+    ),
+    (
+        "config compute rq_rounding = float32",
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=Rounding.FLOAT32),
+    ),
+    (
+        "config compute rq_rounding = 9",
+        Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=9),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "insn"), GOLDEN, ids=[text.partition(" for ")[0] for text, _ in GOLDEN]
+)
+def test_golden_text(text: str, insn: Insn) -> None:
+    assert text_of(insn) == text
+    assert parse_insn(text) == insn
+
+
+def test_the_docstring_assembles() -> None:
+    assert asm.__doc__ is not None
+    lines = "\n".join(re.findall(r"^    (\S.*)$", asm.__doc__, re.MULTILINE))
+    device = load_config("vtaq-1x16x16")
+    insns = assemble(lines, device)
+    assert len(insns) == 10
+    assert [text_of(insn) for insn in decode_stream(insns, device)] == lines.splitlines()
+
+
+def test_comments_numbers_and_blank_lines() -> None:
+    text = "# a program\n\n   0: nop load # first\n 17:\nfinish"
+    np.testing.assert_array_equal(
+        assemble(text, VTA), encode_stream([Load(memory_id=Memory.INP), Finish()], VTA)
+    )
+    assert assemble("", VTA).shape == (0, 16)
+
+
+def test_numbers_may_be_hexadecimal_and_factors_of_one_left_out() -> None:
+    assert parse_insn("load uop[0x10] = dram[0xff + x] for x<9") == parse_insn(
+        "load uop[16] = dram[255 + x] for x<9"
+    )
+    assert parse_insn("alu acc[u+i+j] min= 0 for i<1 j<1 u in 0..1") == parse_insn(
+        "alu acc[u+1i+1j] min= 0 for i<1 j<1 u in 0..1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "frobnicate",
+            "expected one of load, store, gemm, alu, config, nop, finish, found 'frobnicate'",
+        ),
+        ("gemm acc(u]", "after 'acc': expected '[', found '('"),
+        ("gemm acc[u] -= 3", "after ']': expected one of +=, =, found '-'"),
+        ("load inp[0] = dram[1 + 3z + x] for x<1", "after '3': expected 'y', found 'z'"),
+        (
+            "load inp[0] = sram[1 + x] for x<1",
+            "after '=': expected 'dram' and the number of a region, found 'sram'",
+        ),
+        (
+            "load inp[0] = dram[1 + x] for x<1 pad",
+            "after 'pad': expected one of top, bottom, left, right, found the end of the line",
+        ),
+        (
+            "load inp[0] = dram[1 + x] for x<",
+            "after '<': expected a number, found the end of the line",
+        ),
+        (
+            "load mem[0] = dram[1 + x] for x<1",
+            "after 'load': expected one of uop, wgt, inp, acc, out, acc_8bit, found 'mem'",
+        ),
+        ("pop(store) nop load", "pop(store) in stage load: expected one of compute"),
+        ("pop(host) finish", "after '(': expected one of load, compute, store, found 'host'"),
+        (
+            "finish at once",
+            "after 'finish': expected 'with', 'push(' or the end of the line, found 'at'",
+        ),
+        (
+            "nop load with speed=3",
+            "after 'with': expected one of pop_prev, pop_next, push_prev, push_next, "
+            "memory_id, sram_base, dram_base, region",
+        ),
+        (
+            "config load rq_sum = 3",
+            "after 'load': expected one of pad_value, rq_zero_point, rq_min, rq_max, "
+            "rq_rounding, found 'rq_sum'",
+        ),
+        (
+            "load inp[0] = dram[1 + x] for x<1 pad top 16",
+            "LOAD.y_pad_0=16 does not fit 4 bits [0, 15]",
+        ),
+        ("load inp[-1] = dram[1 + x] for x<1", "LOAD.sram_base=-1 does not fit 16 bits [0, 65535]"),
+    ],
+)
+def test_a_mistake_names_the_line_and_what_was_expected(line: str, message: str) -> None:
+    with pytest.raises(AssemblerError) as caught:
+        assemble(f"finish\n\n{line}\n", VTA)
+    assert str(caught.value).startswith(f"line 3: {message}")
+
+
+@given(st.text(alphabet="gemloadstorpuxy[]()+=<>0123 .*-#:ij", max_size=60))
+def test_no_text_does_worse_than_an_assembler_error(text: str) -> None:
+    with contextlib.suppress(AssemblerError):
+        assemble(text, VTA)
