@@ -85,7 +85,7 @@ class Compiled:
         opened = (
             Device("sim", "", cast(Any, self.device)) if device == "sim" else open_device(device)
         )
-        with opened, opened.load(self.artifact) as session:
+        with opened, opened.load(self.artifact, trust=True) as session:
             return session.run(inputs)
 
     def report(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from loadstone.artifact.memory_plan import (
     Tensor,
 )
 from loadstone.errors import ArtifactError
+from loadstone.files import write_whole
 
 __all__ = [
     "Artifact",
@@ -187,7 +188,7 @@ class Artifact:
 
     def save(self, path: str | Path) -> None:
         """Writes the file."""
-        Path(path).write_bytes(self.to_bytes())
+        write_whole(path, self.to_bytes())
 
     @staticmethod
     def load(path: str | Path) -> Artifact:

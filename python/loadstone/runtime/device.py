@@ -26,6 +26,8 @@ from typing import Any
 
 from loadstone.artifact.format import Artifact
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.files import is_file
+from loadstone.printable import one_line
 from loadstone.runtime.native import ffi, lib
 from loadstone.runtime.session import Counters, External, Session, raise_for, register_external
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
@@ -79,8 +81,10 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Dev
     shadow (sim): CPU and device have copies of DMA memory, as with caches that are not coherent.
     timing (sim): count cycles.
     """
+    if "\0" in spec or (not spec.isascii() and not _encodes(spec)):
+        raise DeviceError(f"device {one_line(spec)!r}: a name that no file can have")
     kind, _, argument = spec.partition(":")
-    if kind not in _KINDS and (spec in device_names() or Path(spec).is_file()):
+    if kind not in _KINDS and (spec in device_names() or is_file(Path(spec))):
         kind, argument = "sim", spec
     if kind not in _KINDS:
         raise DeviceError(
@@ -232,7 +236,11 @@ class Device:
         return self.config
 
     def load(
-        self, model: Artifact | str | Path | bytes, *, hang_seconds: float = HANG_SECONDS
+        self,
+        model: Artifact | str | Path | bytes,
+        *,
+        hang_seconds: float = HANG_SECONDS,
+        trust: bool = False,
     ) -> Session:
         """A session of a model (an Artifact, its bytes, or its file). Raises ArtifactError,
         DeviceError."""
@@ -252,7 +260,7 @@ class Device:
                 f"{artifact.device or 'unknown'!r}, not for {self.config.name!r}"
             )
         handle = self.handle()
-        session = Session(handle, self._owner, artifact, data, hang_seconds)
+        session = Session(handle, self._owner, artifact, data, hang_seconds, trust)
         self._sessions.append(session)
         return session
 
@@ -295,3 +303,11 @@ def _read(path: str | Path) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ArtifactError(f"{path}: {error.strerror}") from None
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
