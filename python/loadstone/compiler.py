@@ -33,7 +33,7 @@ from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 from loadstone.frontend import import_model, load
 from loadstone.graph.batching import batched
-from loadstone.partition.cost.choice import Choice, Realised, choose
+from loadstone.partition.cost.choice import Choice, LoweredPartition, choose
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.eager import HOST, Match, Partition, explain, partition
 from loadstone.partition.network_pass import apply_graph_passes
@@ -90,16 +90,16 @@ class Compiled:
 
     def report(self) -> dict[str, Any]:
         """Figures as JSON: operators by place, instructions, memory, time."""
-        on_host = [p.operator.name for p in self.partition.placements if p.backend == HOST]
+        on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
         places = Counter(
-            self.accelerators.get(p.backend, p.backend) for p in self.partition.placements
+            self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
         )
         arena = self.deployment.arena
         return {
             "model": self.artifact.name,
             "device": self.device.name,
             "samples": self.artifact.samples,
-            "operators": len(self.partition.placements),
+            "operators": len(self.partition.assignments),
             "operators_on_host": on_host,
             "operators_by_place": dict(places),
             "instructions": sum(len(p) for p in self.artifact.programs),
@@ -246,7 +246,7 @@ def compile(  # noqa: A001
     )
 
 
-def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
+def _realise(divided: Partition, target: Target, clock: _Clock) -> LoweredPartition:
     """Lowers a partition."""
     network, renewed = batched(divided.graph, target.device.batch)
     with clock("lower"):
@@ -260,7 +260,7 @@ def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
             partial(_building, divided, target.backends),
         )
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
-    return Realised(divided, network, segments, regions, deployment)
+    return LoweredPartition(divided, network, segments, regions, deployment)
 
 
 def _building(
@@ -277,7 +277,7 @@ def _building(
     return within(backend, f"program of {region.name}")
 
 
-def _dump(realised: Realised, writer: Dump) -> None:
+def _dump(realised: LoweredPartition, writer: Dump) -> None:
     if writer.folder is None:  # printing TensorIR takes as long as lowering it
         return
     writer.write("graph", realised.network.describe())
@@ -297,8 +297,7 @@ def _described(step: DeviceProgram | HostStep) -> str:
         )
     parameters = " ".join(f"{name}={value}" for name, value in step.parameters.items())
     return (
-        f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} "
-        f"{parameters}"
+        f"host {step.name}: {step.opcode.name.lower()} {step.inputs} -> {step.outputs} {parameters}"
     ).rstrip()
 
 

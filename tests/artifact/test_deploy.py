@@ -8,7 +8,7 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
-from loadstone.artifact.host_step import Operator
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.region import LoweredRegion
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
@@ -93,7 +93,7 @@ def check(graph: g.Graph, artifact: Artifact) -> None:
 
 def kinds(artifact: Artifact) -> list[str]:
     return [
-        step.operator.name.lower() if isinstance(step, HostStep) else "program"
+        step.opcode.name.lower() if isinstance(step, HostStep) else "program"
         for step in artifact.steps
     ]
 
@@ -172,7 +172,7 @@ def test_parts_of_blocks_are_joined_by_copies() -> None:
     )
     assert find_aliases(graph.operators, CONFIG) == {}
     artifact = build(graph, (0, 2))
-    assert kinds(artifact).count(Operator.COPY.name.lower()) == 2
+    assert kinds(artifact).count(HostOpcode.COPY.name.lower()) == 2
     check(graph, artifact)
 
 

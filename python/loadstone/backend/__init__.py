@@ -15,18 +15,18 @@ from loadstone.backend.interface import (
     entered,
     offered,
 )
-from loadstone.backend.region import ExternalRegion, Form, LoweredRegion, Place
+from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 
 __all__ = [
+    "Address",
     "Attribute",
     "Backend",
+    "DeviceLayout",
     "External",
     "ExternalRegion",
-    "Form",
     "LoweredRegion",
     "Pattern",
     "Phase",
-    "Place",
     "Refusal",
     "Segment",
     "current",

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.artifact.format import DeviceProgram
 
-__all__ = ["ExternalRegion", "Form", "LoweredRegion", "Place"]
+__all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Where a DRAM tensor stands: region and offset in bytes."""
 
     region: int
@@ -34,11 +34,11 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Form:
+class DeviceLayout:
     """How the device wants a tensor: blocked, as (N, H, W, C); a kernel larger than 1x1 folds taps
     into C when packed.
 
-    name: unique among all forms. strides, pads (top, left), pad_value: of the folding.
+    name: unique among all layouts. strides, pads (top, left), pad_value: of the folding.
     """
 
     name: str
@@ -75,14 +75,14 @@ class LoweredRegion(Protocol):
         ...
 
     @property
-    def forms(self) -> Sequence[tuple[Form, int, int]]:
-        """Every form it touches, with the first and last of its operators (counted from 0) that
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Every layout it touches, with the first and last of its operators (counted from 0) that
         do."""
         ...
 
     @property
     def aliases(self) -> Mapping[str, tuple[str, int]]:
-        """Forms that are parts of others: name -> (name of the whole, offset in bytes)."""
+        """Layouts that are parts of others: name -> (name of the whole, offset in bytes)."""
         ...
 
     @property
@@ -95,8 +95,8 @@ class LoweredRegion(Protocol):
         """What it computes, in order."""
         ...
 
-    def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
-        """The program for these places of forms and constants, and its micro-op table, which will
+    def build(self, places: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+        """The program for these places of layouts and constants, and its micro-op table, which will
         stand at `uops`."""
         ...
 

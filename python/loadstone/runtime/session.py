@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadstone.artifact.format import Artifact, DataType, DeviceProgram, HostStep, Tensor
+from loadstone.artifact.format import Artifact, BufferView, DataType, DeviceProgram, HostStep
 from loadstone.backend.interface import External
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
 from loadstone.runtime.native import ffi, lib
@@ -179,7 +179,7 @@ class Session:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
 
-    def _tensors(self, indices: Sequence[int]) -> list[Tensor]:
+    def _tensors(self, indices: Sequence[int]) -> list[BufferView]:
         return [self.artifact.tensors[i] for i in indices]
 
     def _view(self, get: Any, port: int, index: int) -> Array:
@@ -315,11 +315,11 @@ def _nanoseconds(seconds: float) -> int:
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
 
 
-def _sample_shape(tensor: Tensor, samples: int) -> tuple[int, ...]:
+def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
     return (tensor.shape[0] // samples, *tensor.shape[1:])
 
 
-def _array(data: Any, tensor: Tensor, keep: Any) -> Array:
+def _array(data: Any, tensor: BufferView, keep: Any) -> Array:
     """The tensor's memory as an array that shares it, and keeps what it belongs to."""
     pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
     dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)

@@ -30,8 +30,8 @@ from typing import Any
 
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
-from loadstone.artifact.host_step import Operator
-from loadstone.artifact.memory_plan import Tensor
+from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.memory_plan import BufferView
 from loadstone.errors import ConfigError
 from loadstone.runtime.device import Device
 from loadstone.runtime.session import Session
@@ -160,12 +160,12 @@ def _two_digits(ns: int) -> int:
     return int(round(ns / unit) * unit)
 
 
-def _signature(step: HostStep, tensors: Sequence[Tensor]) -> str:
+def _signature(step: HostStep, tensors: Sequence[BufferView]) -> str:
     """What determines the time of a step, names of layers left out."""
     sides = [
         " ".join(_type(tensors[index]) for index in side) for side in (step.inputs, step.outputs)
     ]
-    name = step.function or Operator(step.operator).name.lower()
+    name = step.function or HostOpcode(step.opcode).name.lower()
     attributes = step.attributes
     if step.function == EXTERNAL_OPERATOR:
         said = json.loads(attributes)
@@ -181,7 +181,7 @@ def _parameters(values: Mapping[str, int]) -> str:
     return json.dumps(sorted(values.items()))
 
 
-def _type(tensor: Tensor) -> str:
+def _type(tensor: BufferView) -> str:
     return f"{tensor.dtype.name.lower()}[{'x'.join(map(str, tensor.shape))}]"
 
 
