@@ -19,11 +19,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadstone import graph as g
-from loadstone.artifact.deploy import Deployment, DeviceIdentity, deploy
+from loadstone.artifact.deploy import Deployment, deploy
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.backend.device import Device
 from loadstone.backend.interface import Backend, Phase, Segment
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import ExternalRegion, LoweredRegion
@@ -53,7 +54,7 @@ class Compiled:
     target calls each back end."""
 
     artifact: Artifact
-    device: DeviceIdentity
+    device: Device
     graph: g.Graph
     partition: Partition
     deployment: Deployment
@@ -79,12 +80,10 @@ class Compiled:
     def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
         runtime; one array per output."""
-        from loadstone.runtime.device import Device
+        from loadstone.runtime.device import OpenedDevice
         from loadstone.runtime.device import open as open_device
 
-        opened = (
-            Device("sim", "", cast(Any, self.device)) if device == "sim" else open_device(device)
-        )
+        opened = OpenedDevice("sim", "", self.device) if device == "sim" else open_device(device)
         with opened, opened.load(self.artifact) as session:
             return session.run(inputs)
 
@@ -256,7 +255,6 @@ def _realise(divided: Partition, target: Target, clock: _Clock) -> LoweredPartit
             network,
             regions,
             target.device,
-            target.align_bytes,
             partial(_building, divided, target.backends),
         )
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)

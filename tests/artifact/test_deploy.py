@@ -12,7 +12,7 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.region import LoweredRegion
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.offload import OffloadedRegion, find_aliases
 
@@ -80,12 +80,12 @@ def build(graph: g.Graph, *runs: tuple[int, int]) -> Artifact:
                 )
             )
             number = taken[1]
-    return deploy(graph, segments, CONFIG, 256).artifact
+    return deploy(graph, segments, CONFIG).artifact
 
 
 def check(graph: g.Graph, artifact: Artifact) -> None:
     inputs = [RNG.integers(-128, 128, t.shape).astype(np.int8) for t in graph.inputs]
-    with Device("sim", "", CONFIG) as device, device.load(artifact) as session:
+    with OpenedDevice("sim", "", CONFIG) as device, device.load(artifact) as session:
         got = session.run([x[None] for x in inputs])
     for out, want in zip(got, run(graph, inputs), strict=True):
         np.testing.assert_array_equal(out[0], want)

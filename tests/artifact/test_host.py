@@ -17,7 +17,7 @@ from loadstone.artifact.host import is_built_in
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -48,9 +48,9 @@ def values(t: g.Tensor) -> NDArray[Any]:
 
 def check(graph: g.Graph) -> list[HostStep]:
     """Runs three samples; returns the steps."""
-    artifact = deploy(graph, graph.operators, CONFIG, 256).artifact
+    artifact = deploy(graph, graph.operators, CONFIG).artifact
     samples = [[values(t) for t in graph.inputs] for _ in range(3)]
-    with Device("sim", "", CONFIG) as device, device.load(artifact) as session:
+    with OpenedDevice("sim", "", CONFIG) as device, device.load(artifact) as session:
         got = session.run([np.stack(arrays) for arrays in zip(*samples, strict=True)])
     for k, sample in enumerate(samples):
         for out, want in zip(got, run(graph, sample), strict=True):
@@ -197,6 +197,6 @@ def test_tensors_between_host_steps_share_memory() -> None:
     )
     graph = g.Graph(name="chain", inputs=(tensors[0],), outputs=(tensors[-1],), operators=chain)
     check(graph)
-    deployment = deploy(graph, graph.operators, CONFIG, 256)
+    deployment = deploy(graph, graph.operators, CONFIG)
     assert deployment.host.size_bytes == 2 * 512
     assert deployment.host.sum_bytes == 4 * 512

@@ -10,9 +10,9 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.runtime import device
-from loadstone.runtime.session import _EXTERNALS
 from loadstone.vta.hw_config import device_names, load_config
 from tests.sample_model import copy_model, dense_model
 
@@ -198,7 +198,7 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
         session.close()
         with pytest.raises(DeviceError, match="is closed"):
             session.execute()
-    _EXTERNALS.pop("tests.total", None)
+    _FUNCTIONS.pop("tests.total", None)
     with (
         device.open() as dev,
         pytest.raises(ArtifactError, match=r"needs the external function 'tests\.total'"),

@@ -49,7 +49,7 @@ def dense(low: int = -128, dtype: str = "int8") -> g.Dense:
 
 def test_every_line_of_the_table_names_a_form_that_exists() -> None:
     for pattern in patterns(VTAQ):
-        assert operator_pattern(pattern.form).name == pattern.name
+        assert operator_pattern(pattern.kind).name == pattern.name
 
 
 def test_a_dense_layer_is_taken_and_one_of_uint8_is_not() -> None:

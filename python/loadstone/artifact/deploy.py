@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,11 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.backend.device import Device
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 
-__all__ = ["Deployment", "DeviceIdentity", "deploy"]
+__all__ = ["Deployment", "deploy"]
 
 _CONSTANTS, _UOPS, _ARENA, _INPUT, _OUTPUT, _HOST = range(6)
 _ALIGN = 64
@@ -59,24 +60,6 @@ class Deployment:
     artifact: Artifact
     arena: ArenaPlan
     host: ArenaPlan
-
-
-class DeviceIdentity(Protocol):
-    """What an artifact says of its device."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """Samples of one run."""
-        ...
-
-    def fingerprint(self) -> bytes:
-        """What decides the meaning of a program."""
-        ...
 
 
 @dataclass
@@ -100,13 +83,11 @@ class _Blob:
 def deploy(
     graph: g.Graph,
     segments: Sequence[LoweredRegion | ExternalRegion | g.Operator],
-    device: DeviceIdentity,
-    tile_align_bytes: int,
+    device: Device,
     scope: Callable[[LoweredRegion], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Deployment:
-    """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the
-    device. scope: for a region's build."""
-    return _Deployer(graph, segments, tile_align_bytes, scope).run(device)
+    """`segments` cover the graph's operators in order. scope: for a region's build."""
+    return _Deployer(graph, segments, device.align_bytes, scope).run(device)
 
 
 class _Deployer:
@@ -138,7 +119,7 @@ class _Deployer:
         self.on_device: set[str] = set()
         self.packed: set[str] = set()
 
-    def run(self, device: DeviceIdentity) -> Deployment:
+    def run(self, device: Device) -> Deployment:
         self.find_lifetimes()
         arena = plan(list(self.arena.values()), self.tile_align)
         host = plan(list(self.rows.values()), _ALIGN)

@@ -34,6 +34,7 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.backend.device import INSN_BYTES, DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
 
 MAGIC = b"LDSM"
 VERSION = 1
-INSN_BYTES = 16
 _HEADER = struct.Struct("<4sIII20sIIIII")
 _SECTIONS = (
     "strings",
@@ -75,27 +75,6 @@ _SECTION_ALIGN = 64
 _MAX_DATA_ALIGN = 4096
 assert _HEADER_BYTES == 136
 assert [s.size for s in (_REGION, _TENSOR, _STEP, _RANGE)] == [32, 64, 16, 16]
-
-
-@dataclass(frozen=True)
-class LayerRange:
-    """Instructions [first, first + count) of a device program are for layer `name`."""
-
-    name: str
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class DeviceProgram:
-    """One stream of instructions: balanced tokens, FINISH last. `layers` is its source map."""
-
-    name: str
-    instructions: bytes
-    layers: tuple[LayerRange, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.instructions) // INSN_BYTES
 
 
 @dataclass(frozen=True)

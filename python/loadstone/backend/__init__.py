@@ -1,12 +1,15 @@
 """The interface of back ends: what a plug-in outside the tree imports.
 
-interface.py holds the classes, region.py what a back end gives back; both need no TVM.
+interface.py holds the classes, region.py what a back end gives back, device.py what is known of its
+device; none needs TVM.
 """
 
+from loadstone.backend.device import Device, DeviceProgram, LayerRange, RegisterBlock
 from loadstone.backend.interface import (
     Attribute,
     Backend,
     External,
+    OperatorPattern,
     Pattern,
     Phase,
     Refusal,
@@ -21,13 +24,18 @@ __all__ = [
     "Address",
     "Attribute",
     "Backend",
+    "Device",
     "DeviceLayout",
+    "DeviceProgram",
     "External",
     "ExternalRegion",
+    "LayerRange",
     "LoweredRegion",
+    "OperatorPattern",
     "Pattern",
     "Phase",
     "Refusal",
+    "RegisterBlock",
     "Segment",
     "current",
     "entered",

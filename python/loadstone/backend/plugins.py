@@ -26,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.errors import TargetError
 
@@ -156,11 +157,5 @@ def _check(backend: type[Backend]) -> None:
 
 def _make_known(backend: type[Backend]) -> None:
     """Registers its functions of external steps."""
-    functions = backend.externals()
-    if functions:
-        from loadstone.runtime.device import (
-            register_external,
-        )  # the native library: only for those that run something
-
-        for name, function in functions.items():
-            register_external(name, function)
+    for name, function in backend.externals().items():
+        register_external(name, function)

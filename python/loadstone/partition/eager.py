@@ -190,13 +190,13 @@ class _Chooser:
         for backend in self.backends:
             for pattern in patterns_of(backend):
                 entries = (
-                    [pattern.form]
-                    if isinstance(pattern.form, OperatorPattern)
-                    else [entry for entry in OPERATOR_PATTERNS if entry.name == pattern.form]
+                    [pattern.operator_pattern]
+                    if isinstance(pattern.operator_pattern, OperatorPattern)
+                    else [entry for entry in OPERATOR_PATTERNS if entry.name == pattern.kind]
                 )
                 if not entries:
                     raise LoweringError(
-                        f"partition: back end {backend.name} offers {pattern.form!r}, which "
+                        f"partition: back end {backend.name} offers {pattern.kind!r}, which "
                         "is no form of loadstone.partition.patterns"
                     )
                 rows += [

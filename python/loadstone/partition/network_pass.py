@@ -23,8 +23,9 @@ from loadstone.partition.eager import HOST, Assignment, Partition, divide
 
 __all__ = ["apply_graph_passes", "refusal_of"]
 
-#: Kinds of operators whose form has another name, and forms that read as another kind.
-_FORMS = {
+#: Kinds of operators whose operator pattern has another name, and patterns that read as another
+#: kind.
+_PATTERN_NAMES = {
     "resize_nearest": ("resize",),
     "resize_bilinear": ("resize",),
     "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
@@ -82,12 +83,12 @@ def _placed(operator: Operator, backends: Sequence[Backend]) -> Assignment:
 
 
 def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
-    """What the back end's table says of an operator, by the names of its forms; None when it takes
-    it."""
-    forms = _FORMS.get(operator.kind, (operator.kind,))
+    """What the back end's table says of an operator, by the names of its patterns; None when it
+    takes it."""
+    names = _PATTERN_NAMES.get(operator.kind, (operator.kind,))
     first: Refusal | None = None
     for pattern in patterns_of(backend):
-        if getattr(pattern.form, "name", pattern.form) in forms:
+        if pattern.kind in names:
             said = refusal(backend, pattern, operator)
             if said is None:
                 return None

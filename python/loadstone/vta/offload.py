@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.artifact.format import DeviceProgram, LayerRange
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
-from loadstone.backend.region import Address, DeviceLayout
+from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.vta.columns import fold_columns
 from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
@@ -44,7 +44,7 @@ def blocked(tensor: g.Tensor, config: HwConfig) -> Blocked:
     return Blocked(tensor.shape, config.batch, config.block)
 
 
-class OffloadedRegion:
+class OffloadedRegion(LoweredRegion):
     """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
 
     def __init__(
@@ -82,9 +82,9 @@ class OffloadedRegion:
         """Every layout and the first and last operator that touches it."""
         return list(self._layouts.values())
 
-    def build(self, places: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
-        program = build_program(self._operations, {**places, UOP_TENSOR: uops}, self.config)
+        program = build_program(self._operations, {**addresses, UOP_TENSOR: uops}, self.config)
         self.tokens = program.tokens
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map

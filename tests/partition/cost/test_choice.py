@@ -17,6 +17,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
+from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend, External, Pattern, Segment, offered
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.cli import main
@@ -32,7 +33,6 @@ from loadstone.partition.eager import HOST, matches
 from loadstone.partition.patterns import OperatorPattern, operator_pattern
 from loadstone.partition.patterns.forms import dq, op, q
 from loadstone.partition.patterns.reader import Reader
-from loadstone.runtime.session import register_external
 from tests.conftest import ROOT
 from tests.draw import Random
 from tests.onnx_builder import Graph

@@ -26,14 +26,14 @@ from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
+from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.session import Session
 from loadstone.simulator.profile import program_cycles
 
@@ -51,7 +51,7 @@ class CostTable:
     """Costs for one device. path: the file; None: nothing is kept. Raises ConfigError for a file
     that is none of ours."""
 
-    def __init__(self, device: Any, path: str | Path | None = None) -> None:
+    def __init__(self, device: Device, path: str | Path | None = None) -> None:
         self.device = device
         self.path = None if path is None else Path(path)
         self.host_ns: dict[str, int] = {}
@@ -130,8 +130,8 @@ class CostTable:
         Not the least: a step whose time depends on what else the machine does shall not look better
         than it mostly is.
         """
-        with Device("null", "", self.device) as device:
-            once = device.load(replace(artifact, steps=(step,), inputs=(), outputs=()))
+        with OpenedDevice("null", "", self.device) as opened:
+            once = opened.load(replace(artifact, steps=(step,), inputs=(), outputs=()))
             least = min(
                 _seconds(once) for _ in range(2)
             )  # the first time compiles a Relax function, and may have met with anything
@@ -141,7 +141,7 @@ class CostTable:
             many = (
                 once
                 if count == 1
-                else device.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
+                else opened.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
             )
             return int(median(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
 

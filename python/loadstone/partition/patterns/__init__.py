@@ -11,11 +11,7 @@ To add an operator: a dataclass in graph.py, its rule in graph/reference.py, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-from loadstone.graph import Operator
+from loadstone.backend.interface import OperatorPattern
 from loadstone.partition.patterns import affine, elementwise, movement, pooling, weighted
 from loadstone.partition.patterns.reader import Mismatch, Reader
 
@@ -23,16 +19,6 @@ __all__ = ["OPERATOR_PATTERNS", "Mismatch", "OperatorPattern", "Reader", "operat
 
 #: The most tensors that one concatenation on a device may join.
 MAX_CONCATENATED = 8
-
-
-@dataclass(frozen=True)
-class OperatorPattern:
-    """name: the operator's `kind`. pattern: builds TVM's dataflow pattern. extract: raises Mismatch
-    when it is not one."""
-
-    name: str
-    pattern: Callable[[], Any]
-    extract: Callable[[Reader, Any], Operator]
 
 
 OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
