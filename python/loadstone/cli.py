@@ -20,11 +20,12 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from loadstone import __version__
-from loadstone.errors import LoadstoneError
+from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, shortened
 from loadstone.printable import one_line
 
 __all__ = ["COMMANDS", "main"]
@@ -67,6 +68,8 @@ _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status. Only our own mistakes leave as tracebacks."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
     try:
         args = _parser(words).parse_args(words or ["--help"])
         status = int(args.run(args) or 0)
@@ -89,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _mistake(what: object) -> int:
-    print("loadstone:", one_line(what), file=sys.stderr)
+    text = shortened(one_line(what), MAX_MESSAGE_CHARACTERS)
+    print("loadstone:", text, file=sys.stderr)
     return _EXIT_MISTAKE
 
 
@@ -106,7 +110,8 @@ class _Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        self.exit(_EXIT_MISTAKE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        text = shortened(one_line(message), MAX_MESSAGE_CHARACTERS - 80)
+        self.exit(_EXIT_MISTAKE, f"{self.prog}: {text} (see {self.prog} --help)\n")
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -84,7 +84,7 @@ class Compiled:
         from loadstone.runtime.device import open as open_device
 
         opened = OpenedDevice("sim", "", self.device) if device == "sim" else open_device(device)
-        with opened, opened.load(self.artifact) as session:
+        with opened, opened.load(self.artifact, trust=True) as session:
             return session.run(inputs)
 
     def report(self) -> dict[str, Any]:

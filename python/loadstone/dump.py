@@ -13,6 +13,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from loadstone.files import write_whole
+
 __all__ = ["Dump"]
 
 
@@ -34,4 +36,4 @@ class Dump:
         self.count += 1
         text = content if isinstance(content, str) else content.script()
         safe = re.sub(r"[^\w.-]+", "_", title)[:120]
-        (self.folder / f"{self.count:03}.{safe}.txt").write_text(text + "\n", encoding="utf-8")
+        write_whole(self.folder / f"{self.count:03}.{safe}.txt", text + "\n")

@@ -43,11 +43,19 @@ __all__ = [
     "TargetError",
     "UnsupportedError",
     "cause_of",
+    "shortened",
 ]
 
 
+#: A refusal is read by a person: what is longer is cut in the middle.
+MAX_MESSAGE_CHARACTERS = 400
+
+
 class LoadstoneError(Exception):
-    """Base of everything a user can cause; its text is one line."""
+    """Base of everything a user can cause; its text is one line of at most 400 characters."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__(), MAX_MESSAGE_CHARACTERS)
 
 
 class ConfigError(LoadstoneError):
@@ -97,6 +105,19 @@ class DeviceHungError(DeviceError):
 
 class SimulationError(LoadstoneError):
     """The simulator stopped a program: access out of bounds, deadlock, cycle limit, race."""
+
+
+def shortened(text: str, most_characters: int) -> str:
+    """A text without its middle, where it is too long.
+
+    >>> shortened("what is longer is cut in the middle", 20)
+    'what is ... middle'
+    """
+    if len(text) <= most_characters:
+        return text
+    kept = most_characters - len(" ... ")
+    head, tail = text[: kept - kept // 2], text[len(text) - kept // 2 :]
+    return f"{head.rstrip()} ... {tail.lstrip()}"
 
 
 def cause_of(error: BaseException, file: str = "") -> str:

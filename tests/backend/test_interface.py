@@ -8,7 +8,7 @@ import inspect
 
 import pytest
 
-from loadstone import backend
+from loadstone.backend import interface as backend
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.errors import TargetError
 

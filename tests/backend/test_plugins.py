@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_template_passes_its_test_at_once(folder: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(TEMPLATE.parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(TEMPLATE.parents[3])}
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     done = subprocess.run(
         words, env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False

@@ -234,7 +234,7 @@ def test_what_a_plugin_raises_is_one_line_with_its_name_file_and_cause(
     tmp_path: Path, where: str, message: str
 ) -> None:
     with pytest.raises(
-        BackendError, match=rf"back end broken in .*test_backend_scope\.py: {message}"
+        BackendError, match=rf"back end broken in .*test_scope\.py: {message}"
     ) as caught:
         compiled(tmp_path, "broken,vtaq-tiny", broken(where))
     assert "\n" not in str(caught.value)
@@ -260,7 +260,7 @@ def test_what_a_function_raises_names_step_and_file(tmp_path: Path) -> None:
     with pytest.raises(
         DeviceError,
         match=r"step 'stumbling_2': stumbling\.execute in .*IndexError: "
-        r".*\(test_backend_scope\.py:\d+\)",
+        r".*\(test_scope\.py:\d+\)",
     ):
         made.run(np.zeros((1, *made.graph.inputs[0].shape), np.int8))
 

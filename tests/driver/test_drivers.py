@@ -336,7 +336,7 @@ X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 HANGS = ["LDS_FAULT_HANG", "LDS_FAULT_HANG_RESET", "LDS_FAULT_HANG_HW_RESET"]
 
 
-def order(dev: device.Device, fault: str, argument: int = 0, after: int = 0) -> None:
+def order(dev: device.OpenedDevice, fault: str, argument: int = 0, after: int = 0) -> None:
     lib().lds_simdev_fault(
         lib().lds_hal_sim_device(dev.sim), getattr(lib(), fault), after, argument
     )
@@ -385,7 +385,7 @@ def test_a_bus_error_names_step_instruction_and_layer() -> None:
         assert np.array_equal(session.run([X])[0], X)
 
 
-def pool_of(dev: device.Device) -> np.ndarray:
+def pool_of(dev: device.OpenedDevice) -> np.ndarray:
     """The first 64 KiB of the simulated device's memory; the first byte is at bus address
     POOL_BUS."""
     hal = lib().lds_hal_sim_hal(dev.sim)

@@ -36,6 +36,7 @@ from loadstone.artifact.memory_plan import (
 )
 from loadstone.backend.device import INSN_BYTES, DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
+from loadstone.files import write_whole
 
 __all__ = [
     "Artifact",
@@ -166,7 +167,7 @@ class Artifact:
 
     def save(self, path: str | Path) -> None:
         """Writes the file."""
-        Path(path).write_bytes(self.to_bytes())
+        write_whole(path, self.to_bytes())
 
     @staticmethod
     def load(path: str | Path) -> Artifact:

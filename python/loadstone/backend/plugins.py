@@ -137,12 +137,20 @@ def _check(backend: type[Backend]) -> None:
             f"class {backend.__name__}: name {name!r} is not letters, digits, - and _, or is "
             f"one of {', '.join(RESERVED)}"
         )
+    seen: set[str] = set()
     for attribute in backend.target_attributes:
-        if not isinstance(attribute, Attribute) or not _ATTRIBUTE.fullmatch(attribute.name):
+        if (
+            not isinstance(attribute, Attribute)
+            or not isinstance(attribute.name, str)
+            or not _ATTRIBUTE.fullmatch(attribute.name)
+        ):
             raise TargetError(
                 f"class {backend.__name__}: {attribute!r} is no Attribute with a name of "
                 "letters, digits and _"
             )
+        if attribute.name in seen:
+            raise TargetError(f"class {backend.__name__}: attribute {attribute.name} stands twice")
+        seen.add(attribute.name)
         if not isinstance(attribute.default, int | str):
             raise TargetError(
                 f"class {backend.__name__}: attribute {attribute.name}={attribute.default!r} "
@@ -156,6 +164,12 @@ def _check(backend: type[Backend]) -> None:
 
 
 def _make_known(backend: type[Backend]) -> None:
-    """Registers its functions of external steps."""
-    for name, function in backend.externals().items():
+    """Registers its functions of external steps. Raises TargetError for what is none."""
+    functions = dict(backend.externals())
+    for name, function in functions.items():
+        if not isinstance(name, str) or not callable(function):
+            raise TargetError(f"externals: {name!r}: {function!r} is no function with a name")
+        if name.startswith("loadstone."):
+            raise TargetError(f"externals: {name!r}: names with loadstone. are Loadstone's own")
+    for name, function in functions.items():
         register_external(name, function)

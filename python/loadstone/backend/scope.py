@@ -47,7 +47,7 @@ def within(backend: Backend, what: str) -> Iterator[None]:
             yield
     except LoadstoneError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if type(backend).__module__.startswith("loadstone."):
             raise
         file = file_of(type(backend))

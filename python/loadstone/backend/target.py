@@ -30,6 +30,7 @@ from loadstone.backend.scope import file_of
 from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, parse_target
 from loadstone.backend.tvm_external import TvmExternal
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
+from loadstone.files import is_file
 from loadstone.relax.compat import check_llvm_host, external_names, has_external, target_as_json
 
 __all__ = [
@@ -180,7 +181,7 @@ def _config(name: str, plugins: Registry | None) -> BuiltinDevice:
     try:
         return load_config(name)
     except ConfigError as error:
-        if name in device_names() or Path(name).is_file():
+        if name in device_names() or is_file(Path(name)):
             raise
         known = ", ".join([*accelerators(plugins), *ALIASES])
         raise TargetError(

@@ -15,7 +15,6 @@ The host is the last entry, `llvm` or `c`; left out, it is `llvm` for the machin
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.errors import TargetError
+from loadstone.files import is_file, parsed_json
 
 __all__ = ["ALIASES", "HOSTS", "Entry", "TargetSpec", "parse_target"]
 
@@ -108,7 +108,7 @@ def _from_text(text: str) -> TargetSpec:
     if text.strip() in ALIASES:
         return _from_text(ALIASES[text.strip()])
     path = Path(text.strip())
-    if path.suffix == ".json" and path.is_file():
+    if path.suffix == ".json" and is_file(path):
         data = _read(path)
         if data.get("kind") == "composite":
             return replace(_from_json(data), tag=path.stem)
@@ -146,9 +146,9 @@ def _entry(part: str, text: str) -> Entry:
 # --- JSON -----------------------------------------------------------------------------------------
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TargetError(f"target file {path}: {error}") from None
+        data = parsed_json(path.read_bytes(), f"target file {path}", TargetError)
+    except OSError as error:
+        raise TargetError(f"target file {path}: {error.strerror}") from None
     if not isinstance(data, dict):
         raise TargetError(f"target file {path}: holds a {type(data).__name__}, not an object")
     return data

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from loadstone.errors import AssemblerError
+from loadstone.files import write_whole
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.listing import DEFAULT_DEVICE
@@ -70,4 +71,4 @@ def run(args: argparse.Namespace) -> None:
     if args.output == "-":
         sys.stdout.buffer.write(insns)
     else:
-        Path(args.output).write_bytes(insns)
+        write_whole(args.output, insns)

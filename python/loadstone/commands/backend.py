@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 from loadstone.errors import TargetError
+from loadstone.files import write_whole
 
 __all__ = ["configure", "run"]
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     title = "".join(part.capitalize() for part in stem.split("_"))
     files = {
         folder / f"{stem}.py": "backend.py",
-        folder / f"test_{stem}.py": "backend/test_interface.py",
+        folder / f"test_{stem}.py": "test_backend.py",
     }
     for path in files:
         if path.exists():
@@ -65,10 +66,8 @@ def run(args: argparse.Namespace) -> None:
             .joinpath(source)
             .read_text(encoding="utf-8")
         )
-        path.write_text(
-            text.replace("my-npu", args.name).replace("my_npu", stem).replace("MyNpu", title),
-            encoding="utf-8",
-        )
+        text = text.replace("my-npu", args.name).replace("my_npu", stem).replace("MyNpu", title)
+        write_whole(path, text)
         print(path)
     print(
         f"next: python -m pytest {folder}; then edit `accepts` and `execute` in {next(iter(files))}"

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.files import write_whole
+
 __all__ = ["configure", "run"]
 
 _EPILOG = """\
@@ -150,7 +152,5 @@ def _timeline(compiled: Any, path: Path) -> None:
         f"{1000 * cycles / compiled.device.clock_mhz:.0f} ns at {compiled.device.clock_mhz} MHz",
         f"compute works in {100 * busy / cycles:.0f} % of them",
     )
-    path.write_text(
-        page("Loadstone's demo: one image of a digit", facts, profiles), encoding="utf-8"
-    )
+    write_whole(path, page("Loadstone's demo: one image of a digit", facts, profiles))
     print(f"timeline   {path}: {'; '.join(facts)}")

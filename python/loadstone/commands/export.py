@@ -19,6 +19,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.errors import ArtifactError, LoadstoneError
+from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
@@ -107,21 +108,19 @@ def export(
             )
     folder.mkdir(parents=True, exist_ok=True)
     for file in resources.files("loadstone.boards").joinpath(board).iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+        write_whole(folder / file.name, file.read_bytes())
     _copy_sources(
         folder / "loadstone", [*BOARDS[board], _REGISTER_FILES[device.register_block.name]]
     )
     data = artifact.to_bytes()
-    (folder / "model.lds").write_bytes(data)
+    write_whole(folder / "model.lds", data)
     if sample is not None:
-        (folder / "sample.bin").write_bytes(sample)
-    (folder / "model.h").write_text(
-        _header(artifact, device, data, sample is not None), encoding="utf-8"
+        write_whole(folder / "sample.bin", sample)
+    write_whole(folder / "model.h", _header(artifact, device, data, sample is not None))
+    assembly = _assembly("model", "model.lds") + (
+        _assembly("sample", "sample.bin") if sample else ""
     )
-    (folder / "model.S").write_text(
-        _assembly("model", "model.lds") + (_assembly("sample", "sample.bin") if sample else ""),
-        encoding="utf-8",
-    )
+    write_whole(folder / "model.S", assembly)
 
 
 def _sources() -> Path:

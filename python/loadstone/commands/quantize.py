@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError
+from loadstone.files import unpacked_arrays, write_whole
 
 __all__ = ["add_options", "arguments", "configure", "run"]
 
@@ -148,7 +147,7 @@ def run(args: argparse.Namespace) -> None:
             if Path(args.report).suffix.lower() == ".html"
             else as_json(found.report)
         )
-        Path(args.report).write_text(text, encoding="utf-8")
+        write_whole(args.report, text)
     print(as_json(found.report) if args.json else summary(found.report, output))
 
 
@@ -167,16 +166,7 @@ def check_places(output: Path, page: str | None) -> None:
 def read(path: str) -> dict[str, NDArray[Any]]:
     """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another
     file."""
-    try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"in0": found}
-        with found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, zipfile.BadZipFile, EOFError):
-        raise ModelError(
-            f"{path} is no .npz file of numbers: numpy.savez(path, in0=samples) makes one"
-        ) from None
+    return unpacked_arrays(path, path, ModelError)
 
 
 def summary(report: dict[str, Any], output: Path) -> str:

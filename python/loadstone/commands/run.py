@@ -35,6 +35,7 @@ examples:
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
+  loadstone run mine.lds --inputs x.npz --trust               a file of yours with steps that TVM computes
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
 devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
@@ -69,6 +70,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="simulate N devices side by side (default: 1)",
     )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run steps that are code, compiled by TVM: only for files of people whom you trust",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
@@ -83,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     wanted = (
         read_arrays(args.expect, [artifact.tensors[i] for i in artifact.outputs], "out")
-        if args.expect
+        if args.expect is not None
         else []
     )
     if args.threads > 1 and not device.is_private(args.device):
@@ -96,10 +102,10 @@ def run(args: argparse.Namespace) -> int:
     begin = time.perf_counter()
     progress = _bar(len(inputs[0]) if inputs else 1)
     outputs, counters, config = run_in_threads(
-        artifact, inputs, lambda: device.open(args.device), args.threads, progress
+        artifact, inputs, lambda: device.open(args.device), args.threads, progress, trust=args.trust
     )
     seconds = time.perf_counter() - begin
-    if args.output:
+    if args.output is not None:
         write_arrays(args.output, outputs, "out")
     differences = [
         compare(f"out{k}", y, w[: len(y)])

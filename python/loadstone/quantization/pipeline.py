@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
+from loadstone.files import write_whole
 
 __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
@@ -70,12 +71,10 @@ class Quantized:
 
     def save(self, path: str | Path) -> None:
         """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""
-        import onnx
-
         from loadstone.quantization.export_onnx import export_onnx
 
         metadata = {"loadstone.scheme": str(self.report["scheme"])}
-        onnx.save(export_onnx(self.module, self.outputs, metadata), str(path))
+        write_whole(path, export_onnx(self.module, self.outputs, metadata).SerializeToString())
 
 
 def quantize_module(

@@ -8,6 +8,7 @@ Next: commands/run.py.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from loadstone.artifact.format import BufferView
 from loadstone.errors import ModelError
+from loadstone.files import unpacked_arrays, write_whole
 
 __all__ = ["Difference", "compare", "read_arrays", "write_arrays"]
 
@@ -48,13 +50,7 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
 
     Raises OSError for a file that cannot be opened.
     """
-    with open(path, "rb") as opened:
-        try:
-            with np.load(opened, allow_pickle=False) as file:
-                arrays = dict(file)
-        # what a damaged archive raises is listed nowhere: zlib.error, RuntimeError, EOFError ...
-        except Exception:
-            raise ModelError(f"{path} is no .npz file of arrays") from None
+    arrays = unpacked_arrays(path, str(path), ModelError)
     found = []
     for k, tensor in enumerate(tensors):
         name = f"{prefix}{k}" if f"{prefix}{k}" in arrays else tensor.name
@@ -75,8 +71,9 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
 def write_arrays(path: str | Path, arrays: Sequence[Array], prefix: str) -> None:
     """Writes `prefix`0, `prefix`1 ... to a .npz file of exactly that name."""
     named: dict[str, Any] = {f"{prefix}{k}": a for k, a in enumerate(arrays)}
-    with open(path, "wb") as file:
-        np.savez_compressed(file, **named)
+    archive = io.BytesIO()  # a .npz file is written with seeks, which a pipe or /dev/null has not
+    np.savez_compressed(archive, **named)
+    write_whole(path, archive.getvalue())
 
 
 def compare(name: str, got: Array, wanted: Array) -> Difference:

@@ -28,6 +28,8 @@ from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import device_names, device_of, load_config
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.files import is_file
+from loadstone.printable import one_line
 from loadstone.runtime.native import ffi, lib
 from loadstone.runtime.session import (
     Counters,
@@ -84,8 +86,10 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Ope
     shadow (sim): CPU and device have copies of DMA memory, as with caches that are not coherent.
     timing (sim): count cycles.
     """
+    if "\0" in spec or (not spec.isascii() and not _encodes(spec)):
+        raise DeviceError(f"device {one_line(spec)!r}: a name that no file can have")
     kind, _, argument = spec.partition(":")
-    if kind not in _KINDS and (spec in device_names() or Path(spec).is_file()):
+    if kind not in _KINDS and (spec in device_names() or is_file(Path(spec))):
         kind, argument = "sim", spec
     if kind not in _KINDS:
         raise DeviceError(
@@ -245,7 +249,11 @@ class OpenedDevice:
         return self._device
 
     def load(
-        self, model: Artifact | str | Path | bytes, *, hang_seconds: float = HANG_SECONDS
+        self,
+        model: Artifact | str | Path | bytes,
+        *,
+        hang_seconds: float = HANG_SECONDS,
+        trust: bool = False,
     ) -> Session:
         """A session of a model (an Artifact, its bytes, or its file). Raises ArtifactError,
         DeviceError."""
@@ -264,7 +272,7 @@ class OpenedDevice:
                 f"model {artifact.name!r} was compiled for device "
                 f"{artifact.device or 'unknown'!r}, not for {self.device.name!r}"
             )
-        session = Session(self.device, self.handle(), artifact, data, hang_seconds)
+        session = Session(self.device, self.handle(), artifact, data, hang_seconds, trust)
         self._sessions.append(session)
         return session
 
@@ -307,3 +315,11 @@ def _read(path: str | Path) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ArtifactError(f"{path}: {error.strerror}") from None
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

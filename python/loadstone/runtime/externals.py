@@ -19,14 +19,31 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.host import EXTERNAL_OPERATOR, EXTERNAL_RELAX
+from loadstone.errors import ArtifactError, cause_of
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Rounding
+from loadstone.printable import one_line
 
 __all__ = ["EXTERNALS", "run_operator_step", "run_relax_step"]
 
 
 def run_operator_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:
-    """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs."""
+    """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs.
+
+    Raises ArtifactError for attributes that describe none: they come from a file.
+    """
+    try:
+        operator, sources = _operator_of(inputs, attributes)
+        return [np.asarray(a) for a in run_operator(operator, list(inputs[:sources]))]
+    except Exception as error:  # whatever the fields of a hostile file bring about
+        raise ArtifactError(
+            f"external step {EXTERNAL_OPERATOR}: its attributes are no operator that can be "
+            f"computed: {one_line(cause_of(error))[:200]}"
+        ) from None
+
+
+def _operator_of(inputs: Sequence[NDArray[Any]], attributes: str) -> tuple[g.Operator, int]:
+    """The operator, and how many of `inputs` are its inputs."""
     said = json.loads(attributes)
     values: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in said["fields"].items()
@@ -35,8 +52,10 @@ def run_operator_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[N
         values["rounding"] = Rounding(int(values["rounding"]))
     sources, targets = (tuple(_tensor_of(t) for t in side) for side in said["tensors"])
     values.update(zip(said["arrays"], (np.array(a) for a in inputs[len(sources) :]), strict=True))
-    operator = getattr(g, said["kind"])(inputs=sources, outputs=targets, **values)
-    return [np.asarray(a) for a in run_operator(operator, list(inputs[: len(sources)]))]
+    kind = getattr(g, str(said["kind"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, g.Operator)):
+        raise ValueError(f"there is no operator {said['kind']!r}")
+    return kind(inputs=sources, outputs=targets, **values), len(sources)
 
 
 def run_relax_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:

@@ -26,6 +26,9 @@ from loadstone.runtime.device import Counters, OpenedDevice
 
 __all__ = ["run_in_threads"]
 
+#: More than any host has processors: each is a simulated device with memory of its own.
+MAX_THREADS = 1024
+
 Array = npt.NDArray[Any]
 
 
@@ -35,11 +38,13 @@ def run_in_threads(
     open_device: Callable[[], OpenedDevice],
     threads: int,
     progress: Callable[[int], None] | None = None,
+    *,
+    trust: bool = False,
 ) -> tuple[list[Array], Counters, Device]:
-    """progress: called with the number of samples done in all threads. Raises DeviceError as a
-    session does."""
-    if threads < 1:
-        raise DeviceError(f"threads={threads} is not at least 1")
+    """progress: called with the number of samples done in all threads. trust: see SECURITY.md.
+    Raises DeviceError as a session does."""
+    if not 1 <= threads <= MAX_THREADS:
+        raise DeviceError(f"threads={threads} is not in [1, {MAX_THREADS}]")
     count = len(inputs[0]) if inputs else 1
     groups = -(-count // artifact.samples)
     edges = [min(count, artifact.samples * (groups * k // threads)) for k in range(threads + 1)]
@@ -55,7 +60,7 @@ def run_in_threads(
                     progress(sum(done.values()))
 
         begin, end = share
-        with open_device() as opened, opened.load(artifact) as session:
+        with open_device() as opened, opened.load(artifact, trust=trust) as session:
             outputs = session.run([array[begin:end] for array in inputs], tell)
             return outputs, session.counters, opened.device
 

@@ -28,6 +28,8 @@ from loadstone.runtime.native import ffi, lib
 __all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
 
 Array = npt.NDArray[Any]
+#: External functions whose attributes are a program: in a file from elsewhere it may be any.
+CODE = ("loadstone.relax",)
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
 
@@ -64,15 +66,16 @@ class Session:
         artifact: Artifact,
         data: bytes,
         hang_seconds: float,
+        trust: bool,
     ) -> None:
-        """data: the artifact's bytes."""
+        """data: the artifact's bytes. trust: whether steps that are code may run (SECURITY.md)."""
         self.device = device
         self.artifact = artifact
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
-        self._check_externals()
+        self._check_externals(trust)
         self._bytes = ffi.from_buffer(data)
         self._model = ffi.new("lds_model *")
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
@@ -227,7 +230,14 @@ class Session:
                 )
         return arrays
 
-    def _check_externals(self) -> None:
+    def _check_externals(self, trust: bool) -> None:
+        code = [s for s in self.artifact.steps if isinstance(s, HostStep) and s.function in CODE]
+        if code and not trust:
+            raise ArtifactError(
+                f"model {self.artifact.name!r}: {len(code)} of its steps, the first is "
+                f"{code[0].name!r}, are code that TVM would compile and call. Run it with --trust "
+                "(in Python: trust=True) if you trust whoever made the file"
+            )
         for step in self.artifact.steps:
             if not isinstance(step, HostStep) or not step.function:
                 continue

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loadstone.artifact.format import LayerRange
+from loadstone.files import write_whole
 from loadstone.simulator.sim import Event, Simulator
 from loadstone.vta.isa.spec import Stage
 
@@ -51,12 +52,11 @@ def write_trace(
 ) -> None:
     """Writes the last runs of simulators, each a process of its own name. `layers`: a source map;
     slices then bear its names."""
-    Path(path).write_bytes(
-        b"".join(
-            trace_bytes(number, name, simulator, layers)
-            for number, (name, simulator) in enumerate(runs, 1)
-        )
-    )
+    traces = [
+        trace_bytes(number, name, simulator, layers)
+        for number, (name, simulator) in enumerate(runs, 1)
+    ]
+    write_whole(path, b"".join(traces))
 
 
 def trace_bytes(

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import ConfigError, LoadstoneError
+from loadstone.files import parsed_json, unpacked_arrays, write_whole, written_whole
 from loadstone.simulator.sim import Result, Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
@@ -130,10 +131,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / "index.json"
     if not path.is_file():
         return {}
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise LoadstoneError(f"{path}: {error}") from None
+    index = parsed_json(path.read_bytes(), str(path), LoadstoneError)
     if not isinstance(index, dict) or not isinstance(index.get("programs"), list):
         raise LoadstoneError(f"{path}: holds no list of programs")
     return index
@@ -170,8 +168,7 @@ def _log2(value: int) -> int:
 
 def _load(path: Path, entry: Mapping[str, Any], config: HwConfig) -> Vector:
     try:
-        with np.load(path) as arrays:
-            data = {name: arrays[name] for name in arrays.files}
+        data = unpacked_arrays(path, str(path), LoadstoneError)
         group = str(entry.get("group", ""))
         if group == "fsim_only":  # VTA's functional simulator has what its RTL lacks
             config = replace(
@@ -300,7 +297,8 @@ def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
         if v.regions:
             table = [(r.base, r.size_bytes, int(r.read_only)) for r in v.regions]
             arrays["regions"] = np.array(table + [(0, 0, 1)] * (MAX_REGIONS - len(table)), np.int64)
-        np.savez_compressed(path, **arrays)
+        with written_whole(path) as file:
+            np.savez_compressed(file, **arrays)
         programs.append(
             {
                 "name": v.name,
@@ -320,7 +318,7 @@ def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
         "device": {"loadstone": vectors[0].config.to_json()} if vectors else {},
         "programs": programs,
     }
-    (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    write_whole(folder / "index.json", json.dumps(index, indent=1) + "\n")
 
 
 # --- programs of artifacts ------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import Any
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
+from loadstone.files import is_file, parsed_json
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
@@ -339,14 +340,14 @@ def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
     if text in device_names():
         return _from_dict(_read_builtin(text), text)
     path = Path(text)
-    if not path.is_file():
+    if not is_file(path):
         raise ConfigError(
             f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file"
         )
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"device file {text}: {error}") from None
+        data = parsed_json(path.read_bytes(), f"device file {text}", ConfigError)
+    except OSError as error:
+        raise ConfigError(f"device file {text}: {error.strerror}") from None
     if not isinstance(data, dict):
         raise ConfigError(
             f"device file {text}: holds a {type(data).__name__}, not an object of keys as in "

@@ -95,11 +95,11 @@ def test_a_file_keeps_costs_and_is_written_in_order(tmp_path: Path) -> None:
         ('{"format": 2}', "no file of costs"),
         (
             '{"format": 1, "host_ns": {"copy": -1}}',
-            "host_ns: 'copy' is no whole number of at least 0",
+            "host_ns: 'copy' is no whole number from 0",
         ),
         (
             '{"format": 1, "host_ns": {"copy": 1.5}}',
-            "host_ns: 'copy' is no whole number of at least 0",
+            "host_ns: 'copy' is no whole number from 0",
         ),
         ('{"format": 1, "device_cycles": []}', "device_cycles: it is no object"),
     ],

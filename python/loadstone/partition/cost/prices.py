@@ -33,6 +33,7 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
+from loadstone.files import parsed_json, write_whole
 from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.session import Session
 from loadstone.simulator.profile import program_cycles
@@ -45,6 +46,10 @@ _ROUND_SECONDS = 1e-3
 #: A step that takes longer is run twice only.
 _LONG_SECONDS = 0.1
 _MICRO_OPS = 1  # region of the artifact
+
+
+def _is_price(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 class CostTable:
@@ -78,15 +83,15 @@ class CostTable:
             "device_cycles": dict(sorted(self.device_cycles.items())),
         }
         try:
-            self.path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+            write_whole(self.path, json.dumps(known, indent=1) + "\n")
         except OSError as error:
             raise ConfigError(f"costs {self.path}: {error.strerror}") from None
 
     def _read(self, path: Path) -> None:
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"costs {path}: {error}") from None
+            data = parsed_json(path.read_bytes(), f"costs {path}", ConfigError)
+        except OSError as error:
+            raise ConfigError(f"costs {path}: {error.strerror}") from None
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise ConfigError(
                 f"costs {path}: it is no file of costs: an object with format {_FORMAT}, "
@@ -97,11 +102,12 @@ class CostTable:
             if not isinstance(entries, dict):
                 raise ConfigError(f"costs {path}: {name}: it is no object of numbers")
             wrong = next(
-                (key for key, value in entries.items() if type(value) is not int or value < 0), None
+                (key for key, value in entries.items() if not _is_price(value)),
+                None,
             )
             if wrong is not None:
                 raise ConfigError(
-                    f"costs {path}: {name}: {wrong!r} is no whole number of at least 0"
+                    f"costs {path}: {name}: {wrong!r} is no whole number from 0 to 2^63 - 1"
                 )
             table.update(entries)
 
@@ -131,7 +137,7 @@ class CostTable:
         than it mostly is.
         """
         with OpenedDevice("null", "", self.device) as opened:
-            once = opened.load(replace(artifact, steps=(step,), inputs=(), outputs=()))
+            once = opened.load(replace(artifact, steps=(step,), inputs=(), outputs=()), trust=True)
             least = min(
                 _seconds(once) for _ in range(2)
             )  # the first time compiles a Relax function, and may have met with anything
@@ -141,7 +147,9 @@ class CostTable:
             many = (
                 once
                 if count == 1
-                else opened.load(replace(artifact, steps=(step,) * count, inputs=(), outputs=()))
+                else opened.load(
+                    replace(artifact, steps=(step,) * count, inputs=(), outputs=()), trust=True
+                )
             )
             return int(median(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
 

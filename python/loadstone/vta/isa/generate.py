@@ -14,6 +14,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
+from loadstone.files import write_whole
 from loadstone.vta.isa import registers, spec
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field, Instruction, layout
 
@@ -28,7 +29,7 @@ def write(root: Path) -> list[Path]:
     changed = stale(root)
     for path in changed:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(OUTPUTS[path.relative_to(root).as_posix()](), encoding="utf-8")
+        write_whole(path, OUTPUTS[path.relative_to(root).as_posix()]())
     return changed
 
 

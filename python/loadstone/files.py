@@ -1,0 +1,187 @@
+"""Files that a user names: written whole or not at all, and read as hostile.
+
+In:   a path; bytes, a text, or a block that writes to an open file.
+Out:  the file; what stands in JSON or in an archive of arrays, within limits.
+Next: whatever reads or writes artifacts, arrays, models, vectors, costs, reports, dumps.
+
+Written bytes go to a temporary file beside the target, then to the disk (fsync), and only then the
+name changes over. A full disk, an interrupt or a second writer leaves the old file, or a whole
+new one. An archive says how large its arrays are before it is unpacked: a few kilobytes of it can
+stand for terabytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import LoadstoneError
+
+__all__ = [
+    "MAX_ARRAYS_BYTES",
+    "is_file",
+    "parsed_json",
+    "unpacked_arrays",
+    "write_whole",
+    "written_whole",
+]
+
+#: What the arrays of one file may take in memory, all together.
+MAX_ARRAYS_BYTES = 8 << 30
+
+
+def write_whole(path: str | Path, content: bytes | str) -> None:
+    """Writes bytes, or a text as UTF-8. Raises OSError that names `path`."""
+    with written_whole(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[BinaryIO]:
+    """A binary file that becomes `path` when the block ends without an exception.
+
+    A symbolic link stays a link, and the file that it names is replaced. What is no regular file (a
+    device, a pipe) cannot be replaced: it is written as it is. Raises OSError that names `path`.
+    """
+    try:
+        target = os.path.realpath(path, strict=False)
+        old = _mode(path)
+        if old is not None and not stat.S_ISREG(old):
+            with open(path, "wb") as file:
+                yield file
+            return
+        with _replacing(target, old) as file:
+            yield file
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+@contextmanager
+def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
+    """The name of a file that is complete goes to `target`; one that is not is removed."""
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}.part")
+    with open(temporary, "xb") as file:  # a new file: the process's mask decides who may read it
+        try:
+            yield file
+            file.flush()
+            if old is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(old))
+            os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def _mode(path: str | Path) -> int | None:
+    """Type and permissions of what is there; None for nothing. Raises OSError for a loop."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a file can be read there; False for names that none can have, and loops of links."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def parsed_json(text: str | bytes, where: str, error: type[LoadstoneError]) -> Any:
+    """JSON with numbers that float64 holds. Raises `error` that begins with `where`."""
+    try:
+        return json.loads(text, parse_constant=_number, parse_int=_integer, parse_float=_number)
+    except RecursionError:
+        raise error(f"{where}: it is nested too deeply to be read") from None
+    except ValueError as cause:  # JSONDecodeError and UnicodeDecodeError are ValueErrors, too
+        raise error(f"{where}: it is no JSON that can be read: {cause}") from None
+
+
+def _number(text: str) -> float:
+    value = float(text.replace("Infinity", "inf"))
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 300:  # Python's own limit is 4,300 digits, float64's about 308
+        raise ValueError(f"an integer of {len(digits)} digits is too large")
+    return int(digits)
+
+
+def unpacked_arrays(
+    source: str | Path | bytes, where: str, error: type[LoadstoneError]
+) -> dict[str, NDArray[Any]]:
+    """Every array of an .npz archive, or the one of an .npy file as `in0`; no pickled objects.
+
+    source: a path, or the file's bytes. Raises `error` that begins with `where`, OSError for a file
+    that cannot be opened.
+    """
+    with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+        try:
+            is_archive = zipfile.is_zipfile(file)
+            file.seek(0)
+            if not is_archive:
+                return {"in0": _array(file)}
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                _limit(sum(member.file_size for member in members))
+                arrays = {}
+                for member in members:
+                    with archive.open(member) as opened:
+                        arrays[member.filename.removesuffix(".npy")] = _array(opened)
+                return arrays
+        except _TooLarge as cause:
+            raise error(f"{where}: {cause}") from None
+        # what a damaged archive raises is listed nowhere: zlib.error, RuntimeError, EOFError ...
+        except Exception:
+            raise error(
+                f"{where} is no .npz file of arrays: numpy.savez(path, in0=samples) makes one"
+            ) from None
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _limit(size_bytes: int) -> None:
+    if size_bytes > MAX_ARRAYS_BYTES:
+        raise _TooLarge(
+            f"its arrays take {size_bytes:.3g} bytes, more than {MAX_ARRAYS_BYTES >> 30} GiB: "
+            "split it into several files"
+        )
+
+
+def _array(file: Any) -> NDArray[Any]:
+    """One array in .npy form; its header is believed only as far as the limit."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0}
+    reader = readers.get(version, np.lib.format.read_array_header_2_0)
+    shape, _, dtype = reader(file)
+    if dtype.hasobject:
+        raise ValueError("pickled objects are not read")
+    count = 1
+    for extent in shape:
+        count *= int(extent)
+    _limit(count * max(dtype.itemsize, 1))
+    file.seek(0)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))

@@ -1,0 +1,99 @@
+"""A file is written whole, or the old one stays."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from loadstone.files import write_whole, written_whole
+
+
+def test_bytes_and_texts(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", b"\x00\xff")
+    write_whole(tmp_path / "b", "Grün\n")
+    assert (tmp_path / "a").read_bytes() == b"\x00\xff"
+    assert (tmp_path / "b").read_text(encoding="utf-8") == "Grün\n"
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"], "no temporary file stays"
+
+
+def test_what_fails_on_the_way_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.lds"
+    path.write_bytes(b"old")
+
+    def half() -> None:
+        with written_whole(path) as file:
+            file.write(b"half of the ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.lds"]
+
+
+def test_a_full_disk_leaves_the_old_file_and_names_it(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: write() fails in the same place."""
+    path = tmp_path / "model.lds"
+    path.write_bytes(b"old")
+    script = (
+        "import sys; from loadstone.files import write_whole\n"
+        "try: write_whole(sys.argv[1], bytes(1 << 20))\n"
+        "except OSError as error: print(error.filename)"
+    )
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.lds"]
+
+
+def test_of_many_writers_one_wins_whole(tmp_path: Path) -> None:
+    path = tmp_path / "model.lds"
+    contents = [bytes([k]) * 300_000 for k in range(8)]
+    threads = [threading.Thread(target=write_whole, args=(path, c)) for c in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in contents
+    assert os.listdir(tmp_path) == ["model.lds"]
+
+
+def test_links_permissions_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    write_whole("/dev/null", b"gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("what", ["absent/model.lds", "file/model.lds", "loop", "."])
+def test_a_path_that_cannot_be_is_named(tmp_path: Path, what: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OSError, match="model|loop|directory") as caught:
+        write_whole(tmp_path / what, b"")
+    assert caught.value.filename == str(tmp_path / what)
