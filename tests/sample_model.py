@@ -16,13 +16,13 @@ import numpy.typing as npt
 from loadstone.artifact import host_step
 from loadstone.artifact.format import (
     Artifact,
+    BufferView,
     DataType,
     DeviceProgram,
-    Layer,
-    Layout,
-    Region,
+    LayerRange,
+    MemoryRegion,
     RegionKind,
-    Tensor,
+    ViewLayout,
 )
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
 from loadstone.vta.hw_config import HwConfig, load_config
@@ -74,19 +74,23 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
         fingerprint=config.fingerprint(),
         samples=1,
         regions=(
-            Region("micro-ops", RegionKind.CONSTANTS, len(uops), 256, device_reads=True, data=uops),
-            Region("in", RegionKind.INPUT, 64, 64, device_reads=True),
-            Region("out", RegionKind.OUTPUT, 64, 64, device_writes=True),
+            MemoryRegion(
+                "micro-ops", RegionKind.CONSTANTS, len(uops), 256, device_reads=True, data=uops
+            ),
+            MemoryRegion("in", RegionKind.INPUT, 64, 64, device_reads=True),
+            MemoryRegion("out", RegionKind.OUTPUT, 64, 64, device_writes=True),
         ),
         tensors=(
-            Tensor("x", (1, tile), DataType.INT8, 1, 0, 0.5, 3),
-            Tensor("y", (1, tile), DataType.INT8, 2, 0, 0.5, 3),
+            BufferView("x", (1, tile), DataType.INT8, 1, 0, 0.5, 3),
+            BufferView("y", (1, tile), DataType.INT8, 2, 0, 0.5, 3),
         ),
         inputs=(0,),
         outputs=(1,),
         steps=(
             DeviceProgram(
-                "copy", encode_stream(program, config).tobytes(), (Layer("copy", 0, len(program)),)
+                "copy",
+                encode_stream(program, config).tobytes(),
+                (LayerRange("copy", 0, len(program)),),
             ),
         ),
     )
@@ -199,7 +203,7 @@ def dense_model(config: HwConfig) -> Dense:
         fingerprint=config.fingerprint(),
         samples=batch,
         regions=(
-            Region(
+            MemoryRegion(
                 "constants",
                 RegionKind.CONSTANTS,
                 len(constants),
@@ -207,13 +211,13 @@ def dense_model(config: HwConfig) -> Dense:
                 device_reads=True,
                 data=constants,
             ),
-            Region("packed", RegionKind.ARENA, io_bytes, 4096, device_reads=True),
-            Region("result", RegionKind.ARENA, io_bytes, 4096, device_writes=True),
-            Region("host", RegionKind.HOST, 2 * io_bytes, 16),
+            MemoryRegion("packed", RegionKind.ARENA, io_bytes, 4096, device_reads=True),
+            MemoryRegion("result", RegionKind.ARENA, io_bytes, 4096, device_writes=True),
+            MemoryRegion("host", RegionKind.HOST, 2 * io_bytes, 16),
         ),
         tensors=(
-            Tensor("x", (batch, inputs), DataType.INT8, 3, 0),
-            Tensor(
+            BufferView("x", (batch, inputs), DataType.INT8, 3, 0),
+            BufferView(
                 "x.packed",
                 (batch, 1, 1, inputs),
                 DataType.INT8,
@@ -221,11 +225,11 @@ def dense_model(config: HwConfig) -> Dense:
                 0,
                 0.0,
                 0,
-                Layout.BLOCKED,
+                ViewLayout.BLOCKED,
                 batch,
                 block,
             ),
-            Tensor(
+            BufferView(
                 "y.packed",
                 (batch, 1, 1, outputs),
                 DataType.INT8,
@@ -233,11 +237,11 @@ def dense_model(config: HwConfig) -> Dense:
                 0,
                 0.0,
                 0,
-                Layout.BLOCKED,
+                ViewLayout.BLOCKED,
                 batch,
                 block,
             ),
-            Tensor("y", (batch, outputs), DataType.INT8, 3, io_bytes),
+            BufferView("y", (batch, outputs), DataType.INT8, 3, io_bytes),
         ),
         inputs=(0,),
         outputs=(3,),
@@ -246,7 +250,7 @@ def dense_model(config: HwConfig) -> Dense:
             DeviceProgram(
                 "dense",
                 encode_stream(program, config).tobytes(),
-                (Layer("dense", 0, len(program)),),
+                (LayerRange("dense", 0, len(program)),),
             ),
             host_step.unpack("unpack", 2, 3),
         ),

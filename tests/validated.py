@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, DeviceProgram, Region, RegionKind
+from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.codec import Insn, decode_stream, encode_stream
@@ -105,10 +105,10 @@ def vector_model(path: Path, capabilities: Capability) -> Artifact:
         fingerprint=config.fingerprint(),
         samples=1,
         regions=(
-            Region(
+            MemoryRegion(
                 "image", RegionKind.ARENA, len(image), 4096, device_reads=True, device_writes=True
             ),
-            Region(
+            MemoryRegion(
                 "micro-ops", RegionKind.CONSTANTS, len(image), 4096, device_reads=True, data=image
             ),
         ),

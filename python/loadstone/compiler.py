@@ -19,11 +19,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadstone import graph as g
-from loadstone.artifact.deploy import Deployment, DeviceIdentity, deploy
+from loadstone.artifact.deploy import Deployment, deploy
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.backend.device import Device
 from loadstone.backend.interface import Backend, Phase, Segment
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import ExternalRegion, LoweredRegion
@@ -33,7 +34,7 @@ from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 from loadstone.frontend import import_model, load
 from loadstone.graph.batching import batched
-from loadstone.partition.cost.choice import Choice, Realised, choose
+from loadstone.partition.cost.choice import Choice, LoweredPartition, choose
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.eager import HOST, Match, Partition, explain, partition
 from loadstone.partition.network_pass import apply_graph_passes
@@ -53,7 +54,7 @@ class Compiled:
     target calls each back end."""
 
     artifact: Artifact
-    device: DeviceIdentity
+    device: Device
     graph: g.Graph
     partition: Partition
     deployment: Deployment
@@ -79,27 +80,25 @@ class Compiled:
     def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
         runtime; one array per output."""
-        from loadstone.runtime.device import Device
+        from loadstone.runtime.device import OpenedDevice
         from loadstone.runtime.device import open as open_device
 
-        opened = (
-            Device("sim", "", cast(Any, self.device)) if device == "sim" else open_device(device)
-        )
+        opened = OpenedDevice("sim", "", self.device) if device == "sim" else open_device(device)
         with opened, opened.load(self.artifact, trust=True) as session:
             return session.run(inputs)
 
     def report(self) -> dict[str, Any]:
         """Figures as JSON: operators by place, instructions, memory, time."""
-        on_host = [p.operator.name for p in self.partition.placements if p.backend == HOST]
+        on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
         places = Counter(
-            self.accelerators.get(p.backend, p.backend) for p in self.partition.placements
+            self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
         )
         arena = self.deployment.arena
         return {
             "model": self.artifact.name,
             "device": self.device.name,
             "samples": self.artifact.samples,
-            "operators": len(self.partition.placements),
+            "operators": len(self.partition.assignments),
             "operators_on_host": on_host,
             "operators_by_place": dict(places),
             "instructions": sum(len(p) for p in self.artifact.programs),
@@ -246,7 +245,7 @@ def compile(  # noqa: A001
     )
 
 
-def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
+def _realise(divided: Partition, target: Target, clock: _Clock) -> LoweredPartition:
     """Lowers a partition."""
     network, renewed = batched(divided.graph, target.device.batch)
     with clock("lower"):
@@ -256,11 +255,10 @@ def _realise(divided: Partition, target: Target, clock: _Clock) -> Realised:
             network,
             regions,
             target.device,
-            target.align_bytes,
             partial(_building, divided, target.backends),
         )
     segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
-    return Realised(divided, network, segments, regions, deployment)
+    return LoweredPartition(divided, network, segments, regions, deployment)
 
 
 def _building(
@@ -277,7 +275,7 @@ def _building(
     return within(backend, f"program of {region.name}")
 
 
-def _dump(realised: Realised, writer: Dump) -> None:
+def _dump(realised: LoweredPartition, writer: Dump) -> None:
     if writer.folder is None:  # printing TensorIR takes as long as lowering it
         return
     writer.write("graph", realised.network.describe())
@@ -297,8 +295,7 @@ def _described(step: DeviceProgram | HostStep) -> str:
         )
     parameters = " ".join(f"{name}={value}" for name, value in step.parameters.items())
     return (
-        f"host {step.name}: {step.operator.name.lower()} {step.inputs} -> {step.outputs} "
-        f"{parameters}"
+        f"host {step.name}: {step.opcode.name.lower()} {step.inputs} -> {step.outputs} {parameters}"
     ).rstrip()
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.artifact.arena import Buffer, plan
+from loadstone.artifact.arena import Lifetime, plan
 
 buffers = st.lists(
     st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 6)).map(
         lambda t: (t[0], t[1], t[1] + t[2])
     ),
     max_size=25,
-).map(lambda rows: [Buffer(f"t{k}", *row) for k, row in enumerate(rows)])
+).map(lambda rows: [Lifetime(f"t{k}", *row) for k, row in enumerate(rows)])
 
 
 @given(buffers)
-def test_buffers_that_live_together_never_overlap(given_buffers: list[Buffer]) -> None:
+def test_buffers_that_live_together_never_overlap(given_buffers: list[Lifetime]) -> None:
     result = plan(given_buffers, 64)
     for i, a in enumerate(given_buffers):
         start = result.offset_bytes[a.name]
@@ -29,18 +29,18 @@ def test_buffers_that_live_together_never_overlap(given_buffers: list[Buffer]) -
 
 
 @given(buffers)
-def test_size_lies_between_the_bound_and_the_sum(given_buffers: list[Buffer]) -> None:
+def test_size_lies_between_the_bound_and_the_sum(given_buffers: list[Lifetime]) -> None:
     result = plan(given_buffers, 64)
     assert result.bound_bytes <= result.size_bytes <= result.sum_bytes
 
 
 def test_a_chain_needs_two_buffers() -> None:
-    chain = [Buffer(f"t{k}", 1024, k, k + 1) for k in range(10)]
+    chain = [Lifetime(f"t{k}", 1024, k, k + 1) for k in range(10)]
     result = plan(chain)
     assert result.size_bytes == result.bound_bytes == 2048
     assert result.sum_bytes == 10240
 
 
 def test_alignment_is_kept() -> None:
-    result = plan([Buffer("a", 1, 0, 1), Buffer("b", 1, 0, 1)], 1024)
+    result = plan([Lifetime("a", 1, 0, 1), Lifetime("b", 1, 0, 1)], 1024)
     assert sorted(result.offset_bytes.values()) == [0, 1024]

@@ -8,11 +8,11 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
-from loadstone.artifact.host_step import Operator
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.region import LoweredRegion
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.offload import OffloadedRegion, find_aliases
 
@@ -80,12 +80,12 @@ def build(graph: g.Graph, *runs: tuple[int, int]) -> Artifact:
                 )
             )
             number = taken[1]
-    return deploy(graph, segments, CONFIG, 256).artifact
+    return deploy(graph, segments, CONFIG).artifact
 
 
 def check(graph: g.Graph, artifact: Artifact) -> None:
     inputs = [RNG.integers(-128, 128, t.shape).astype(np.int8) for t in graph.inputs]
-    with Device("sim", "", CONFIG) as device, device.load(artifact) as session:
+    with OpenedDevice("sim", "", CONFIG) as device, device.load(artifact) as session:
         got = session.run([x[None] for x in inputs])
     for out, want in zip(got, run(graph, inputs), strict=True):
         np.testing.assert_array_equal(out[0], want)
@@ -93,7 +93,7 @@ def check(graph: g.Graph, artifact: Artifact) -> None:
 
 def kinds(artifact: Artifact) -> list[str]:
     return [
-        step.operator.name.lower() if isinstance(step, HostStep) else "program"
+        step.opcode.name.lower() if isinstance(step, HostStep) else "program"
         for step in artifact.steps
     ]
 
@@ -172,7 +172,7 @@ def test_parts_of_blocks_are_joined_by_copies() -> None:
     )
     assert find_aliases(graph.operators, CONFIG) == {}
     artifact = build(graph, (0, 2))
-    assert kinds(artifact).count(Operator.COPY.name.lower()) == 2
+    assert kinds(artifact).count(HostOpcode.COPY.name.lower()) == 2
     check(graph, artifact)
 
 

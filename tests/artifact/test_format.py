@@ -13,14 +13,14 @@ import pytest
 from loadstone.artifact import host_step
 from loadstone.artifact.format import (
     Artifact,
+    BufferView,
     DataType,
     DeviceProgram,
     HostStep,
-    Layer,
-    Layout,
-    Region,
+    LayerRange,
+    MemoryRegion,
     RegionKind,
-    Tensor,
+    ViewLayout,
 )
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
@@ -43,18 +43,20 @@ def every_operator_model() -> Artifact:
         copy_model(),
         regions=(
             *copy_model().regions,
-            Region("host", RegionKind.HOST, 1 << 16, 8),
-            Region("table", RegionKind.CONSTANTS, 256, 1, data=bytes(range(256))),
+            MemoryRegion("host", RegionKind.HOST, 1 << 16, 8),
+            MemoryRegion("table", RegionKind.CONSTANTS, 256, 1, data=bytes(range(256))),
         ),
         tensors=(
-            Tensor("x", (1, 16), DataType.INT8, 1, 0),
-            Tensor("y", (1, 16), DataType.INT8, 2, 0, 0.25, -3),
-            Tensor("float", (1, 16), DataType.FLOAT32, 3, 0),
-            Tensor("blocked", (1, 2, 2, 4), DataType.INT8, 3, 64, 0.5, 1, Layout.BLOCKED, 1, 16),
-            Tensor("flat", (1, 16), DataType.INT8, 3, 128),
-            Tensor("table", (256,), DataType.INT8, 4, 0),
-            Tensor("index", (1,), DataType.INT64, 3, 256),
-            Tensor("float2", (4, 4), DataType.FLOAT32, 3, 512),
+            BufferView("x", (1, 16), DataType.INT8, 1, 0),
+            BufferView("y", (1, 16), DataType.INT8, 2, 0, 0.25, -3),
+            BufferView("float", (1, 16), DataType.FLOAT32, 3, 0),
+            BufferView(
+                "blocked", (1, 2, 2, 4), DataType.INT8, 3, 64, 0.5, 1, ViewLayout.BLOCKED, 1, 16
+            ),
+            BufferView("flat", (1, 16), DataType.INT8, 3, 128),
+            BufferView("table", (256,), DataType.INT8, 4, 0),
+            BufferView("index", (1,), DataType.INT64, 3, 256),
+            BufferView("float2", (4, 4), DataType.FLOAT32, 3, 512),
         ),
         steps=(
             *copy_model().steps,
@@ -77,7 +79,7 @@ def every_operator_model() -> Artifact:
 
 def test_every_operator_is_read_as_written() -> None:
     model = every_operator_model()
-    assert {s.operator for s in model.steps if isinstance(s, HostStep)} == set(host_step.OPERATORS)
+    assert {s.opcode for s in model.steps if isinstance(s, HostStep)} == set(host_step.OPERATORS)
     assert Artifact.from_bytes(model.to_bytes()) == model
 
 
@@ -157,19 +159,19 @@ def _step(step: HostStep | DeviceProgram) -> Change:
         ("R15", _tensor(shape=(1, 65))),
         ("R16", _tensor(shape=(1, 0))),
         ("R16", _tensor(batch_block=1)),
-        ("R16", _tensor(layout=Layout.BLOCKED, batch_block=1, channel_block=16)),
+        ("R16", _tensor(layout=ViewLayout.BLOCKED, batch_block=1, channel_block=16)),
         ("R17", lambda a: dataclasses.replace(a, inputs=(9,))),
         ("R17", lambda a: dataclasses.replace(a, samples=2)),
         ("R17", _tensor(region=0)),
         ("R18", _step(DeviceProgram("empty", b""))),
-        ("R19", _step(HostStep("too few", host_step.Operator.DEQUANTIZE, (0,), ()))),
+        ("R19", _step(HostStep("too few", host_step.HostOpcode.DEQUANTIZE, (0,), ()))),
         ("R19", _step(host_step.lookup("no table", 0, 7, 1))),
         ("R20", _step(host_step.dequantize("to int8", 0, 1))),
         ("R20", _step(host_step.copy("beyond", 0, 1, (16,), (1,), (1,), 1))),
         ("R20", _step(host_step.fill("no byte", 1, 256))),
         ("R20", _step(host_step.fill("negative", 1, -1))),
         ("R21", _step(host_step.copy("onto itself", 0, 0, (16,), (1,), (1,)))),
-        ("R22", _step(DeviceProgram("layers", bytes(16), (Layer("a", 0, 2),)))),
+        ("R22", _step(DeviceProgram("layers", bytes(16), (LayerRange("a", 0, 2),)))),
     ],
 )
 def test_each_rule_is_named(rule: str, change: Change) -> None:

@@ -14,10 +14,10 @@ from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import HostStep
 from loadstone.artifact.host import is_built_in
-from loadstone.artifact.host_step import Operator
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -48,9 +48,9 @@ def values(t: g.Tensor) -> NDArray[Any]:
 
 def check(graph: g.Graph) -> list[HostStep]:
     """Runs three samples; returns the steps."""
-    artifact = deploy(graph, graph.operators, CONFIG, 256).artifact
+    artifact = deploy(graph, graph.operators, CONFIG).artifact
     samples = [[values(t) for t in graph.inputs] for _ in range(3)]
-    with Device("sim", "", CONFIG) as device, device.load(artifact) as session:
+    with OpenedDevice("sim", "", CONFIG) as device, device.load(artifact) as session:
         got = session.run([np.stack(arrays) for arrays in zip(*samples, strict=True)])
     for k, sample in enumerate(samples):
         for out, want in zip(got, run(graph, sample), strict=True):
@@ -125,7 +125,7 @@ BUILT_IN = {
 def test_the_c_runtime_alone_runs_it(name: str) -> None:
     operator = BUILT_IN[name]
     assert is_built_in(operator)
-    assert all(step.operator != Operator.EXTERNAL for step in check(network(operator)))
+    assert all(step.opcode != HostOpcode.EXTERNAL for step in check(network(operator)))
 
 
 def test_a_concatenation_requantizes_what_differs() -> None:
@@ -139,8 +139,8 @@ def test_a_concatenation_requantizes_what_differs() -> None:
         high=127,
         rounding=DOUBLE,
     )
-    kinds = [step.operator for step in check(network(join))]
-    assert kinds == [Operator.COPY, Operator.LOOKUP, Operator.COPY]
+    kinds = [step.opcode for step in check(network(join))]
+    assert kinds == [HostOpcode.COPY, HostOpcode.LOOKUP, HostOpcode.COPY]
 
 
 OTHERS = {
@@ -169,7 +169,7 @@ OTHERS = {
 def test_the_python_runtime_runs_the_rest(name: str) -> None:
     operator = OTHERS[name]
     assert not is_built_in(operator)
-    assert [step.operator for step in check(network(operator))] == [Operator.EXTERNAL]
+    assert [step.opcode for step in check(network(operator))] == [HostOpcode.EXTERNAL]
 
 
 def test_an_operator_with_weights_carries_them() -> None:
@@ -185,7 +185,7 @@ def test_an_operator_with_weights_carries_them() -> None:
         high=127,
         rounding=Rounding.SINGLE,
     )
-    assert [step.operator for step in check(network(layer))] == [Operator.EXTERNAL]
+    assert [step.opcode for step in check(network(layer))] == [HostOpcode.EXTERNAL]
 
 
 def test_tensors_between_host_steps_share_memory() -> None:
@@ -197,6 +197,6 @@ def test_tensors_between_host_steps_share_memory() -> None:
     )
     graph = g.Graph(name="chain", inputs=(tensors[0],), outputs=(tensors[-1],), operators=chain)
     check(graph)
-    deployment = deploy(graph, graph.operators, CONFIG, 256)
+    deployment = deploy(graph, graph.operators, CONFIG)
     assert deployment.host.size_bytes == 2 * 512
     assert deployment.host.sum_bytes == 4 * 512

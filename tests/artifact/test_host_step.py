@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from loadstone.artifact import host_step
 from loadstone.artifact.format import (
     Artifact,
+    BufferView,
     DataType,
     HostStep,
-    Layout,
-    Region,
+    MemoryRegion,
     RegionKind,
-    Tensor,
+    ViewLayout,
 )
 from loadstone.graph.kernels import tflite
 from loadstone.runtime import device
@@ -33,24 +33,26 @@ CONFIG = load_config("vtaq-1x16x16")
 def run_step(
     step: HostStep,
     x: Array,
-    y: Tensor,
+    y: BufferView,
     table: Array | None = None,
-    x_tensor: Tensor | None = None,
+    x_tensor: BufferView | None = None,
     align: int = 1,
 ) -> Array:
     """One host step on the null device. Tensors: 0 is x, 1 is y, 2 is the table; regions of any
     alignment, to catch careless access."""
-    x_tensor = x_tensor or Tensor("x", x.shape, DataType.of(x.dtype), 0, 0)
+    x_tensor = x_tensor or BufferView("x", x.shape, DataType.of(x.dtype), 0, 0)
     size = max(x.nbytes, 1)
     regions = [
-        Region("x", RegionKind.INPUT, size, align),
-        Region("y", RegionKind.OUTPUT, y.size_bytes, align),
+        MemoryRegion("x", RegionKind.INPUT, size, align),
+        MemoryRegion("y", RegionKind.OUTPUT, y.size_bytes, align),
     ]
     tensors = [x_tensor, y]
     if table is not None:
-        regions.append(Region("table", RegionKind.CONSTANTS, table.nbytes, 1, data=table.tobytes()))
-        tensors.append(Tensor("table", table.shape, DataType.of(table.dtype), 2, 0))
-    inputs = (0,) if x_tensor.layout == Layout.ROW_MAJOR else ()
+        regions.append(
+            MemoryRegion("table", RegionKind.CONSTANTS, table.nbytes, 1, data=table.tobytes())
+        )
+        tensors.append(BufferView("table", table.shape, DataType.of(table.dtype), 2, 0))
+    inputs = (0,) if x_tensor.layout == ViewLayout.ROW_MAJOR else ()
     model = Artifact(
         "step", CONFIG.fingerprint(), 1, tuple(regions), tuple(tensors), inputs, (), (step,)
     )
@@ -73,12 +75,14 @@ def session_memory(session: device.Session, operand: int) -> Any:
     return found.data
 
 
-def tensor(shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> Tensor:
-    return Tensor("y", tuple(shape), DataType.of(dtype), 1, 0, scale, zero_point)
+def tensor(shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> BufferView:
+    return BufferView("y", tuple(shape), DataType.of(dtype), 1, 0, scale, zero_point)
 
 
-def blocked(shape: Sequence[int], batch: int, block: int, region: int = 1) -> Tensor:
-    return Tensor("b", tuple(shape), DataType.INT8, region, 0, 0.0, 0, Layout.BLOCKED, batch, block)
+def blocked(shape: Sequence[int], batch: int, block: int, region: int = 1) -> BufferView:
+    return BufferView(
+        "b", tuple(shape), DataType.INT8, region, 0, 0.0, 0, ViewLayout.BLOCKED, batch, block
+    )
 
 
 # --- moving bytes ---------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def test_quantize_clamps_to_the_activation() -> None:
 )
 def test_dequantize(dtype: str, low: int, high: int) -> None:
     x = np.random.default_rng(1).integers(low, high + 1, 500).astype(dtype)
-    quantized = Tensor("x", x.shape, DataType.of(dtype), 0, 0, 0.0123, 5)
+    quantized = BufferView("x", x.shape, DataType.of(dtype), 0, 0, 0.0123, 5)
     y = run_step(host_step.dequantize("d", 0, 1), x, tensor(x.shape, "float32"), x_tensor=quantized)
     assert np.array_equal(y, (x.astype(np.int64) - 5).astype(np.float32) * np.float32(0.0123))
 
@@ -298,7 +302,7 @@ def test_softmax_int8_with_hostile_parameters_is_no_crash() -> None:
 
 
 def test_maker_functions_give_sound_steps() -> None:
-    makers: dict[host_step.Operator, Callable[..., HostStep]] = {
+    makers: dict[host_step.HostOpcode, Callable[..., HostStep]] = {
         operator: getattr(host_step, operator.name.lower()) for operator in host_step.OPERATORS
     }
-    assert set(makers) == set(host_step.Operator)
+    assert set(makers) == set(host_step.HostOpcode)

@@ -14,8 +14,9 @@ import pytest
 
 from loadstone.artifact.format import HostStep
 from loadstone.backend import plugins as plugins_module
+from loadstone.backend.device import NO_DEVICE
 from loadstone.backend.plugins import GROUP, load_plugins
-from loadstone.backend.target import WITHOUT_DEVICE, accelerators, attributes_of, resolve
+from loadstone.backend.target import accelerators, attributes_of, resolve
 from loadstone.backend.template.backend import MyNpu
 from loadstone.backend.template.test_backend import small_model
 from loadstone.cli import main
@@ -79,7 +80,7 @@ def test_without_a_device_there_is_no_program(folder: Path, tmp_path: Path) -> N
     compiled = compile(
         small_model(tmp_path / "small.onnx"), "npu-a", plugins=load_plugins([folder])
     )
-    assert compiled.artifact.device == WITHOUT_DEVICE
+    assert compiled.artifact.device == NO_DEVICE.name
     assert compiled.artifact.programs == ()
     external = [
         step

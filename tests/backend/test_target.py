@@ -152,8 +152,8 @@ def test_repeated_targets_add_accelerators() -> None:
 
 
 def test_tensors_are_aligned_to_the_largest_tile() -> None:
-    assert resolve("vtaq-1x16x16").align_bytes == 256
-    assert resolve("vtaq-1x32x32").align_bytes == 1024
+    assert resolve("vtaq-1x16x16").device.align_bytes == 256
+    assert resolve("vtaq-1x32x32").device.align_bytes == 1024
 
 
 GOOD = {"kind": "ext_dev", "device": "vtaq-tiny"}

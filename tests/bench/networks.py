@@ -102,14 +102,14 @@ def measure(model: str) -> dict[str, Any]:
     import resource
 
     from loadstone.compiler import compile as compile_model
-    from loadstone.runtime.device import Device
+    from loadstone.runtime.device import OpenedDevice
     from loadstone.vta.hw_config import load_config
 
     config = load_config(_DEVICE)
     compiled = compile_model(model, config)
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     inputs = [np.zeros((t.shape[0], 1, *t.shape[1:]), t.dtype) for t in compiled.graph.inputs]
-    with Device("sim", "", config) as device, device.load(compiled.artifact) as session:
+    with OpenedDevice("sim", "", config) as device, device.load(compiled.artifact) as session:
         session.run(inputs)
         counters = session.counters
     macs = sum(_macs(o) for o in compiled.graph.operators)

@@ -85,7 +85,7 @@ def measure(model: str, target: str) -> dict[str, Any]:
     from loadstone.backend.target import resolve
     from loadstone.compiler import Compiled, compile
     from loadstone.errors import LoadstoneError
-    from loadstone.partition.cost.choice import Realised, plan_ns
+    from loadstone.partition.cost.choice import LoweredPartition, plan_ns
     from loadstone.partition.cost.prices import CostTable
 
     plugins = load_plugins([ROOT / "docs/examples/c_library"])
@@ -101,13 +101,13 @@ def measure(model: str, target: str) -> dict[str, Any]:
 
     def places(compiled: Compiled) -> set[tuple[str, str, str]]:
         return {
-            (p.operator.name, p.operator.kind, p.backend) for p in compiled.partition.placements
+            (p.operator.name, p.operator.kind, p.backend) for p in compiled.partition.assignments
         }
 
     def ns(compiled: Compiled, table: CostTable) -> int:
         divided = compiled.partition
         return plan_ns(
-            Realised(divided, compiled.graph, divided.segments, (), compiled.deployment),
+            LoweredPartition(divided, compiled.graph, divided.segments, (), compiled.deployment),
             backends,
             table,
         )

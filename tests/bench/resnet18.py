@@ -7,7 +7,6 @@ The network-weighted utilisation counts each layer as often as ResNet-18 has it.
 from __future__ import annotations
 
 from loadstone.artifact.deploy import deploy
-from loadstone.backend.target import resolve
 from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.offload import OffloadedRegion
@@ -19,16 +18,14 @@ _DEVICE = "vta-pynq"
 
 def run() -> bool:
     """Prints a line per layer and the weighted figure."""
-    target, config = resolve(_DEVICE), load_config(_DEVICE)
+    config = load_config(_DEVICE)
     cycles_sum = macs_sum = 0
     for name, (_, times) in LAYERS.items():
         graph = network(name)
         region = OffloadedRegion(
             name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config
         )
-        cycles = profile(deploy(graph, [region], config, target.align_bytes).artifact, config)[
-            0
-        ].result.cycles
+        cycles = profile(deploy(graph, [region], config).artifact, config)[0].result.cycles
         cycles_sum += times * cycles
         macs_sum += times * macs(name)
         print(

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.artifact import host_step
-from loadstone.artifact.format import Artifact, DataType, Region, RegionKind, Tensor
+from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
@@ -110,14 +110,14 @@ def floats() -> Network:
     config = load_config("vtaq-1x16x16")
     rows, depth = 8, 24
     tensors = (
-        Tensor("x", (1, rows * depth), DataType.FLOAT32, 0, 0),
-        Tensor("q", (1, rows * depth), DataType.INT8, 1, 0, 0.0625, 5),
-        Tensor("r", (1, rows * depth), DataType.FLOAT32, 2, 0),
-        Tensor("y", (1, rows * depth), DataType.FLOAT32, 3, 0),
+        BufferView("x", (1, rows * depth), DataType.FLOAT32, 0, 0),
+        BufferView("q", (1, rows * depth), DataType.INT8, 1, 0, 0.0625, 5),
+        BufferView("r", (1, rows * depth), DataType.FLOAT32, 2, 0),
+        BufferView("y", (1, rows * depth), DataType.FLOAT32, 3, 0),
     )
     kinds = (RegionKind.INPUT, RegionKind.HOST, RegionKind.HOST, RegionKind.OUTPUT)
     regions = tuple(
-        Region(t.name, kind, t.size_bytes, 16) for t, kind in zip(tensors, kinds, strict=True)
+        MemoryRegion(t.name, kind, t.size_bytes, 16) for t, kind in zip(tensors, kinds, strict=True)
     )
     steps = (
         host_step.quantize("quantize", 0, 1, half_to_even=True),

@@ -96,10 +96,10 @@ def test_the_dma_memory_is_enough(name: str) -> None:
     artifact = dense_model(config).artifact
     lib()
     null = lib().lds_hal_null_create(config.config_hash, _dma_bytes(artifact))
-    dev = device.Device("null", "", config)
-    dev._device = ffi.new("lds_device *")
+    dev = device.OpenedDevice("null", "", config)
+    dev._handle = device.Handle(ffi.new("lds_device *"), None)
     native = lib().lds_registers_named(b"native")
-    assert lib().lds_device_open(dev._device, lib().lds_hal_null_hal(null), native, 0) == 0
+    assert lib().lds_device_open(dev._handle.device, lib().lds_hal_null_hal(null), native, 0) == 0
     with dev.load(artifact) as session:
         session.execute()
     lib().lds_hal_null_destroy(null)

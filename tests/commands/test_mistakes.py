@@ -17,7 +17,7 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact
-from loadstone.artifact.memory_plan import DataType, Region, RegionKind, Tensor
+from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError
 from tests.sample_model import copy_model
@@ -28,8 +28,8 @@ def external_model(function: str, attributes: str) -> Artifact:
     model = copy_model()
     return dataclasses.replace(
         model,
-        regions=(*model.regions, Region("host", RegionKind.HOST, 64, 4)),
-        tensors=(*model.tensors, Tensor("sum", (1,), DataType.INT32, 3, 0)),
+        regions=(*model.regions, MemoryRegion("host", RegionKind.HOST, 64, 4)),
+        tensors=(*model.tensors, BufferView("sum", (1,), DataType.INT32, 3, 0)),
         outputs=(2,),
         steps=(*model.steps, host_step.external("total", (1,), (2,), function, attributes)),
     )

@@ -76,11 +76,12 @@ class Recorder:
     def run(self, model: Artifact) -> None:
         """Opens a session on this HAL and runs it once, with the accesses of the run alone in the
         log."""
-        dev = device.Device("null", "", self.config)
-        dev._device = ffi.new("lds_device *")
-        dev._owner = None
+        dev = device.OpenedDevice("null", "", self.config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
         block = lib().lds_registers_named(self.config.registers.encode())
-        assert lib().lds_device_open(dev._device, self.hal, block, self.config.config_hash) == 0
+        assert (
+            lib().lds_device_open(dev._handle.device, self.hal, block, self.config.config_hash) == 0
+        )
         with dev.load(model) as session:
             self.log.clear()
             session.execute()
@@ -220,10 +221,10 @@ def test_a_board_through_devmem(tmp_path: Path) -> None:
     assert status == 0, ffi.string(board.message)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         memory[0x2018] = 1  # COMPUTE_DONE
-        dev = device.Device("null", "", config)
-        dev._device = ffi.new("lds_device *")
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
         block = lib().lds_registers_named(b"vta-hls")
-        assert lib().lds_device_open(dev._device, ffi.addressof(board, "hal"), block, 0) == 0
+        assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
         with dev.load(dense_model(config).artifact) as session:
             session.execute()
             stream = int.from_bytes(memory[0x18:0x1C], "little") - 0x2000_0000
@@ -254,10 +255,10 @@ def test_a_board_through_uio(tmp_path: Path) -> None:
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
             memory[at : at + 4] = value.to_bytes(4, "little")
-        dev = device.Device("null", "", config)
-        dev._device = ffi.new("lds_device *")
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
         block = lib().lds_registers_named(b"native")
-        assert lib().lds_device_open(dev._device, ffi.addressof(board, "hal"), block, 0) == 0
+        assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
         with dev.load(copy_model(config)) as session:
             session.execute()
             stream = int.from_bytes(memory[0x30:0x34], "little")
@@ -293,11 +294,14 @@ def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
     with uio.open("r+b") as file, mmap.mmap(file.fileno(), 0) as registers:
         for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
             registers[at : at + 4] = value.to_bytes(4, "little")
-        dev = device.Device("null", "", config)
-        dev._device = ffi.new("lds_device *")
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
         assert (
             lib().lds_device_open(
-                dev._device, ffi.addressof(board, "hal"), lib().lds_registers_named(b"native"), 0
+                dev._handle.device,
+                ffi.addressof(board, "hal"),
+                lib().lds_registers_named(b"native"),
+                0,
             )
             == 0
         )
@@ -332,7 +336,7 @@ X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 HANGS = ["LDS_FAULT_HANG", "LDS_FAULT_HANG_RESET", "LDS_FAULT_HANG_HW_RESET"]
 
 
-def order(dev: device.Device, fault: str, argument: int = 0, after: int = 0) -> None:
+def order(dev: device.OpenedDevice, fault: str, argument: int = 0, after: int = 0) -> None:
     lib().lds_simdev_fault(
         lib().lds_hal_sim_device(dev.sim), getattr(lib(), fault), after, argument
     )
@@ -381,7 +385,7 @@ def test_a_bus_error_names_step_instruction_and_layer() -> None:
         assert np.array_equal(session.run([X])[0], X)
 
 
-def pool_of(dev: device.Device) -> np.ndarray:
+def pool_of(dev: device.OpenedDevice) -> np.ndarray:
     """The first 64 KiB of the simulated device's memory; the first byte is at bus address
     POOL_BUS."""
     hal = lib().lds_hal_sim_hal(dev.sim)

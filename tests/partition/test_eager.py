@@ -21,7 +21,7 @@ from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.graph.reference import run
 from loadstone.partition.eager import HOST, Partition, explain, partition
-from loadstone.partition.patterns import Form
+from loadstone.partition.patterns import OperatorPattern
 from loadstone.partition.patterns.forms import dq, op, q
 from loadstone.partition.patterns.reader import Reader
 from tests.draw import Random
@@ -56,7 +56,7 @@ def step(graph: Graph, kind: str, *inputs: str, **attributes: Any) -> str:
 
 
 def places(divided: Partition) -> list[tuple[str, str]]:
-    return [(placement.operator.kind, placement.backend) for placement in divided.placements]
+    return [(assignment.operator.kind, assignment.backend) for assignment in divided.assignments]
 
 
 def residual(graph: Graph, x: str) -> str:
@@ -124,7 +124,7 @@ def test_a_back_end_may_bring_a_form_of_its_own() -> None:
         total = graph.node("Add", graph.dequantize(x, 0.5, 0), graph.dequantize(x, 0.5, 0))
         return graph.quantize(graph.node("Sigmoid", total), 1 / 256, -128)
 
-    own = Form("add_sigmoid", lambda: q(op("sigmoid")(op("add")(dq(), dq()))), extract)
+    own = OperatorPattern("add_sigmoid", lambda: q(op("sigmoid")(op("add")(dq(), dq()))), extract)
     divided = partition(
         module_of(build), [backend("npu", Pattern("add_sigmoid", own, lambda _: None))]
     )
@@ -194,7 +194,7 @@ def test_operators_of_a_segment_lie_together_in_the_graph() -> None:
             module_of(build),
             [backend("a", offered("add"), offered("sub")), backend("b", offered("mul"))],
         )
-        order = [placement.backend for placement in divided.placements]
+        order = [assignment.backend for assignment in divided.assignments]
         position = {operator: index for index, operator in enumerate(divided.graph.operators)}
         for segment in divided.segments:
             places_ = [position[operator] for operator in segment.operators]

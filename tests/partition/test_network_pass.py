@@ -45,7 +45,7 @@ def test_a_graph_pass_changes_the_network(tmp_path: Path) -> None:
     assert not np.array_equal(made.run(image)[0], plain.run(image)[0])
     assert (
         compiled(tmp_path, "folder -max_channels=1,vtaq-tiny", Folder)
-        .partition.placements[-2]
+        .partition.assignments[-2]
         .backend
         != "folder"
     )

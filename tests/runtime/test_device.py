@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from loadstone.artifact import host_step
-from loadstone.artifact.format import Artifact, DataType, Region, RegionKind, Tensor
+from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.runtime import device
-from loadstone.runtime.session import _EXTERNALS
 from loadstone.vta.hw_config import device_names, load_config
 from tests.sample_model import copy_model, dense_model
 
@@ -92,8 +92,8 @@ def external_model() -> Artifact:
     model = copy_model()
     return dataclasses.replace(
         model,
-        regions=(*model.regions, Region("host", RegionKind.HOST, 64, 4)),
-        tensors=(*model.tensors, Tensor("sum", (1,), DataType.INT32, 3, 0)),
+        regions=(*model.regions, MemoryRegion("host", RegionKind.HOST, 64, 4)),
+        tensors=(*model.tensors, BufferView("sum", (1,), DataType.INT32, 3, 0)),
         outputs=(2,),
         steps=(*model.steps, host_step.external("total", (1,), (2,), "tests.total", "7")),
     )
@@ -161,7 +161,9 @@ def test_a_model_of_too_much_memory_is_one_line_of_no_step(
 ) -> None:
     """A file may ask for as much as it likes."""
     on_device = kind == RegionKind.ARENA
-    huge = Region("huge", kind, 0xFFFF0000, 64, device_reads=on_device, device_writes=on_device)
+    huge = MemoryRegion(
+        "huge", kind, 0xFFFF0000, 64, device_reads=on_device, device_writes=on_device
+    )
     model = dataclasses.replace(copy_model(), regions=(*copy_model().regions, huge))
 
     def refuse(*_: object) -> np.ndarray:
@@ -196,7 +198,7 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
         session.close()
         with pytest.raises(DeviceError, match="is closed"):
             session.execute()
-    _EXTERNALS.pop("tests.total", None)
+    _FUNCTIONS.pop("tests.total", None)
     with (
         device.open() as dev,
         pytest.raises(ArtifactError, match=r"needs the external function 'tests\.total'"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, Region, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.sample_model import copy_model, dense_model
@@ -139,7 +139,10 @@ def test_memory_that_is_too_small_is_refused(runtime: Runtime) -> None:
     assert runtime.open(model)[0] == 0
     big = dataclasses.replace(
         copy_model(),
-        regions=(*copy_model().regions, Region("big", RegionKind.ARENA, 1 << 21, 64, True, True)),
+        regions=(
+            *copy_model().regions,
+            MemoryRegion("big", RegionKind.ARENA, 1 << 21, 64, True, True),
+        ),
     )
     before = runtime.used()
     assert runtime.open(runtime.model(big))[0] == runtime.lib.LDS_ERR_MEMORY

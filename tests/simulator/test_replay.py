@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Layer
+from loadstone.artifact.format import LayerRange
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.replay import figures, replay
@@ -197,7 +197,7 @@ def test_a_trace_of_a_convolution_follows_perfettos_schema(conv: Vector) -> None
 
 def test_slices_bear_the_names_of_layers(conv: Vector) -> None:
     _, simulator = replay(conv, trace=True)
-    trace = parse(trace_bytes(1, "net", simulator, [Layer("conv1", 0, 5)]))
+    trace = parse(trace_bytes(1, "net", simulator, [LayerRange("conv1", 0, 5)]))
     names = [
         p.track_event.name for p in trace.packet if p.HasField("track_event") and p.track_event.name
     ]

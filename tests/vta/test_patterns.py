@@ -15,7 +15,7 @@ from loadstone.backend.interface import Refusal
 from loadstone.frontend import load
 from loadstone.numerics import Rounding
 from loadstone.partition.eager import HOST, explain, partition
-from loadstone.partition.patterns import form
+from loadstone.partition.patterns import operator_pattern
 from loadstone.vta.backend import VtaBackend
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.patterns import patterns
@@ -49,7 +49,7 @@ def dense(low: int = -128, dtype: str = "int8") -> g.Dense:
 
 def test_every_line_of_the_table_names_a_form_that_exists() -> None:
     for pattern in patterns(VTAQ):
-        assert form(pattern.form).name == pattern.name
+        assert operator_pattern(pattern.kind).name == pattern.name
 
 
 def test_a_dense_layer_is_taken_and_one_of_uint8_is_not() -> None:

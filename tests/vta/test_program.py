@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from loadstone.backend.region import Place
+from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding, requantize
 from loadstone.simulator.sim import Simulator
@@ -151,23 +151,23 @@ def network(
 
 def build(
     layers: list[Layer], config: HwConfig, rows: int, outputs: int
-) -> tuple[DeviceProgram, dict[str, Place], NDArray[np.uint8]]:
+) -> tuple[DeviceProgram, dict[str, Address], NDArray[np.uint8]]:
     """The program, the places, and region 0's content. Region 1: micro-ops, 2: arena."""
     constants: dict[str, NDArray[Any]] = {}
     operations: list[tuple[str, Operation]] = []
-    places = {UOP_TENSOR: Place(1, 0), "t0": Place(2, 0)}
+    places = {UOP_TENSOR: Address(1, 0), "t0": Address(2, 0)}
     end = layers[0].c * layers[0].h * layers[0].w * config.block
     for k, layer in enumerate(layers):
         operations += [
             (f"layer{k}", op) for op in layer.operations(f"t{k}", f"t{k + 1}", rows, outputs)
         ]
         constants |= layer.constants(f"t{k + 1}")
-        places[f"t{k + 1}"] = Place(2, end)
+        places[f"t{k + 1}"] = Address(2, end)
         end += layer.o * layer.h * layer.w * config.block
     data = bytearray()
     for name, value in constants.items():
         data += bytes(-len(data) % 1024)
-        places[name] = Place(0, len(data))
+        places[name] = Address(0, len(data))
         data += value.tobytes()
     return (
         build_program(operations, places, config),
@@ -295,10 +295,10 @@ def drafts_of(layers: list[Layer], config: HwConfig) -> list[Draft]:
     ]
     names = {op.dram.tensor for _, op in operations if isinstance(op, Load | Store)}
     places = {
-        name: Place(2 if "." not in name else 0, 1 << 20 | k << 16)
+        name: Address(2 if "." not in name else 0, 1 << 20 | k << 16)
         for k, name in enumerate(sorted(names))
     }
-    places[UOP_TENSOR] = Place(1, 0)
+    places[UOP_TENSOR] = Address(1, 0)
     allocation = allocate([op for _, op in operations], config)
     folded = fold([operations[n] for n in allocation.kept], allocation.address, places, config)
     from loadstone.vta.isa.spec import Stage
@@ -338,7 +338,7 @@ def test_pads_that_no_field_holds_are_named() -> None:
     tile = VirtualTile(Memory.INP, 40, "image")
     load = Load(Memory.INP, tile, 0, DramTile("x", 0), 1, 4, 4, x_pad_0=16)
     with pytest.raises(LoweringError, match=r"image.*\[0, 15\]"):
-        build_program([("l", load)], {"x": Place(2, 0), UOP_TENSOR: Place(1, 0)}, config)
+        build_program([("l", load)], {"x": Address(2, 0), UOP_TENSOR: Address(1, 0)}, config)
 
 
 def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
@@ -357,7 +357,12 @@ def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
             Gemm((1,), Access(sums, 0, (0,)), Access(image, 0, (0,)), Access(weights, 0, (0,)))
         )
     operations.append(Store(sums, 0, DramTile("y", 0), 1, 1, 1))
-    places = {"w": Place(0, 0), UOP_TENSOR: Place(1, 0), "x": Place(2, 0), "y": Place(2, 1 << 16)}
+    places = {
+        "w": Address(0, 0),
+        UOP_TENSOR: Address(1, 0),
+        "x": Address(2, 0),
+        "y": Address(2, 1 << 16),
+    }
     program = build_program([("l", operation) for operation in operations], places, config)
     assert 100 < program.tokens["load->compute"] <= 255
 

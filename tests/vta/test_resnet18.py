@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.deploy import deploy
-from loadstone.backend.target import resolve
 from loadstone.cli import main
 from loadstone.graph.reference import run
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.offload import OffloadedRegion
 from tests.resnet18 import LAYERS, network
@@ -29,9 +28,9 @@ def test_a_layer_is_exact_and_its_vector_replays_without_a_race(name: str, tmp_p
     region = OffloadedRegion(
         name, graph.operators, graph.inputs, (*graph.inputs, *graph.outputs), config
     )
-    artifact = deploy(graph, [region], config, resolve(config).align_bytes).artifact
+    artifact = deploy(graph, [region], config).artifact
     x = np.random.default_rng(1).integers(-128, 128, graph.inputs[0].shape).astype(np.int8)
-    with Device("sim", "", config) as device, device.load(artifact) as session:
+    with OpenedDevice("sim", "", config) as device, device.load(artifact) as session:
         (got,) = session.run([x[None]])
     (want,) = run(graph, [x])
     assert len(np.unique(want)) > 50

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ArenaPlan", "Buffer", "plan"]
+__all__ = ["ArenaPlan", "Lifetime", "plan"]
 
 
 @dataclass(frozen=True)
-class Buffer:
+class Lifetime:
     """A tensor's claim on the arena: needed from step `first` to step `last`, both included."""
 
     name: str
@@ -38,13 +38,13 @@ class ArenaPlan:
     bound_bytes: int
 
 
-def plan(buffers: Sequence[Buffer], align_bytes: int = 64) -> ArenaPlan:
+def plan(buffers: Sequence[Lifetime], align_bytes: int = 64) -> ArenaPlan:
     """Greedy by size: the largest first, each at the lowest offset where no buffer alive with it
     lies.
 
     Offsets are multiples of `align_bytes`. Deterministic: ties go by first step, then by name.
     """
-    placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), by start
+    placed: list[tuple[int, int, Lifetime]] = []  # (start, end, buffer), by start
     for buffer in sorted(buffers, key=lambda b: (-b.size_bytes, b.first, b.name)):
         size = _round_up(buffer.size_bytes, align_bytes)
         start = 0
@@ -64,7 +64,7 @@ def plan(buffers: Sequence[Buffer], align_bytes: int = 64) -> ArenaPlan:
     )
 
 
-def _busiest(buffers: Sequence[Buffer], align_bytes: int) -> int:
+def _busiest(buffers: Sequence[Lifetime], align_bytes: int) -> int:
     steps = {b.first for b in buffers}
     return max(
         (

@@ -26,21 +26,28 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
-from loadstone.artifact.arena import ArenaPlan, Buffer, plan
+from loadstone.artifact.arena import ArenaPlan, Lifetime, plan
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
 from loadstone.artifact.host import host_steps
-from loadstone.artifact.memory_plan import DataType, Layout, Region, RegionKind, Tensor
-from loadstone.backend.region import ExternalRegion, Form, LoweredRegion, Place
+from loadstone.artifact.memory_plan import (
+    BufferView,
+    DataType,
+    MemoryRegion,
+    RegionKind,
+    ViewLayout,
+)
+from loadstone.backend.device import Device
+from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 
-__all__ = ["Deployment", "DeviceIdentity", "deploy"]
+__all__ = ["Deployment", "deploy"]
 
 _CONSTANTS, _UOPS, _ARENA, _INPUT, _OUTPUT, _HOST = range(6)
 _ALIGN = 64
@@ -53,24 +60,6 @@ class Deployment:
     artifact: Artifact
     arena: ArenaPlan
     host: ArenaPlan
-
-
-class DeviceIdentity(Protocol):
-    """What an artifact says of its device."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """Samples of one run."""
-        ...
-
-    def fingerprint(self) -> bytes:
-        """What decides the meaning of a program."""
-        ...
 
 
 @dataclass
@@ -94,13 +83,11 @@ class _Blob:
 def deploy(
     graph: g.Graph,
     segments: Sequence[LoweredRegion | ExternalRegion | g.Operator],
-    device: DeviceIdentity,
-    tile_align_bytes: int,
+    device: Device,
     scope: Callable[[LoweredRegion], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Deployment:
-    """`segments` cover the graph's operators in order. tile_align_bytes: the largest tile of the
-    device. scope: for a region's build."""
-    return _Deployer(graph, segments, tile_align_bytes, scope).run(device)
+    """`segments` cover the graph's operators in order. scope: for a region's build."""
+    return _Deployer(graph, segments, device.align_bytes, scope).run(device)
 
 
 class _Deployer:
@@ -117,11 +104,11 @@ class _Deployer:
         self.tile_align = max(tile_align_bytes, _ALIGN)
         self.constants = _Blob()
         self.uops = _Blob()
-        self.tensors: list[Tensor] = []
+        self.tensors: list[BufferView] = []
         self.index: dict[str, int] = {}
         self.steps: list[DeviceProgram | HostStep] = []
-        self.arena: dict[str, Buffer] = {}
-        self.rows: dict[str, Buffer] = {}
+        self.arena: dict[str, Lifetime] = {}
+        self.rows: dict[str, Lifetime] = {}
         self.named = {t.name: t for o in graph.operators for t in (*o.inputs, *o.outputs)} | {
             t.name: t for t in graph.inputs
         }
@@ -132,7 +119,7 @@ class _Deployer:
         self.on_device: set[str] = set()
         self.packed: set[str] = set()
 
-    def run(self, device: DeviceIdentity) -> Deployment:
+    def run(self, device: Device) -> Deployment:
         self.find_lifetimes()
         arena = plan(list(self.arena.values()), self.tile_align)
         host = plan(list(self.rows.values()), _ALIGN)
@@ -171,7 +158,7 @@ class _Deployer:
                 continue
             end = position + len(segment.operators) - 1
             made = {t.name for o in segment.operators for t in o.outputs}
-            for form, first, last in segment.forms:
+            for form, first, last in segment.layouts:
                 name = form.tensor.name
                 if name in made:
                     self.use_form(
@@ -200,13 +187,13 @@ class _Deployer:
             o in self.on_rows for o in self.graph.consumers(tensor)
         )
 
-    def use_form(self, form: Form, first: int, last: int) -> None:
+    def use_form(self, form: DeviceLayout, first: int, last: int) -> None:
         """Alive from first to last; a part keeps its whole alive."""
         name, size, _ = form.name, form.size_bytes, 0
         while name in self.aliases:
             name, size = self.aliases[name][0], 0
-        known = self.arena.get(name, Buffer(name, size, first, last))
-        self.arena[name] = Buffer(
+        known = self.arena.get(name, Lifetime(name, size, first, last))
+        self.arena[name] = Lifetime(
             name, max(size, known.size_bytes), min(first, known.first), max(last, known.last)
         )
 
@@ -218,8 +205,8 @@ class _Deployer:
             and t not in self.graph.outputs
             and t.name not in self.graph.constants
         ):
-            known = self.rows.get(t.name, Buffer(t.name, t.size_bytes, position, position))
-            self.rows[t.name] = Buffer(
+            known = self.rows.get(t.name, Lifetime(t.name, t.size_bytes, position, position))
+            self.rows[t.name] = Lifetime(
                 t.name, t.size_bytes, min(known.first, position), max(known.last, position)
             )
 
@@ -236,20 +223,20 @@ class _Deployer:
         for name, offset in host.offset_bytes.items():
             self.row(self.named[name], _HOST, offset)
         self.host_bytes = host.size_bytes
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, Address] = {}
         for segment in self.segments:
             if isinstance(segment, g.Operator | ExternalRegion):
                 continue
             for name, (value, align) in segment.constants.items():
-                self.places[name] = Place(_CONSTANTS, self.constants.add(value.tobytes(), align))
-            for form, _, _ in segment.forms:
+                self.places[name] = Address(_CONSTANTS, self.constants.add(value.tobytes(), align))
+            for form, _, _ in segment.layouts:
                 root, shift = form.name, 0
                 while root in self.aliases:
                     root, more = self.aliases[root]
                     shift += more
-                self.places[form.name] = Place(_ARENA, arena.offset_bytes[root] + shift)
+                self.places[form.name] = Address(_ARENA, arena.offset_bytes[root] + shift)
 
-    def add(self, tensor: Tensor) -> int:
+    def add(self, tensor: BufferView) -> int:
         self.index[tensor.name] = len(self.tensors)
         self.tensors.append(tensor)
         return len(self.tensors) - 1
@@ -257,9 +244,11 @@ class _Deployer:
     def row(self, t: g.Tensor, region: int, offset: int) -> int:
         q = t.quantization
         scale, zero = (q.scale, q.zero_point) if q is not None else (0.0, 0)
-        return self.add(Tensor(t.name, t.shape, DataType.of(t.dtype), region, offset, scale, zero))
+        return self.add(
+            BufferView(t.name, t.shape, DataType.of(t.dtype), region, offset, scale, zero)
+        )
 
-    def form_index(self, form: Form) -> int:
+    def form_index(self, form: DeviceLayout) -> int:
         """The artifact's tensor of a device form."""
         name = f"{form.name} on device"
         if name in self.index:
@@ -269,7 +258,7 @@ class _Deployer:
         offset = self.places[form.name].offset_bytes
         blocks = (form.batch_block, form.channel_block)
         return self.add(
-            Tensor(
+            BufferView(
                 name,
                 form.shape,
                 DataType.INT8,
@@ -277,7 +266,7 @@ class _Deployer:
                 offset,
                 scale,
                 zero,
-                Layout.BLOCKED,
+                ViewLayout.BLOCKED,
                 *blocks,
             )
         )
@@ -302,7 +291,7 @@ class _Deployer:
             q = known.quantization if known is not None else None
             scale, zero = (q.scale, q.zero_point) if q is not None else (0.0, 0)
             self.add(
-                Tensor(
+                BufferView(
                     name,
                     tuple(value.shape),
                     DataType.of(value.dtype),
@@ -330,21 +319,21 @@ class _Deployer:
     # --- programs ---------------------------------------------------------------------------------
     def add_program(self, region: LoweredRegion) -> None:
         made = {t.name for o in region.operators for t in o.outputs}
-        for form, _, _ in region.forms:
+        for form, _, _ in region.layouts:
             if form.tensor.name not in made | self.on_device and form.name not in self.packed:
                 self.packed.add(form.name)
                 self.pack(form)
-        uops = Place(_UOPS, len(self.uops.data) + -len(self.uops.data) % _ALIGN)
+        uops = Address(_UOPS, len(self.uops.data) + -len(self.uops.data) % _ALIGN)
         with self.scope(region):
             program, table = region.build(self.places, uops)
         self.uops.add(table, _ALIGN)
         self.steps.append(program)
-        for form, _, _ in region.forms:
+        for form, _, _ in region.layouts:
             if form.tensor.name in made and self.wants_row(form.tensor):
                 self.unpack(form)
         self.on_device |= made
 
-    def pack(self, form: Form) -> None:
+    def pack(self, form: DeviceLayout) -> None:
         x = self.index[form.tensor.name]
         y = self.form_index(form)
         hwc = image_shape(form.tensor.shape)
@@ -353,7 +342,7 @@ class _Deployer:
             steps.pack(name, x, y, hwc, form.kernel, form.strides, form.pads, form.pad_value)
         )
 
-    def unpack(self, form: Form) -> None:
+    def unpack(self, form: DeviceLayout) -> None:
         self.steps.append(
             steps.unpack(
                 f"unpack {form.tensor.name}", self.form_index(form), self.index[form.tensor.name]
@@ -370,7 +359,7 @@ class _Deployer:
                     "constant of the model"
                 )
 
-    def regions(self, arena: ArenaPlan, host: ArenaPlan) -> tuple[Region, ...]:
+    def regions(self, arena: ArenaPlan, host: ArenaPlan) -> tuple[MemoryRegion, ...]:
         """All six, in the order of their numbers, none smaller than 64 bytes."""
         align = self.tile_align
 
@@ -378,7 +367,7 @@ class _Deployer:
             return max(n, _ALIGN)
 
         return (
-            Region(
+            MemoryRegion(
                 "constants",
                 RegionKind.CONSTANTS,
                 size(len(self.constants.data)),
@@ -387,7 +376,7 @@ class _Deployer:
                 False,
                 self.constants.filled(),
             ),
-            Region(
+            MemoryRegion(
                 "micro-ops",
                 RegionKind.CONSTANTS,
                 size(len(self.uops.data)),
@@ -396,10 +385,10 @@ class _Deployer:
                 False,
                 self.uops.filled(),
             ),
-            Region("arena", RegionKind.ARENA, size(arena.size_bytes), align, True, True),
-            Region("input", RegionKind.INPUT, size(self.io_bytes[_INPUT])),
-            Region("output", RegionKind.OUTPUT, size(self.io_bytes[_OUTPUT])),
-            Region("host", RegionKind.HOST, size(self.host_bytes)),
+            MemoryRegion("arena", RegionKind.ARENA, size(arena.size_bytes), align, True, True),
+            MemoryRegion("input", RegionKind.INPUT, size(self.io_bytes[_INPUT])),
+            MemoryRegion("output", RegionKind.OUTPUT, size(self.io_bytes[_OUTPUT])),
+            MemoryRegion("host", RegionKind.HOST, size(self.host_bytes)),
         )
 
 

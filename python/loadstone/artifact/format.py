@@ -24,34 +24,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadstone.artifact.host_step import OPERATORS, HostStep, Operator
+from loadstone.artifact.host_step import OPERATORS, HostOpcode, HostStep
 from loadstone.artifact.memory_plan import (
     MAX_RANK,
     MAX_REGIONS,
+    BufferView,
     DataType,
-    Layout,
-    Region,
+    MemoryRegion,
     RegionKind,
-    Tensor,
+    ViewLayout,
 )
+from loadstone.backend.device import INSN_BYTES, DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 
 __all__ = [
     "Artifact",
+    "BufferView",
     "DataType",
     "DeviceProgram",
     "HostStep",
-    "Layer",
-    "Layout",
-    "Region",
+    "LayerRange",
+    "MemoryRegion",
     "RegionKind",
-    "Tensor",
+    "ViewLayout",
 ]
 
 MAGIC = b"LDSM"
 VERSION = 1
-INSN_BYTES = 16
 _HEADER = struct.Struct("<4sIII20sIIIII")
 _SECTIONS = (
     "strings",
@@ -79,27 +79,6 @@ assert [s.size for s in (_REGION, _TENSOR, _STEP, _RANGE)] == [32, 64, 16, 16]
 
 
 @dataclass(frozen=True)
-class Layer:
-    """Instructions [first, first + count) of a device program are for layer `name`."""
-
-    name: str
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class DeviceProgram:
-    """One stream of instructions: balanced tokens, FINISH last. `layers` is its source map."""
-
-    name: str
-    instructions: bytes
-    layers: tuple[Layer, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.instructions) // INSN_BYTES
-
-
-@dataclass(frozen=True)
 class Artifact:
     """A compiled model. inputs and outputs are indices of tensors; `samples` is what one run takes.
 
@@ -109,8 +88,8 @@ class Artifact:
     name: str
     fingerprint: bytes
     samples: int
-    regions: tuple[Region, ...]
-    tensors: tuple[Tensor, ...]
+    regions: tuple[MemoryRegion, ...]
+    tensors: tuple[BufferView, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     steps: tuple[DeviceProgram | HostStep, ...]
@@ -151,7 +130,7 @@ class Artifact:
             )
             tensor = self.tensors[index]
             sound = (
-                tensor.layout == Layout.ROW_MAJOR
+                tensor.layout == ViewLayout.ROW_MAJOR
                 and len(tensor.shape) >= 1
                 and tensor.shape[0] % self.samples == 0
             )
@@ -177,12 +156,12 @@ class Artifact:
     def to_bytes(self) -> bytes:
         """The file. Raises ArtifactError when it would not be sound."""
         self.check()
-        return _Writer(self).file()
+        return _ArtifactWriter(self).file()
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """Reads a file. Raises ArtifactError for one that is not sound."""
-        artifact = _Reader(data).artifact()
+        artifact = _ArtifactReader(data).artifact()
         artifact.check()
         return artifact
 
@@ -229,7 +208,7 @@ def _align(value: int, alignment: int) -> int:
 
 
 # --- writing --------------------------------------------------------------------------------------
-class _Writer:
+class _ArtifactWriter:
     """Collects sections, then lays them out."""
 
     def __init__(self, artifact: Artifact) -> None:
@@ -249,7 +228,7 @@ class _Writer:
             self.strings += text.encode() + b"\0"
         return self.known[text]
 
-    def region(self, region: Region) -> bytes:
+    def region(self, region: MemoryRegion) -> bytes:
         flags = region.device_reads | region.device_writes << 1
         self.data += (
             bytes(_align(len(self.data), region.align_bytes) - len(self.data))
@@ -263,7 +242,7 @@ class _Writer:
             kind, flags, region.size_bytes, region.align_bytes, offset, len(region.data), name, 0
         )
 
-    def tensor(self, t: Tensor) -> bytes:
+    def tensor(self, t: BufferView) -> bytes:
         dims = (*t.shape, *(0,) * (MAX_RANK - len(t.shape)))
         head = (
             self.string(t.name),
@@ -288,12 +267,12 @@ class _Writer:
                 )
             return _STEP.pack(0, 0, 0, first, count, self.string(step.name))
         words = [*step.inputs, *step.outputs, *step.parameters.values()]
-        if step.operator == Operator.EXTERNAL:
+        if step.opcode == HostOpcode.EXTERNAL:
             words += [self.string(step.function), self.string(step.attributes)]
         first = len(self.words)
         self.words += [w & 0xFFFFFFFF for w in words]
         return _STEP.pack(
-            step.operator,
+            step.opcode,
             len(step.inputs),
             len(step.outputs),
             first,
@@ -343,7 +322,7 @@ def _words(values: Sequence[int]) -> bytes:
 
 
 # --- reading --------------------------------------------------------------------------------------
-class _Reader:
+class _ArtifactReader:
     """Takes a file apart; everything is bounds-checked here or in Artifact.check."""
 
     def __init__(self, data: bytes) -> None:
@@ -425,7 +404,7 @@ class _Reader:
         data_size: int,
         name: int,
         zero: int,
-    ) -> Region:
+    ) -> MemoryRegion:
         data = self.section["data"]
         _require(zero == 0, "R13", "a reserved word of a region is not 0")
         _require(
@@ -439,7 +418,7 @@ class _Reader:
             f"{data_size} bytes at {offset} leave the {len(data)} bytes of data",
         )
         content = data[offset : offset + data_size]
-        return Region(
+        return MemoryRegion(
             self.string(name),
             RegionKind(kind),
             size,
@@ -449,19 +428,19 @@ class _Reader:
             content,
         )
 
-    def tensor(self, fields: Sequence[float]) -> Tensor:
+    def tensor(self, fields: Sequence[float]) -> BufferView:
         ints = [int(f) if i != 7 else 0 for i, f in enumerate(fields)]
         name, dtype, rank, region, layout, offset, size = ints[:7]
         dims, blocks, reserved = ints[9 : 9 + MAX_RANK], ints[15:17], ints[17:]
         _require(not any(reserved), "R13", "a reserved word of a tensor is not 0")
         _require(
-            dtype <= max(DataType) and layout <= max(Layout) and rank <= MAX_RANK,
+            dtype <= max(DataType) and layout <= max(ViewLayout) and rank <= MAX_RANK,
             "R14",
             f"tensor {name}: type, layout or rank is unknown",
         )
         _require(not any(dims[rank:]), "R16", f"tensor {name} has dims beyond its rank")
-        kind, order = DataType(dtype), Layout(layout)
-        tensor = Tensor(
+        kind, order = DataType(dtype), ViewLayout(layout)
+        tensor = BufferView(
             self.string(name),
             tuple(dims[:rank]),
             kind,
@@ -473,7 +452,7 @@ class _Reader:
             *blocks,
         )
         _require(
-            layout == Layout.ROW_MAJOR or (rank == 4 and min(blocks) >= 1),
+            layout == ViewLayout.ROW_MAJOR or (rank == 4 and min(blocks) >= 1),
             "R16",
             f"blocked tensor {tensor.name!r} has no blocks",
         )
@@ -502,7 +481,7 @@ class _Reader:
                 "names tensors",
             )
             layers = tuple(
-                Layer(
+                LayerRange(
                     self.string(n), max(f, first) - first, min(f + c, first + count) - max(f, first)
                 )
                 for f, c, n in self.ranges
@@ -519,25 +498,27 @@ class _Reader:
             f"step {name}: {count} words at {first} leave the {len(self.words)} there are",
         )
         _require(
-            operator in set(Operator),
+            operator in set(HostOpcode),
             "R19",
             f"step {self.string(name)!r}: operator {operator} is unknown",
         )
-        kind = Operator(operator)
+        kind = HostOpcode(operator)
         words = self.words[first : first + count]
         tensors, values = words[: inputs + outputs], words[inputs + outputs :]
         names = (
-            OPERATORS[kind].parameters if kind != Operator.EXTERNAL else ("function", "attributes")
+            OPERATORS[kind].parameters
+            if kind != HostOpcode.EXTERNAL
+            else ("function", "attributes")
         )
         _require(
             count == inputs + outputs + len(names),
             "R19",
             f"step {self.string(name)!r} has {count} words",
         )
-        texts = [self.string(v) for v in values] if kind == Operator.EXTERNAL else ["", ""]
+        texts = [self.string(v) for v in values] if kind == HostOpcode.EXTERNAL else ["", ""]
         parameters = (
             {}
-            if kind == Operator.EXTERNAL
+            if kind == HostOpcode.EXTERNAL
             else {n: v - (v >> 31 << 32) for n, v in zip(names, values, strict=True)}
         )
         return HostStep(

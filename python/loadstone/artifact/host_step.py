@@ -14,13 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from loadstone.artifact.memory_plan import MAX_RANK, DataType, Layout, Region, RegionKind, Tensor
+from loadstone.artifact.memory_plan import (
+    MAX_RANK,
+    BufferView,
+    DataType,
+    MemoryRegion,
+    RegionKind,
+    ViewLayout,
+)
 from loadstone.errors import ArtifactError
 
 __all__ = [
     "OPERATORS",
+    "HostOpcode",
     "HostStep",
-    "Operator",
     "argmax",
     "copy",
     "dequantize",
@@ -35,7 +42,7 @@ __all__ = [
 ]
 
 
-class Operator(IntEnum):
+class HostOpcode(IntEnum):
     """Values of a step's operator; 0 is a device program."""
 
     COPY = 1
@@ -57,25 +64,25 @@ class HostStep:
     names in OPERATORS."""
 
     name: str
-    operator: Operator
+    opcode: HostOpcode
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     parameters: Mapping[str, int] = field(default_factory=dict)
     function: str = ""  # external: what device.register_external knows
     attributes: str = ""  # external: a text that the function understands
 
-    def check(self, tensors: tuple[Tensor, ...], regions: tuple[Region, ...]) -> None:
+    def check(self, tensors: tuple[BufferView, ...], regions: tuple[MemoryRegion, ...]) -> None:
         """Raises ArtifactError naming the step and the rule of FORMAT.md that is broken."""
 
         def require(sound: bool, rule: str, text: str) -> None:
             if not sound:
                 raise ArtifactError(
-                    f"step {self.name!r} ({_operator_name(self.operator)}): {text} (rule "
+                    f"step {self.name!r} ({_operator_name(self.opcode)}): {text} (rule "
                     f"{rule} of runtime/FORMAT.md)"
                 )
 
-        require(self.operator in OPERATORS, "R19", "the operator is unknown")
-        spec = OPERATORS[self.operator]
+        require(self.opcode in OPERATORS, "R19", "the operator is unknown")
+        spec = OPERATORS[self.opcode]
         counts = (len(self.inputs), len(self.outputs))
         wanted = "any number" if spec.inputs < 0 else f"{spec.inputs} and {spec.outputs}"
         require(
@@ -107,13 +114,13 @@ class HostStep:
         problem = spec.rule(inputs, outputs, self.parameters)
         require(not problem, "R20", problem)
         require(
-            self.operator == Operator.EXTERNAL or self._apart(tensors),
+            self.opcode == HostOpcode.EXTERNAL or self._apart(tensors),
             "R21",
             "its tensors overlap in memory",
         )
 
-    def _apart(self, tensors: tuple[Tensor, ...]) -> bool:
-        in_place = OPERATORS[self.operator].in_place and self.inputs[0] == self.outputs[0]
+    def _apart(self, tensors: tuple[BufferView, ...]) -> bool:
+        in_place = OPERATORS[self.opcode].in_place and self.inputs[0] == self.outputs[0]
         used = self.inputs[1:] + self.outputs if in_place else self.inputs + self.outputs
         return not any(
             tensors[a].overlaps(tensors[b]) for i, a in enumerate(used) for b in used[i + 1 :]
@@ -121,7 +128,7 @@ class HostStep:
 
 
 # --- the operators' own rules: "" or what is wrong ------------------------------------------------
-Tensors = Sequence[Tensor]
+Tensors = Sequence[BufferView]
 Parameters = Mapping[str, int]
 _INT8 = (DataType.INT8, DataType.UINT8)
 #: Least values of parameters that may be negative.
@@ -129,8 +136,8 @@ _LOW = {"pad_value": -128, "low": -(1 << 31), "high": -(1 << 31), "diff_min": -(
 _MAX_SOFTMAX_DEPTH = 4096
 
 
-def _row_major(*tensors: Tensor) -> bool:
-    return all(t.layout == Layout.ROW_MAJOR for t in tensors)
+def _row_major(*tensors: BufferView) -> bool:
+    return all(t.layout == ViewLayout.ROW_MAJOR for t in tensors)
 
 
 def _copy_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
@@ -161,7 +168,7 @@ def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     x, y = inputs[0], outputs[0]
     if x.dtype not in _INT8 or not _row_major(x):
         return "x is not int8 or uint8, row-major"
-    if y.dtype != DataType.INT8 or y.layout != Layout.BLOCKED:
+    if y.dtype != DataType.INT8 or y.layout != ViewLayout.BLOCKED:
         return "y is not int8, blocked"
     if min(p[k] for k in ("h", "w", "c", "kernel_h", "kernel_w", "stride_h", "stride_w")) < 1:
         return "a size, kernel or stride is 0"
@@ -181,14 +188,14 @@ def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 
 def _unpack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     x, y = inputs[0], outputs[0]
-    if x.dtype != DataType.INT8 or x.layout != Layout.BLOCKED:
+    if x.dtype != DataType.INT8 or x.layout != ViewLayout.BLOCKED:
         return "x is not int8, blocked"
     if y.dtype not in _INT8 or not _row_major(y) or y.elements != x.elements:
         return f"y is not int8 or uint8, row-major, of {x.elements} elements"
     return "" if p["nchw"] <= 1 else f"nchw={p['nchw']} is outside [0, 1]"
 
 
-def _same(x: Tensor, y: Tensor) -> bool:
+def _same(x: BufferView, y: BufferView) -> bool:
     return _row_major(x, y) and x.elements == y.elements
 
 
@@ -303,25 +310,29 @@ _PACK = (
     "nchw",
 )
 
-OPERATORS: Mapping[Operator, OperatorSpec] = {
-    Operator.COPY: OperatorSpec(1, 1, _COPY, _copy_rule),
-    Operator.FILL: OperatorSpec(0, 1, ("value",), _fill_rule),
-    Operator.PACK: OperatorSpec(1, 1, _PACK, _pack_rule),
-    Operator.UNPACK: OperatorSpec(1, 1, ("nchw",), _unpack_rule),
-    Operator.QUANTIZE: OperatorSpec(1, 1, ("half_to_even", "low", "high"), _quantize_rule),
-    Operator.DEQUANTIZE: OperatorSpec(1, 1, (), _dequantize_rule),
-    Operator.LOOKUP: OperatorSpec(2, 1, (), _lookup_rule, in_place=True),
-    Operator.SOFTMAX_INT8: OperatorSpec(
+OPERATORS: Mapping[HostOpcode, OperatorSpec] = {
+    HostOpcode.COPY: OperatorSpec(1, 1, _COPY, _copy_rule),
+    HostOpcode.FILL: OperatorSpec(0, 1, ("value",), _fill_rule),
+    HostOpcode.PACK: OperatorSpec(1, 1, _PACK, _pack_rule),
+    HostOpcode.UNPACK: OperatorSpec(1, 1, ("nchw",), _unpack_rule),
+    HostOpcode.QUANTIZE: OperatorSpec(1, 1, ("half_to_even", "low", "high"), _quantize_rule),
+    HostOpcode.DEQUANTIZE: OperatorSpec(1, 1, (), _dequantize_rule),
+    HostOpcode.LOOKUP: OperatorSpec(2, 1, (), _lookup_rule, in_place=True),
+    HostOpcode.SOFTMAX_INT8: OperatorSpec(
         1, 1, ("depth", "multiplier", "left_shift", "diff_min"), _softmax_int8_rule
     ),
-    Operator.SOFTMAX_FLOAT32: OperatorSpec(1, 1, ("depth",), _softmax_float32_rule, in_place=True),
-    Operator.ARGMAX: OperatorSpec(1, 1, ("depth",), _argmax_rule),
-    Operator.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
+    HostOpcode.SOFTMAX_FLOAT32: OperatorSpec(
+        1, 1, ("depth",), _softmax_float32_rule, in_place=True
+    ),
+    HostOpcode.ARGMAX: OperatorSpec(1, 1, ("depth",), _argmax_rule),
+    HostOpcode.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
 }
 
 
 def _operator_name(operator: int) -> str:
-    return Operator(operator).name.lower() if operator in set(Operator) else f"operator {operator}"
+    return (
+        HostOpcode(operator).name.lower() if operator in set(HostOpcode) else f"operator {operator}"
+    )
 
 
 # --- one function per operator --------------------------------------------------------------------
@@ -348,12 +359,12 @@ def copy(
         *padded(in_strides, 0),
         *padded(out_strides, 0),
     ]
-    return HostStep(name, Operator.COPY, (x,), (y,), dict(zip(_COPY, numbers, strict=True)))
+    return HostStep(name, HostOpcode.COPY, (x,), (y,), dict(zip(_COPY, numbers, strict=True)))
 
 
 def fill(name: str, y: int, value: int) -> HostStep:
     """Every byte of y becomes `value` [0, 255]."""
-    return HostStep(name, Operator.FILL, (), (y,), {"value": value})
+    return HostStep(name, HostOpcode.FILL, (), (y,), {"value": value})
 
 
 def pack(
@@ -370,12 +381,12 @@ def pack(
     """Row-major to blocked; a kernel larger than 1x1 folds its taps into channels. pads: (top,
     left); pad_value is int8."""
     values = (*hwc, *kernel, *strides, *pads, pad_value, int(nchw))
-    return HostStep(name, Operator.PACK, (x,), (y,), dict(zip(_PACK, values, strict=True)))
+    return HostStep(name, HostOpcode.PACK, (x,), (y,), dict(zip(_PACK, values, strict=True)))
 
 
 def unpack(name: str, x: int, y: int, nchw: bool = False) -> HostStep:
     """Blocked to row-major."""
-    return HostStep(name, Operator.UNPACK, (x,), (y,), {"nchw": int(nchw)})
+    return HostStep(name, HostOpcode.UNPACK, (x,), (y,), {"nchw": int(nchw)})
 
 
 def quantize(
@@ -384,7 +395,7 @@ def quantize(
     """round(x / scale) + zero_point of y, clamped."""
     return HostStep(
         name,
-        Operator.QUANTIZE,
+        HostOpcode.QUANTIZE,
         (x,),
         (y,),
         {"half_to_even": int(half_to_even), "low": low, "high": high},
@@ -393,12 +404,12 @@ def quantize(
 
 def dequantize(name: str, x: int, y: int) -> HostStep:
     """(x - zero_point) * scale of x."""
-    return HostStep(name, Operator.DEQUANTIZE, (x,), (y,))
+    return HostStep(name, HostOpcode.DEQUANTIZE, (x,), (y,))
 
 
 def lookup(name: str, x: int, table: int, y: int) -> HostStep:
     """y = table[x read as uint8]; x and y may be one tensor."""
-    return HostStep(name, Operator.LOOKUP, (x, table), (y,))
+    return HostStep(name, HostOpcode.LOOKUP, (x, table), (y,))
 
 
 def softmax_int8(
@@ -412,17 +423,17 @@ def softmax_int8(
         "left_shift": left_shift,
         "diff_min": diff_min,
     }
-    return HostStep(name, Operator.SOFTMAX_INT8, (x,), (y,), values)
+    return HostStep(name, HostOpcode.SOFTMAX_INT8, (x,), (y,), values)
 
 
 def softmax_float32(name: str, x: int, y: int, depth: int) -> HostStep:
     """exp(x - max) / sum over rows of `depth`; x and y may be one tensor."""
-    return HostStep(name, Operator.SOFTMAX_FLOAT32, (x,), (y,), {"depth": depth})
+    return HostStep(name, HostOpcode.SOFTMAX_FLOAT32, (x,), (y,), {"depth": depth})
 
 
 def argmax(name: str, x: int, y: int, depth: int) -> HostStep:
     """Index of the first largest in each row of `depth`."""
-    return HostStep(name, Operator.ARGMAX, (x,), (y,), {"depth": depth})
+    return HostStep(name, HostOpcode.ARGMAX, (x,), (y,), {"depth": depth})
 
 
 def external(
@@ -430,5 +441,5 @@ def external(
 ) -> HostStep:
     """A function of the Python runtime (device.register_external); the C runtime refuses it."""
     return HostStep(
-        name, Operator.EXTERNAL, tuple(inputs), tuple(outputs), {}, function, attributes
+        name, HostOpcode.EXTERNAL, tuple(inputs), tuple(outputs), {}, function, attributes
     )

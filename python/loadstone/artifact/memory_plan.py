@@ -21,11 +21,11 @@ from loadstone.errors import ArtifactError
 __all__ = [
     "DEVICE_ALIGN_BYTES",
     "MAX_REGIONS",
+    "BufferView",
     "DataType",
-    "Layout",
-    "Region",
+    "MemoryRegion",
     "RegionKind",
-    "Tensor",
+    "ViewLayout",
 ]
 
 #: LOAD and STORE name a region in 3 bits.
@@ -83,7 +83,7 @@ class DataType(IntEnum):
         return cls[name]
 
 
-class Layout(IntEnum):
+class ViewLayout(IntEnum):
     """How a tensor's elements stand in memory."""
 
     ROW_MAJOR = 0
@@ -93,7 +93,7 @@ class Layout(IntEnum):
 
 
 @dataclass(frozen=True)
-class Region:
+class MemoryRegion:
     """One piece of memory. Constants have data, all size_bytes of them; others begin as zeros."""
 
     name: str
@@ -149,7 +149,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class BufferView:
     """A typed, shaped part of a region. `region` is an index. A blocked tensor's shape is (N, H, W,
     C)."""
 
@@ -160,7 +160,7 @@ class Tensor:
     offset_bytes: int
     scale: float = 0.0
     zero_point: int = 0
-    layout: Layout = Layout.ROW_MAJOR
+    layout: ViewLayout = ViewLayout.ROW_MAJOR
     batch_block: int = 0
     channel_block: int = 0
 
@@ -172,7 +172,7 @@ class Tensor:
     @property
     def memory_shape(self) -> tuple[int, ...]:
         """The shape as it stands in memory: six axes for a blocked tensor."""
-        if self.layout == Layout.ROW_MAJOR:
+        if self.layout == ViewLayout.ROW_MAJOR:
             return self.shape
         n, h, w, c = self.shape
         return (
@@ -189,7 +189,7 @@ class Tensor:
         """Bytes in memory."""
         return math.prod(self.memory_shape) * self.dtype.size_bytes
 
-    def overlaps(self, other: Tensor) -> bool:
+    def overlaps(self, other: BufferView) -> bool:
         """Whether they share a byte."""
         apart = (
             self.offset_bytes + self.size_bytes <= other.offset_bytes
@@ -197,7 +197,7 @@ class Tensor:
         )
         return self.region == other.region and not apart
 
-    def check(self, regions: tuple[Region, ...]) -> None:
+    def check(self, regions: tuple[MemoryRegion, ...]) -> None:
         """Raises ArtifactError naming the rule of FORMAT.md that is broken."""
         _require(
             self.dtype in set(DataType),
@@ -205,7 +205,7 @@ class Tensor:
             f"tensor {self.name!r}: element type {self.dtype} is unknown",
         )
         _require(
-            self.layout in set(Layout),
+            self.layout in set(ViewLayout),
             "R14",
             f"tensor {self.name!r}: layout {self.layout} is unknown",
         )
@@ -225,7 +225,7 @@ class Tensor:
             "R16",
             f"tensor {self.name!r}: shape {self.shape} has an axis without elements",
         )
-        if self.layout == Layout.BLOCKED:
+        if self.layout == ViewLayout.BLOCKED:
             _require(
                 len(self.shape) == 4,
                 "R16",

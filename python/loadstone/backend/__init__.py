@@ -1,12 +1,15 @@
 """The interface of back ends: what a plug-in outside the tree imports.
 
-interface.py holds the classes, region.py what a back end gives back; both need no TVM.
+interface.py holds the classes, region.py what a back end gives back, device.py what is known of its
+device; none needs TVM.
 """
 
+from loadstone.backend.device import Device, DeviceProgram, LayerRange, RegisterBlock
 from loadstone.backend.interface import (
     Attribute,
     Backend,
     External,
+    OperatorPattern,
     Pattern,
     Phase,
     Refusal,
@@ -15,19 +18,24 @@ from loadstone.backend.interface import (
     entered,
     offered,
 )
-from loadstone.backend.region import ExternalRegion, Form, LoweredRegion, Place
+from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 
 __all__ = [
+    "Address",
     "Attribute",
     "Backend",
+    "Device",
+    "DeviceLayout",
+    "DeviceProgram",
     "External",
     "ExternalRegion",
-    "Form",
+    "LayerRange",
     "LoweredRegion",
+    "OperatorPattern",
     "Pattern",
     "Phase",
-    "Place",
     "Refusal",
+    "RegisterBlock",
     "Segment",
     "current",
     "entered",

@@ -26,8 +26,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-
+from loadstone.backend.device import Device
+from loadstone.backend.external import External
 from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.errors import LoweringError, TargetError
 from loadstone.graph import Graph, Operator, Tensor
@@ -36,6 +36,7 @@ __all__ = [
     "Attribute",
     "Backend",
     "External",
+    "OperatorPattern",
     "Pattern",
     "Phase",
     "Refusal",
@@ -44,11 +45,6 @@ __all__ = [
     "entered",
     "offered",
 ]
-
-#: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its
-#: outputs.
-#: def run(arrays, attributes): return [device.compute(arrays[0], json.loads(attributes))]
-External = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,31 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class OperatorPattern:
+    """How an operator looks in Relax, and how a match reads.
+
+    name: the operator's `kind`. pattern: builds TVM's dataflow pattern. extract: of the network's
+    reader (partition/patterns/reader.py) and the root of a match; raises Mismatch where the match
+    is not the operator after all.
+
+    >>> def square(reader, root):
+    ...     raise NotImplementedError("no square in this network")
+    >>> OperatorPattern("square", lambda: None, square).name
+    'square'
+    """
+
+    name: str
+    pattern: Callable[[], Any]
+    extract: Callable[[Any, Any], Operator]
+
+
+@dataclass(frozen=True)
 class Pattern:
     """One line of a pattern table.
 
     name: of the composite function, behind the back end's own: `vtaq.conv2d`.
-    form: name of a form of loadstone.partition.patterns (its Relax pattern and its extractor); or a
-        Form of the back end's own, whose extractor may return a dataclass that only this back end
-        knows.
+    operator_pattern: name of an operator pattern of loadstone.partition.patterns; or one of the
+        back end's own, whose extractor may return a dataclass that only this back end knows.
     predicate: None to take the operator; it sees the integers, never Relax.
 
     >>> def small(operator):
@@ -134,18 +148,24 @@ class Pattern:
     """
 
     name: str
-    form: Any
+    operator_pattern: str | OperatorPattern
     predicate: Callable[[Any], Refusal | None]
 
+    @property
+    def kind(self) -> str:
+        """The operator pattern's name."""
+        wanted = self.operator_pattern
+        return wanted.name if isinstance(wanted, OperatorPattern) else wanted
 
-def offered(form: str, predicate: Callable[[Any], Refusal | None] = lambda _: None) -> Pattern:
+
+def offered(name: str, predicate: Callable[[Any], Refusal | None] = lambda _: None) -> Pattern:
     """A pattern of the common table under its own name; without a predicate it takes every operator
-    of that form.
+    of that name.
 
     >>> [pattern.name for pattern in (offered("conv2d"), offered("add"))]
     ['conv2d', 'add']
     """
-    return Pattern(form, form, predicate)
+    return Pattern(name, name, predicate)
 
 
 class Phase(Enum):
@@ -182,7 +202,7 @@ class Segment:
     operators: in execution order. inputs: tensors from outside (no constants); outputs: tensors
         read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any
-        form.
+        layout.
     relax: gives the segment as an IRModule of composite functions (relax_region.py), for a back end
         that would rather read Relax.
 
@@ -230,6 +250,9 @@ class Backend(ABC):
     #: The host of the target that it is part of, as TVM takes it: {"kind": "llvm", "mcpu": ...}.
     #: target.resolve sets it.
     host: Mapping[str, str] = MappingProxyType({"kind": "llvm"})
+
+    #: The device that executes its programs; None where it is reached through functions alone.
+    device: Device | None = None
 
     #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it.
     scheme: str = "affine"

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.errors import TargetError
 
@@ -170,10 +171,5 @@ def _make_known(backend: type[Backend]) -> None:
             raise TargetError(f"externals: {name!r}: {function!r} is no function with a name")
         if name.startswith("loadstone."):
             raise TargetError(f"externals: {name!r}: names with loadstone. are Loadstone's own")
-    if functions:
-        from loadstone.runtime.device import (
-            register_external,
-        )  # the native library: only for those that run something
-
-        for name, function in functions.items():
-            register_external(name, function)
+    for name, function in functions.items():
+        register_external(name, function)

@@ -13,20 +13,21 @@ and builds its program when everything has a place.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.artifact.format import DeviceProgram
+from loadstone.backend.device import DeviceProgram
 
-__all__ = ["ExternalRegion", "Form", "LoweredRegion", "Place"]
+__all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Where a DRAM tensor stands: region and offset in bytes."""
 
     region: int
@@ -34,11 +35,11 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Form:
+class DeviceLayout:
     """How the device wants a tensor: blocked, as (N, H, W, C); a kernel larger than 1x1 folds taps
     into C when packed.
 
-    name: unique among all forms. strides, pads (top, left), pad_value: of the folding.
+    name: unique among all layouts. strides, pads (top, left), pad_value: of the folding.
     """
 
     name: str
@@ -65,40 +66,35 @@ class Form:
         )
 
 
-class LoweredRegion(Protocol):
+class LoweredRegion(ABC):
     """What a back end made of a run of operators: what it needs in memory, and, once that is
-    placed, its program."""
+    placed, its program.
+
+    name: for reports. operators: what it computes, in order. aliases: layouts that are parts of
+        others, name -> (name of the whole, offset in bytes). constants: content and alignment in
+        bytes, by name.
+    """
+
+    name: str
+    operators: Sequence[g.Operator]
+    aliases: Mapping[str, tuple[str, int]]
+    constants: Mapping[str, tuple[NDArray[Any], int]]
 
     @property
-    def name(self) -> str:
-        """For reports."""
-        ...
-
-    @property
-    def forms(self) -> Sequence[tuple[Form, int, int]]:
-        """Every form it touches, with the first and last of its operators (counted from 0) that
+    @abstractmethod
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Every layout it touches, with the first and last of its operators (counted from 0) that
         do."""
-        ...
 
     @property
-    def aliases(self) -> Mapping[str, tuple[str, int]]:
-        """Forms that are parts of others: name -> (name of the whole, offset in bytes)."""
-        ...
+    def stages(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """By operator, (title, text) of the steps that made its part of the program, for dumps."""
+        return {}
 
-    @property
-    def constants(self) -> Mapping[str, tuple[NDArray[Any], int]]:
-        """Content and alignment in bytes, by name."""
-        ...
-
-    @property
-    def operators(self) -> Sequence[g.Operator]:
-        """What it computes, in order."""
-        ...
-
-    def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
-        """The program for these places of forms and constants, and its micro-op table, which will
-        stand at `uops`."""
-        ...
+    @abstractmethod
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+        """The program for these addresses of layouts and constants, and its micro-op table, which
+        will stand at `uops`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +102,7 @@ class ExternalRegion:
     """Operators that one call of a function computes, from and to row-major tensors.
 
     inputs, outputs: the segment's; tensors between its operators are the function's own affair.
-    function: a name among Backend.externals; device.register_external makes it known to the
-        runtime.
+    function: a name among Backend.externals; register_external makes it known to the runtime.
     attributes: any text, kept in the artifact: what the function needs to know (JSON, C source,
         base64 ...).
     constants: weights and tables by name, kept in the artifact: further inputs of the function,

@@ -1,12 +1,12 @@
 """What to compile for: the table of accelerators, and how a target becomes back ends.
 
-In:   what target_spec.parse_target takes, or a HwConfig; plug-ins.
+In:   what target_spec.parse_target takes, or a built-in device; plug-ins.
 Out:  a Target: back ends in order of preference, the device that executes their programs, the spec.
 Next: compiler.py partitions among the back ends; what none takes stays on the host.
 
-An accelerator has typed attributes with defaults: `loadstone target NAME` lists them. It is a VTA
-device, or a plug-in. Each artifact names one VTA device; where a target has none, that is a
-stand-in called WITHOUT_DEVICE, for which there is no program.
+An accelerator has typed attributes with defaults: `loadstone target NAME` lists them. It is a
+built-in device, or a plug-in. Each artifact names one device, that of the back end whose programs
+it holds; where all accelerators of a target are reached through functions, that is NO_DEVICE.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loadstone.backend.builtin import (
+    BuiltinDevice,
+    attributes_of_device,
+    backend_for,
+    device_names,
+    load_config,
+)
+from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.backend.scope import file_of
@@ -24,12 +32,8 @@ from loadstone.backend.tvm_external import TvmExternal
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
 from loadstone.files import is_file
 from loadstone.relax.compat import check_llvm_host, external_names, has_external, target_as_json
-from loadstone.vta.backend import VtaBackend
-from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
-from loadstone.vta.isa.spec import Memory
 
 __all__ = [
-    "WITHOUT_DEVICE",
     "Target",
     "accelerators",
     "attributes_of",
@@ -38,19 +42,13 @@ __all__ = [
     "with_attributes",
 ]
 
-#: The device's name in an artifact that has no device program, and whose fingerprint stands there.
-WITHOUT_DEVICE = "none"
-_STAND_IN = "vtaq-1x16x16"
-
 
 @dataclass(frozen=True)
 class Target:
-    """backends: earlier ones are asked first. device: its HwConfig. align_bytes: what DRAM tensors
-    are aligned to."""
+    """backends: earlier ones are asked first. device: executes the artifact's programs."""
 
     backends: tuple[Backend, ...]
-    device: Any
-    align_bytes: int
+    device: Device
     spec: TargetSpec
 
 
@@ -76,20 +74,19 @@ def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute
         return tuple(found[name].target_attributes)
     if _is_external(name, _known(plugins)):
         return ()
-    config = _config(name, plugins)
-    return tuple(Attribute(name, getattr(config, name), doc) for name, doc in TARGET_FIELDS.items())
+    return attributes_of_device(_config(name, plugins))
 
 
 def resolve(
-    target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | HwConfig,
+    target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | BuiltinDevice,
     plugins: Registry | None = None,
 ) -> Target:
     """target: also a tvm.target.Target of accelerators. plugins: None for the installed ones.
 
     Raises TargetError or ConfigError, one line with what is wrong and what is allowed.
     """
-    if isinstance(target, HwConfig):
-        return _of((VtaBackend(target),), target, TargetSpec((Entry(target.name),)))
+    if isinstance(target, BuiltinDevice):
+        return Target((backend_for(target),), target, TargetSpec((Entry(target.name),)))
     spec = (
         target if isinstance(target, TargetSpec) else parse_target(target_as_json(target) or target)
     )
@@ -103,18 +100,14 @@ def resolve(
     )
     for backend in backends:
         backend.host = {"kind": spec.host.name, **spec.host.attributes}
-    devices = [backend.config for backend in backends if isinstance(backend, VtaBackend)]
+    devices = [backend.device for backend in backends if backend.device is not None]
     if len(devices) > 1:
         names = " and ".join(device.name for device in devices)
         raise TargetError(
             f"target '{spec}': {names} are devices with programs of their own, and an "
             "artifact holds those of one"
         )
-    return _of(
-        backends,
-        devices[0] if devices else replace(load_config(_STAND_IN), name=WITHOUT_DEVICE),
-        spec,
-    )
+    return Target(backends, devices[0] if devices else NO_DEVICE, spec)
 
 
 def with_attributes(spec: TargetSpec, values: Mapping[tuple[str, str], str]) -> TargetSpec:
@@ -167,7 +160,7 @@ def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
     if _is_external(entry.name, plugins):
         return TvmExternal(entry.name, first)
     if entry.name not in plugins.backends:
-        return VtaBackend(replace(_config(entry.name, plugins), **values))
+        return backend_for(_config(entry.name, plugins), values)
     try:
         return plugins.backends[entry.name](**values)
     except ValueError as error:
@@ -184,7 +177,7 @@ def _is_external(name: str, plugins: Registry) -> bool:
     return name in external_names() and name not in plugins.backends and name not in device_names()
 
 
-def _config(name: str, plugins: Registry | None) -> HwConfig:
+def _config(name: str, plugins: Registry | None) -> BuiltinDevice:
     try:
         return load_config(name)
     except ConfigError as error:
@@ -194,7 +187,3 @@ def _config(name: str, plugins: Registry | None) -> HwConfig:
         raise TargetError(
             f"target: {name!r} is no accelerator; known are {known}, and JSON files of devices"
         ) from error
-
-
-def _of(backends: tuple[Backend, ...], config: HwConfig, spec: TargetSpec) -> Target:
-    return Target(backends, config, max(config.tile_bytes(memory) for memory in Memory), spec)

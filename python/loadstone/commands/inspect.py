@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, Tensor
+from loadstone.artifact.format import Artifact, BufferView, DeviceProgram, HostStep
 from loadstone.printable import one_line
 
 __all__ = ["configure", "run"]
@@ -54,7 +54,7 @@ def _step(step: DeviceProgram | HostStep) -> dict[str, Any]:
         ]
         return {"kind": "device", "name": step.name, "instructions": len(step), "layers": layers}
     fields = {
-        "kind": step.operator.name.lower(),
+        "kind": step.opcode.name.lower(),
         "name": step.name,
         "inputs": list(step.inputs),
         "outputs": list(step.outputs),
@@ -104,7 +104,7 @@ def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
     }
 
 
-def _tensor(t: Tensor) -> str:
+def _tensor(t: BufferView) -> str:
     quantized = f"  scale {t.scale:g}, zero point {t.zero_point}" if t.scale else ""
     return f"  {one_line(t.name)}: {t.dtype.name.lower()} {list(t.shape)}{quantized}"
 
@@ -141,7 +141,7 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
                 for which in (step.inputs, step.outputs)
             )
             lines.append(
-                f"  {index} host    {one_line(step.function or step.operator.name.lower())}: "
+                f"  {index} host    {one_line(step.function or step.opcode.name.lower())}: "
                 f"{ins} -> {outs}"
             )
             continue

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from loadstone.graph import reference as graph_reference
 from loadstone.graph.batching import batched
 from loadstone.partition.eager import HOST, Partition, divide
 from loadstone.partition.network_pass import refusal_of
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 
 __all__ = ["CASES", "Verdict", "conform"]
 
@@ -116,11 +116,11 @@ def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> t
     regions = lower_segments(
         Partition(None, graph, (), segments), network, renewed, target.backends[:1]
     )
-    artifact = deploy(network, regions, target.device, target.align_bytes).artifact
+    artifact = deploy(network, regions, target.device).artifact
     inputs = [_levels(tensor) for tensor in graph.inputs]
     with (
-        Device("sim", "", cast(Any, target.device), timing=False) as device,
-        device.load(artifact, trust=True) as session,
+        OpenedDevice("sim", "", target.device, timing=False) as opened,
+        opened.load(artifact, trust=True) as session,
     ):
         outputs = session.run(inputs)
     different = elements = 0

@@ -4,7 +4,7 @@ over a reason.
 In:   an IRModule in canonical form; back ends.
 Out:  Partition: the module with composite functions, the Graph, a Placement per operator, Segments
       of each back end.
-Next: a back end lowers its segments; host.py runs the rest; cli.py prints the placements
+Next: a back end lowers its segments; host.py runs the rest; cli.py prints the assignments
       (`--explain`).
 
 The patterns of all back ends, and then of the host, go into one FuseOpsByPattern. Its check
@@ -27,15 +27,15 @@ from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Transpose
 from loadstone.partition.fused_graph import FusedGraph
-from loadstone.partition.patterns import FORMS, Form, Mismatch, Reader
+from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
 from loadstone.partition.segments import HOST, divide, ordered
 from loadstone.relax.compat import FuseOpsByPattern, codegens, missing_external, name_of
 
 __all__ = [
     "HOST",
+    "Assignment",
     "Match",
     "Partition",
-    "Placement",
     "divide",
     "explain",
     "matches",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Placement:
+class Assignment:
     """Where one operator runs. refusals: what each back end before said, by its name."""
 
     operator: Operator
@@ -70,22 +70,22 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The network, divided. placements: in the order of graph.operators. segments: in an order that
-    can be executed.
+    """The network, divided. assignments: in the order of graph.operators. segments: in an order
+    that can be executed.
 
     module: with composite functions. variables: of its `main`, by the names of the graph's tensors.
     """
 
     module: Any
     graph: Graph
-    placements: tuple[Placement, ...]
+    assignments: tuple[Assignment, ...]
     segments: tuple[Segment, ...]
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     def backend_of(self, operator: Operator) -> str:
         """Who runs it."""
         return next(
-            placement.backend for placement in self.placements if placement.operator is operator
+            assignment.backend for assignment in self.assignments if assignment.operator is operator
         )
 
 
@@ -120,7 +120,7 @@ def partition(
     return Partition(
         fused,
         graph,
-        tuple(chooser.placement(operator) for operator in graph.operators),
+        tuple(chooser.assignment(operator) for operator in graph.operators),
         segments,
         names,
     )
@@ -175,7 +175,7 @@ class _Chooser:
         self.takes = takes
         self.read: dict[
             tuple[str, int], Operator | str
-        ] = {}  # (root's name, form) -> operator or why it is not one
+        ] = {}  # (root's name, pattern) -> operator or why it is not one
         self.taken: dict[str, tuple[str, Operator]] = {}  # root's name -> back end, operator
         self.refused: dict[
             tuple[str, str], list[tuple[str, Refusal]]
@@ -189,23 +189,23 @@ class _Chooser:
         rows = []
         for backend in self.backends:
             for pattern in patterns_of(backend):
-                forms = (
-                    [pattern.form]
-                    if isinstance(pattern.form, Form)
-                    else [form for form in FORMS if form.name == pattern.form]
+                entries = (
+                    [pattern.operator_pattern]
+                    if isinstance(pattern.operator_pattern, OperatorPattern)
+                    else [entry for entry in OPERATOR_PATTERNS if entry.name == pattern.kind]
                 )
-                if not forms:
+                if not entries:
                     raise LoweringError(
-                        f"partition: back end {backend.name} offers {pattern.form!r}, which "
+                        f"partition: back end {backend.name} offers {pattern.kind!r}, which "
                         "is no form of loadstone.partition.patterns"
                     )
                 rows += [
-                    self.row(backend.name, pattern, form, self.asked(backend, pattern))
-                    for form in forms
+                    self.row(backend.name, pattern, entry, self.asked(backend, pattern))
+                    for entry in entries
                 ]
         return rows + [
-            self.row(HOST, Pattern(form.name, form, lambda _: None), form, lambda _: None)
-            for form in FORMS
+            self.row(HOST, Pattern(entry.name, entry, lambda _: None), entry, lambda _: None)
+            for entry in OPERATOR_PATTERNS
         ]
 
     def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Any], Refusal | None]:
@@ -227,12 +227,16 @@ class _Chooser:
             raise self.problem
 
     def row(
-        self, backend: str, pattern: Pattern, form: Form, predicate: Callable[[Any], Refusal | None]
+        self,
+        backend: str,
+        pattern: Pattern,
+        entry: OperatorPattern,
+        predicate: Callable[[Any], Refusal | None],
     ) -> Any:
         def check(context: Any) -> bool:
             if _is_read_within(context):
                 return False
-            operator = self.extract(form, name_of(context.matched_expr) or "")
+            operator = self.extract(entry, name_of(context.matched_expr) or "")
             if isinstance(operator, str):
                 return False
             refusal = predicate(operator)
@@ -260,15 +264,15 @@ class _Chooser:
             self.taken[operator.name] = (backend, operator)
             return True
 
-        return (f"{backend}.{pattern.name}", form.pattern(), {}, check)
+        return (f"{backend}.{pattern.name}", entry.pattern(), {}, check)
 
-    def extract(self, form: Form, name: str) -> Operator | str:
+    def extract(self, entry: OperatorPattern, name: str) -> Operator | str:
         """Read in the function as it was: FuseOpsByPattern rewrites it pattern by pattern, and
         renames variables."""
-        key = (name, id(form))
+        key = (name, id(entry))
         if key not in self.read:
             try:
-                self.read[key] = form.extract(self.reader, self.reader.roots[name])
+                self.read[key] = entry.extract(self.reader, self.reader.roots[name])
             except Mismatch as mismatch:
                 self.read[key] = str(mismatch)
         return self.read[key]
@@ -287,7 +291,7 @@ class _Chooser:
     def backend_of(self, operator: Operator) -> str:
         return self.taken.get(operator.name, (HOST, operator))[0]
 
-    def placement(self, operator: Operator) -> Placement:
+    def assignment(self, operator: Operator) -> Assignment:
         backend = self.backend_of(operator)
         refusals = [
             entry
@@ -302,7 +306,7 @@ class _Chooser:
         before = [entry.name for entry in self.backends]
         before = before[: before.index(backend)] if backend in before else before
         refusals += [(name, self.unmatched(operator)) for name in silent if name in before]
-        return Placement(operator, backend, tuple(refusals))
+        return Assignment(operator, backend, tuple(refusals))
 
     def unmatched(self, operator: Operator) -> Refusal:
         """No pattern of a back end matched."""
@@ -356,19 +360,19 @@ def explain(result: Partition) -> list[dict[str, str]]:
     """One row per operator: operator, kind, where, why, remedy. An operator that the first back end
     took has no why."""
     rows = []
-    for placement in result.placements:
+    for assignment in result.assignments:
         row = {
-            "operator": placement.operator.name,
-            "kind": placement.operator.kind,
-            "where": placement.backend,
+            "operator": assignment.operator.name,
+            "kind": assignment.operator.kind,
+            "where": assignment.backend,
         }
-        if isinstance(placement.operator, Host) and (
-            names := codegens(placement.operator.function)
+        if isinstance(assignment.operator, Host) and (
+            names := codegens(assignment.operator.function)
         ):
             row["where"] += f" ({', '.join(names)})"
-        row["why"] = "; ".join(f"{name}: {refusal.why}" for name, refusal in placement.refusals)
+        row["why"] = "; ".join(f"{name}: {refusal.why}" for name, refusal in assignment.refusals)
         row["remedy"] = "; ".join(
-            dict.fromkeys(refusal.remedy for _, refusal in placement.refusals)
+            dict.fromkeys(refusal.remedy for _, refusal in assignment.refusals)
         )
         rows.append(row)
     return rows

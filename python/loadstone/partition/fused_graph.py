@@ -18,6 +18,7 @@ import numpy as np
 from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Tensor
 from loadstone.partition.patterns import Reader
+from loadstone.partition.relax_parts import extracted, variables
 from loadstone.relax.compat import (
     bindings,
     codegen_of,
@@ -29,7 +30,6 @@ from loadstone.relax.compat import (
     shape,
     tvm,
 )
-from loadstone.relax.parts import extracted, variables
 
 __all__ = ["FusedGraph"]
 
@@ -85,10 +85,9 @@ class FusedGraph:
                 f'{self.name}: input "{variable.name}" has a dynamic shape: export it with a '
                 "fixed size"
             )
-        grid = next(
-            (grid for old, grid in self.reader.grids.items() if old.name == variable.name), None
-        )
-        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), grid)
+        known = self.reader.quantizations.items()
+        quantization = next((entry for old, entry in known if old.name == variable.name), None)
+        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), quantization)
         return self.tensors[variable]
 
     def _is_composite(self, value: Any) -> bool:

@@ -19,12 +19,13 @@ from loadstone.backend.interface import Backend, Phase, Refusal
 from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoweringError
 from loadstone.graph import Host, Operator
-from loadstone.partition.eager import HOST, Partition, Placement, divide
+from loadstone.partition.eager import HOST, Assignment, Partition, divide
 
 __all__ = ["apply_graph_passes", "refusal_of"]
 
-#: Kinds of operators whose form has another name, and forms that read as another kind.
-_FORMS = {
+#: Kinds of operators whose operator pattern has another name, and patterns that read as another
+#: kind.
+_PATTERN_NAMES = {
     "resize_nearest": ("resize",),
     "resize_bilinear": ("resize",),
     "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
@@ -48,46 +49,46 @@ def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Parti
             raise LoweringError(
                 f"graph passes: the network's {what} were {before}, and are {after}: they must stay"
             )
-    known: dict[object, Placement] = {
-        placement.operator: placement for placement in divided.placements
+    known: dict[object, Assignment] = {
+        assignment.operator: assignment for assignment in divided.assignments
     }
     known.update(
-        {("host", p.operator.name): p for p in divided.placements if isinstance(p.operator, Host)}
+        {("host", p.operator.name): p for p in divided.assignments if isinstance(p.operator, Host)}
     )
 
-    def placement_of(operator: Operator) -> Placement:
+    def assignment_of(operator: Operator) -> Assignment:
         if isinstance(operator, Host) and ("host", operator.name) in known:  # it has no other place
             return replace(known["host", operator.name], operator=operator)
         return known.get(operator) or _placed(operator, backends)
 
-    placements = {operator: placement_of(operator) for operator in graph.operators}
-    backend_of = {operator.name: placement.backend for operator, placement in placements.items()}
+    assignments = {operator: assignment_of(operator) for operator in graph.operators}
+    backend_of = {operator.name: assignment.backend for operator, assignment in assignments.items()}
     graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
     return replace(
         divided,
         graph=graph,
-        placements=tuple(placements[operator] for operator in graph.operators),
+        assignments=tuple(assignments[operator] for operator in graph.operators),
         segments=segments,
     )
 
 
-def _placed(operator: Operator, backends: Sequence[Backend]) -> Placement:
+def _placed(operator: Operator, backends: Sequence[Backend]) -> Assignment:
     refusals: list[tuple[str, Refusal]] = []
     for backend in backends:
         refusal = refusal_of(backend, operator)
         if refusal is None:
-            return Placement(operator, backend.name, tuple(refusals))
+            return Assignment(operator, backend.name, tuple(refusals))
         refusals.append((backend.name, refusal))
-    return Placement(operator, HOST, tuple(refusals))
+    return Assignment(operator, HOST, tuple(refusals))
 
 
 def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
-    """What the back end's table says of an operator, by the names of its forms; None when it takes
-    it."""
-    forms = _FORMS.get(operator.kind, (operator.kind,))
+    """What the back end's table says of an operator, by the names of its patterns; None when it
+    takes it."""
+    names = _PATTERN_NAMES.get(operator.kind, (operator.kind,))
     first: Refusal | None = None
     for pattern in patterns_of(backend):
-        if getattr(pattern.form, "name", pattern.form) in forms:
+        if pattern.kind in names:
             said = refusal(backend, pattern, operator)
             if said is None:
                 return None

@@ -14,8 +14,8 @@ from typing import Any
 from loadstone.backend.interface import Segment
 from loadstone.errors import LoweringError
 from loadstone.partition.eager import Partition
+from loadstone.partition.relax_parts import extracted
 from loadstone.relax.compat import bindings
-from loadstone.relax.parts import extracted
 
 __all__ = ["region_as_relax"]
 

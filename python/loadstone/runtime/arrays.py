@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadstone.artifact.format import Tensor
+from loadstone.artifact.format import BufferView
 from loadstone.errors import ModelError
 from loadstone.files import unpacked_arrays, write_whole
 
@@ -44,7 +44,7 @@ class Difference:
         )
 
 
-def read_arrays(path: str | Path, tensors: Sequence[Tensor], prefix: str) -> list[Array]:
+def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:
     """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names. Raises ModelError
     naming what is missing.
 

@@ -25,19 +25,28 @@ from types import TracebackType
 from typing import Any
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.builtin import device_names, device_of, load_config
+from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file
 from loadstone.printable import one_line
 from loadstone.runtime.native import ffi, lib
-from loadstone.runtime.session import Counters, External, Session, raise_for, register_external
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.runtime.session import (
+    Counters,
+    External,
+    Handle,
+    Session,
+    raise_for,
+    register_external,
+)
 
 __all__ = [
     "Counters",
-    "Device",
     "External",
+    "Handle",
+    "OpenedDevice",
     "Session",
-    "builtin_config",
+    "device_of_artifact",
     "is_private",
     "open",
     "register_external",
@@ -47,25 +56,21 @@ __all__ = [
 #: Seconds without progress after which a device hangs.
 HANG_SECONDS = 10.0
 _POOL_BYTES = 1 << 30  # address space, not memory: pages are touched when used
-_REGISTER_PAGES = {"native": 0, "vta-chisel": 1, "vta-hls": 2}
-_REGISTER_BYTES = {"native": 0x1000, "vta-chisel": 0x1000, "vta-hls": 0x4000}
 
 
-def builtin_config(artifact: Artifact) -> HwConfig:
+def device_of_artifact(artifact: Artifact) -> Device:
     """The built-in device that an artifact was compiled for: by name, else the first of the same
     fingerprint. Raises ConfigError."""
-    names = device_names()
-    for name in sorted(names, key=lambda n: n != artifact.device):
-        config = load_config(name)
-        if config.fingerprint() == artifact.fingerprint:
-            return config
+    found = device_of(artifact.device, artifact.fingerprint)
+    if found is not None:
+        return found
     raise ConfigError(
         f"model {artifact.name!r} was compiled for device {artifact.device or 'unknown'!r}, "
         "which is not built in: name its file, sim:FILE"
     )
 
 
-def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Device:  # noqa: A001
+def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> OpenedDevice:  # noqa: A001
     """A device. Raises DeviceError when it is not there.
 
     sim            the simulator, as the device that the first model was compiled for
@@ -91,7 +96,7 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Dev
             f"device {spec!r} is not one of {', '.join(_KINDS)}, a built-in device, or a JSON file"
         )
     config = load_config(argument) if kind == "sim" and argument else None
-    return Device(kind, argument, config, shadow=shadow, timing=timing)
+    return OpenedDevice(kind, argument, config, shadow=shadow, timing=timing)
 
 
 def validate(artifact: Artifact | bytes) -> tuple[int, int, int]:
@@ -116,79 +121,87 @@ def is_private(spec: str) -> bool:
 
 
 # --- devices --------------------------------------------------------------------------------------
-def _open_sim(device: Device) -> tuple[Any, Any]:
-    config = device.require_config()
-    fingerprint = ffi.from_buffer(config.fingerprint())
-    flags = lib().LDS_HAL_SIM_SHADOW if device.shadow else 0
-    page = _REGISTER_PAGES[config.registers]
+def _open_sim(opened: OpenedDevice) -> tuple[Any, Any]:
+    device = opened.device
+    fingerprint = ffi.from_buffer(device.fingerprint())
+    flags = lib().LDS_HAL_SIM_SHADOW if opened.shadow else 0
+    page = device.register_block.page
     sim = lib().lds_hal_sim_create(
-        ffi.cast("lds_hw_config *", fingerprint), config.bus_bits, page, _POOL_BYTES, flags
+        ffi.cast("lds_hw_config *", fingerprint), device.bus_bits, page, _POOL_BYTES, flags
     )
     if sim == ffi.NULL:
-        raise DeviceError(f"device {config.name} cannot be simulated: out of memory")
+        raise DeviceError(f"device {device.name} cannot be simulated: out of memory")
     core = lib().lds_simdev_sim(lib().lds_hal_sim_device(sim))
-    for name, constant in config.timing.items():
+    for name, constant in device.timing.items():
         if lib().lds_sim_set_timing(core, name.encode(), constant.value):
             raise DeviceError(
-                f"device {config.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
+                f"device {device.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
             )
-    lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(device.timing))
-    device.sim = sim
+    lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(opened.timing))
+    opened.sim = sim
     return ffi.gc(sim, lib().lds_hal_sim_destroy), lib().lds_hal_sim_hal(sim)
 
 
-def _open_null(device: Device) -> tuple[Any, Any]:
-    if device.argument:
-        raise DeviceError(f"device null takes no argument, not {device.argument!r}")
-    null = lib().lds_hal_null_create(device.require_config().config_hash, _POOL_BYTES)
+def _open_null(opened: OpenedDevice) -> tuple[Any, Any]:
+    if opened.argument:
+        raise DeviceError(f"device null takes no argument, not {opened.argument!r}")
+    null = lib().lds_hal_null_create(opened.device.config_hash, _POOL_BYTES)
     if null == ffi.NULL:
         raise DeviceError("device null: out of memory")
     return ffi.gc(null, lib().lds_hal_null_destroy), lib().lds_hal_null_hal(null)
 
 
-def _open_simd(device: Device) -> tuple[Any, Any]:
+def _open_simd(opened: OpenedDevice) -> tuple[Any, Any]:
     simd = ffi.new("lds_hal_simd **")
-    status = lib().lds_hal_simd_open(device.argument.encode(), simd)
+    status = lib().lds_hal_simd_open(opened.argument.encode(), simd)
     if status == lib().LDS_HAL_UNSUPPORTED:
-        raise DeviceError(f"the simulator at {device.argument} is of another version of loadstone")
+        raise DeviceError(f"the simulator at {opened.argument} is of another version of loadstone")
     if status:
         raise DeviceError(
-            f"no simulator answers at {device.argument!r}: start `loadstone simd "
-            f"{device.argument or 'SOCKET'}`"
+            f"no simulator answers at {opened.argument!r}: start `loadstone simd "
+            f"{opened.argument or 'SOCKET'}`"
         )
     return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
 
 
-def _open_uio(device: Device) -> tuple[Any, Any]:
-    uio, _, udmabuf = device.argument.partition(",")
+def _open_uio(opened: OpenedDevice) -> tuple[Any, Any]:
+    uio, _, udmabuf = opened.argument.partition(",")
     board = ffi.new("lds_linux *")
-    config, memory = device.require_config(), udmabuf.encode() if udmabuf else ffi.NULL
-    pages = _REGISTER_BYTES[config.registers]
-    return _linux(
+    device, memory = opened.device, udmabuf.encode() if udmabuf else ffi.NULL
+    status = lib().lds_linux_open_uio(
         board,
-        lib().lds_linux_open_uio(board, uio.encode(), pages, memory, config.bus_offset, ffi.NULL),
+        uio.encode(),
+        device.register_block.size_bytes,
+        memory,
+        device.bus_offset,
+        ffi.NULL,
     )
+    return _linux(board, status)
 
 
-def _open_devmem(device: Device) -> tuple[Any, Any]:
-    config = device.require_config()
+def _open_devmem(opened: OpenedDevice) -> tuple[Any, Any]:
+    device = opened.device
     try:
-        memory, size = (int(number, 0) for number in device.argument.split("+"))
+        memory, size = (int(number, 0) for number in opened.argument.split("+"))
     except ValueError:
         memory, size = 0, 0
     if not (0 <= memory < 1 << 64 and 0 < size < 1 << 48):
         raise DeviceError(
-            f"device devmem:{device.argument} is not devmem:ADDRESS+BYTES, the memory that "
+            f"device devmem:{opened.argument} is not devmem:ADDRESS+BYTES, the memory that "
             "is reserved for DMA"
         )
     board = ffi.new("lds_linux *")
-    pages = _REGISTER_BYTES[config.registers]
-    return _linux(
+    registers = device.register_block
+    status = lib().lds_linux_open_devmem(
         board,
-        lib().lds_linux_open_devmem(
-            board, b"/dev/mem", config.register_base, pages, memory, size, config.bus_offset
-        ),
+        b"/dev/mem",
+        registers.base_address,
+        registers.size_bytes,
+        memory,
+        size,
+        device.bus_offset,
     )
+    return _linux(board, status)
 
 
 def _linux(board: Any, status: int) -> tuple[Any, Any]:
@@ -198,7 +211,7 @@ def _linux(board: Any, status: int) -> tuple[Any, Any]:
 
 
 #: Kind -> what makes (owner of the memory, lds_hal).
-_KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {
+_KINDS: Mapping[str, Callable[[OpenedDevice], tuple[Any, Any]]] = {
     "sim": _open_sim,
     "simd": _open_simd,
     "null": _open_null,
@@ -207,7 +220,7 @@ _KINDS: Mapping[str, Callable[[Device], tuple[Any, Any]]] = {
 }
 
 
-class Device:
+class OpenedDevice:
     """One device: opens when the first model is loaded, as its configuration may come from that. A
     context manager."""
 
@@ -215,25 +228,25 @@ class Device:
         self,
         kind: str,
         argument: str,
-        config: HwConfig | None,
+        device: Device | None,
         *,
         shadow: bool = False,
         timing: bool = True,
     ) -> None:
         self.kind = kind
         self.argument = argument
-        self.config = config
         self.shadow = shadow
         self.timing = timing
         self.sim: Any = None  # lds_hal_sim *, for tests that order faults
-        self._owner: Any = None
-        self._device: Any = None
+        self._device = device
+        self._handle: Handle | None = None
         self._sessions: list[Session] = []
 
-    def require_config(self) -> HwConfig:
-        """The configuration, known from the first model on."""
-        assert self.config is not None
-        return self.config
+    @property
+    def device(self) -> Device:
+        """What is opened, known from the first model on."""
+        assert self._device is not None
+        return self._device
 
     def load(
         self,
@@ -252,41 +265,40 @@ class Device:
             else _read(model)
         )
         artifact = model if isinstance(model, Artifact) else Artifact.from_bytes(data)
-        if self.config is None:
-            self.config = builtin_config(artifact)
-        if self.config.fingerprint() != artifact.fingerprint:
+        if self._device is None:
+            self._device = device_of_artifact(artifact)
+        if self.device.fingerprint() != artifact.fingerprint:
             raise ArtifactError(
                 f"model {artifact.name!r} was compiled for device "
-                f"{artifact.device or 'unknown'!r}, not for {self.config.name!r}"
+                f"{artifact.device or 'unknown'!r}, not for {self.device.name!r}"
             )
-        handle = self.handle()
-        session = Session(handle, self._owner, artifact, data, hang_seconds, trust)
+        session = Session(self.device, self.handle(), artifact, data, hang_seconds, trust)
         self._sessions.append(session)
         return session
 
-    def handle(self) -> Any:
-        """lds_device *, opened on demand."""
-        if self._device is None:
-            self._owner, hal = _KINDS[self.kind](self)
-            name = "native" if self.kind == "null" else self.require_config().registers
+    def handle(self) -> Handle:
+        """The open device as C knows it, opened on demand."""
+        if self._handle is None:
+            # a device without programs needs no simulator: nothing is ever sent to it
+            kind = "null" if self.kind == "sim" and self.device is NO_DEVICE else self.kind
+            owner, hal = _KINDS[kind](self)
+            name = "native" if kind == "null" else self.device.register_block.name
             registers = lib().lds_registers_named(name.encode())
-            self._device = ffi.new("lds_device *")
+            device = ffi.new("lds_device *")
             raise_for(
-                lib().lds_device_open(
-                    self._device, hal, registers, self.require_config().config_hash
-                ),
-                "open",
+                lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
-        return self._device
+            self._handle = Handle(device, owner)
+        return self._handle
 
     def close(self) -> None:
         """Closes its sessions, then itself; arrays that are still there keep its memory."""
         for session in self._sessions:
             session.close()
         self._sessions.clear()
-        self._owner = self._device = self.sim = None
+        self._handle = self.sim = None
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> OpenedDevice:
         return self
 
     def __exit__(

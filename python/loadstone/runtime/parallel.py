@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.device import Counters, Device
-from loadstone.vta.hw_config import HwConfig
+from loadstone.runtime.device import Counters, OpenedDevice
 
 __all__ = ["run_in_threads"]
 
@@ -35,12 +35,12 @@ Array = npt.NDArray[Any]
 def run_in_threads(
     artifact: Artifact,
     inputs: Sequence[Array],
-    open_device: Callable[[], Device],
+    open_device: Callable[[], OpenedDevice],
     threads: int,
     progress: Callable[[int], None] | None = None,
     *,
     trust: bool = False,
-) -> tuple[list[Array], Counters, HwConfig]:
+) -> tuple[list[Array], Counters, Device]:
     """progress: called with the number of samples done in all threads. trust: see SECURITY.md.
     Raises DeviceError as a session does."""
     if not 1 <= threads <= MAX_THREADS:
@@ -52,7 +52,7 @@ def run_in_threads(
     done = dict.fromkeys(shares, 0)
     lock = Lock()
 
-    def work(share: tuple[int, int]) -> tuple[list[Array], Counters, HwConfig]:
+    def work(share: tuple[int, int]) -> tuple[list[Array], Counters, Device]:
         def tell(samples: int) -> None:
             with lock:
                 done[share] = samples
@@ -60,9 +60,9 @@ def run_in_threads(
                     progress(sum(done.values()))
 
         begin, end = share
-        with open_device() as device, device.load(artifact, trust=trust) as session:
+        with open_device() as opened, opened.load(artifact, trust=trust) as session:
             outputs = session.run([array[begin:end] for array in inputs], tell)
-            return outputs, session.counters, device.require_config()
+            return outputs, session.counters, opened.device
 
     with ThreadPoolExecutor(len(shares)) as pool:
         results = list(pool.map(work, shares))

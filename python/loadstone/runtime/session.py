@@ -19,24 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadstone.artifact.format import Artifact, DataType, DeviceProgram, HostStep, Tensor
-from loadstone.backend.interface import External
+from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep
+from loadstone.backend.device import Device, DeviceProgram
+from loadstone.backend.external import External, external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
 from loadstone.runtime.native import ffi, lib
-from loadstone.vta.isa.registers import ERRORS
 
-__all__ = ["Array", "Counters", "External", "Session", "raise_for", "register_external"]
+__all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
 
 Array = npt.NDArray[Any]
 #: External functions whose attributes are a program: in a file from elsewhere it may be any.
 CODE = ("loadstone.relax",)
-_EXTERNALS: dict[str, External] = {}
-
-
-def register_external(name: str, function: External) -> None:
-    """Makes `function` known for external steps called `name`; a later one replaces an earlier
-    one."""
-    _EXTERNALS[name] = function
+#: The runtime's own functions begin with it (artifact/host.py).
+_OWN = "loadstone."
 
 
 @dataclass(frozen=True)
@@ -51,21 +46,30 @@ class Counters:
     write_bytes: int
 
 
+@dataclass(frozen=True)
+class Handle:
+    """An open device as C knows it. device: lds_device *. owner: what must live as long as the
+    device's memory is used."""
+
+    device: Any
+    owner: Any
+
+
 class Session:
-    """A model on a device. A context manager; close it before the device (Device.close does
+    """A model on a device. A context manager; close it before the device (OpenedDevice.close does
     both)."""
 
     def __init__(
         self,
-        device: Any,
-        owner: Any,
+        device: Device,
+        opened: Handle,
         artifact: Artifact,
         data: bytes,
         hang_seconds: float,
         trust: bool,
     ) -> None:
-        """device: lds_device *. owner: what must live as long as the device's memory is used.
-        trust: whether steps that are code may run (SECURITY.md)."""
+        """data: the artifact's bytes. trust: whether steps that are code may run (SECURITY.md)."""
+        self.device = device
         self.artifact = artifact
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
@@ -88,10 +92,12 @@ class Session:
                 f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
                 "not to be had"
             ) from None
-        self._keep: Any = (owner, self._memory, self._bytes)
+        self._keep: Any = (opened.owner, self._memory, self._bytes)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
-        status = lib().lds_session_open(session, self._model, device, config, memory, size, fault)
+        status = lib().lds_session_open(
+            session, self._model, opened.device, config, memory, size, fault
+        )
         if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
         raise_for(status, artifact.name)
@@ -188,7 +194,7 @@ class Session:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
 
-    def _tensors(self, indices: Sequence[int]) -> list[Tensor]:
+    def _tensors(self, indices: Sequence[int]) -> list[BufferView]:
         return [self.artifact.tensors[i] for i in indices]
 
     def _view(self, get: Any, port: int, index: int) -> Array:
@@ -233,24 +239,11 @@ class Session:
                 "(in Python: trust=True) if you trust whoever made the file"
             )
         for step in self.artifact.steps:
-            if (
-                isinstance(step, HostStep)
-                and step.function
-                and step.function.startswith("loadstone.")
-                and step.function not in _EXTERNALS
-            ):
-                from loadstone.runtime.externals import (
-                    EXTERNALS,
-                )  # what the compiler leaves to Python; a board without it never comes here
-
-                _EXTERNALS.update(EXTERNALS)
-            if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
-                from loadstone.backend.plugins import (
-                    load_plugins,
-                )  # an installed back end makes its functions known
-
-                load_plugins()
-            if isinstance(step, HostStep) and step.function and step.function not in _EXTERNALS:
+            if not isinstance(step, HostStep) or not step.function:
+                continue
+            if external_function(step.function) is None:
+                _load_externals(step.function)
+            if external_function(step.function) is None:
                 raise ArtifactError(
                     f"step {step.name!r} needs the external function {step.function!r}: name "
                     "its back end's folder with --uma-backends, "
@@ -267,14 +260,13 @@ class Session:
                 for k, i in enumerate((*host.inputs, *host.outputs))
             ]
             count = len(host.inputs)
-            function = _EXTERNALS[host.function]
+            function = external_function(host.function)
+            assert function is not None
             results = function(arrays[:count], host.attributes)
             for out, result in zip(arrays[count:], results, strict=True):
                 out[...] = result
         except BaseException as error:
-            self._error = (
-                error if host.function.startswith("loadstone.") else _foreign(error, host, function)
-            )
+            self._error = error if host.function.startswith(_OWN) else _foreign(error, host)
             return int(lib().LDS_ERR_HAL)
         return 0
 
@@ -305,19 +297,31 @@ class Session:
                     f" (layer {layer!r})" if layer else ""
                 )
         if fault.error:
-            name, text = next(
-                ((n, t) for n, (code, t) in ERRORS.items() if code == fault.error),
-                (f"error {fault.error}", "which this version does not know"),
-            )
-            place += f": {name}, {text}; bus address {fault.error_addr:#010x}"
+            meaning = self.device.describe_error(fault.error)
+            place += f": {meaning}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
 
 
-def _foreign(error: BaseException, step: HostStep, function: External) -> BaseException:
+def _load_externals(name: str) -> None:
+    """Makes the runtime's own functions known, or those of the installed back ends."""
+    if name.startswith(_OWN):
+        # what the compiler leaves to Python; a board without it never comes here
+        from loadstone.runtime.externals import EXTERNALS
+
+        for own, function in EXTERNALS.items():
+            register_external(own, function)
+    else:
+        from loadstone.backend.plugins import load_plugins
+
+        load_plugins()
+
+
+def _foreign(error: BaseException, step: HostStep) -> BaseException:
     """What a plug-in's function raised, as one line that names the step, the file and the cause."""
     if isinstance(error, LoadstoneError) or not isinstance(error, Exception):
         return error
-    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    code = getattr(external_function(step.function), "__code__", None)
+    file = code.co_filename if code is not None else ""
     found = DeviceError(
         f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: "
         f"{cause_of(error, file)}"
@@ -331,11 +335,11 @@ def _nanoseconds(seconds: float) -> int:
     return int(seconds * 1e9) if seconds * 1e9 < 2.0**63 else (1 << 64) - 1
 
 
-def _sample_shape(tensor: Tensor, samples: int) -> tuple[int, ...]:
+def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
     return (tensor.shape[0] // samples, *tensor.shape[1:])
 
 
-def _array(data: Any, tensor: Tensor, keep: Any) -> Array:
+def _array(data: Any, tensor: BufferView, keep: Any) -> Array:
     """The tensor's memory as an array that shares it, and keeps what it belongs to."""
     pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
     dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)

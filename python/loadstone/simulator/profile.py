@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.artifact.format import Artifact, DeviceProgram
+from loadstone.artifact.format import Artifact
+from loadstone.backend.device import Device, DeviceProgram
+from loadstone.errors import SimulationError
 from loadstone.simulator.sim import Event, Result, Simulator
 from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
@@ -74,9 +76,15 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
     return profiles
 
 
-def program_cycles(artifact: Artifact, config: HwConfig) -> list[int]:
-    """Cycles of every device program. Raises SimulationError when one does not reach FINISH."""
-    simulator = Simulator(config)
+def program_cycles(artifact: Artifact, device: Device) -> list[int]:
+    """Cycles of every device program. Raises SimulationError when one does not reach FINISH, and
+    for a device that is not simulated here."""
+    if not isinstance(device, HwConfig):
+        raise SimulationError(
+            f"device {device.name} has no simulator: its back end says what a segment costs "
+            "(Backend.cost_cycles)"
+        )
+    simulator = Simulator(device)
     return [simulator.run(insns).cycles for insns in _place(simulator, artifact)]
 
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from loadstone.artifact.format import Layer
+from loadstone.artifact.format import LayerRange
 from loadstone.files import write_whole
 from loadstone.simulator.sim import Event, Simulator
 from loadstone.vta.isa.spec import Stage
@@ -48,7 +48,7 @@ _INCREMENTAL_STATE_CLEARED = 1
 
 
 def write_trace(
-    path: str | Path, runs: Sequence[tuple[str, Simulator]], layers: Sequence[Layer] = ()
+    path: str | Path, runs: Sequence[tuple[str, Simulator]], layers: Sequence[LayerRange] = ()
 ) -> None:
     """Writes the last runs of simulators, each a process of its own name. `layers`: a source map;
     slices then bear its names."""
@@ -60,7 +60,7 @@ def write_trace(
 
 
 def trace_bytes(
-    number: int, name: str, simulator: Simulator, layers: Sequence[Layer] = ()
+    number: int, name: str, simulator: Simulator, layers: Sequence[LayerRange] = ()
 ) -> bytes:
     """One run as packets of a trace; `number` (from 1) tells it from others in the same file."""
     process = number << 32

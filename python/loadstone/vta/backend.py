@@ -25,7 +25,7 @@ class VtaBackend(Backend):
     name: ClassVar[str] = "vta"
 
     def __init__(self, config: HwConfig) -> None:
-        self.config = config
+        self.config = self.device = config
         if not config.has(Capability.REQUANTIZE):
             self.scheme = "pow2"  # it can only shift
 

@@ -32,7 +32,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.backend.region import Place
+from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.allocate import tiles_of
@@ -119,7 +119,7 @@ class _Step:
 def fold(
     operations: Sequence[tuple[str, Operation]],
     address: Mapping[VirtualTile, int],
-    places: Mapping[str, Place],
+    places: Mapping[str, Address],
     config: HwConfig,
 ) -> Folded:
     """`operations`: (layer name, operation) in program order. `places` holds every DRAM tensor,
@@ -150,7 +150,7 @@ def _following(operations: Sequence[tuple[str, Operation]]) -> dict[int, Operati
 
 class _Folder:
     def __init__(
-        self, address: Mapping[VirtualTile, int], places: Mapping[str, Place], config: HwConfig
+        self, address: Mapping[VirtualTile, int], places: Mapping[str, Address], config: HwConfig
     ) -> None:
         self.address = address
         self.places = places
@@ -578,7 +578,7 @@ def _fold_nest(
 
 # --- the micro-op scratchpad ----------------------------------------------------------------------
 def _place_uops(
-    items: Sequence[Draft | _Step], places: Mapping[str, Place], config: HwConfig
+    items: Sequence[Draft | _Step], places: Mapping[str, Address], config: HwConfig
 ) -> Folded:
     """Inserts LOAD UOP where a list is not resident. The table in DRAM holds each list once, in
     order of first use."""
@@ -597,7 +597,7 @@ def _place_uops(
     ] = {}  # list -> its range in the scratchpad, in order of loading
     head = 0
     drafts: list[Draft] = []
-    place = places.get(UOP_TENSOR, Place(0, 0))
+    place = places.get(UOP_TENSOR, Address(0, 0))
     for item in items:
         if isinstance(item, Draft):
             drafts.append(item)
@@ -640,7 +640,7 @@ def _batch(
     return batch
 
 
-def _load_uops(place: Place, first: int, sram_base: int, count: int, layer: str) -> Draft:
+def _load_uops(place: Address, first: int, sram_base: int, count: int, layer: str) -> Draft:
     fields = {
         "memory_id": Memory.UOP,
         "sram_base": sram_base,

@@ -23,14 +23,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import is_file, parsed_json
+from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
 __all__ = [
     "TARGET_FIELDS",
     "HwConfig",
-    "TimingConstant",
     "config_of",
     "device_names",
     "load_config",
@@ -73,15 +74,8 @@ _OURS = {
 }
 _NONE = Capability(0)
 _FINGERPRINT = "<12BII"
-_REGISTER_BLOCKS = ("native", "vta-chisel", "vta-hls")
-
-
-@dataclass(frozen=True)
-class TimingConstant:
-    """One constraint of the timing model: a number and where it comes from."""
-
-    value: int
-    source: str
+#: Name -> the page that the simulator shows, bytes of registers (vta/isa/registers.py).
+_REGISTER_BLOCKS = {"native": (0, 0x1000), "vta-chisel": (1, 0x1000), "vta-hls": (2, 0x4000)}
 
 
 #: Fields that a target may say of a device, and what they are.
@@ -179,6 +173,11 @@ class HwConfig:
         }[memory]
 
     @property
+    def align_bytes(self) -> int:
+        """What tensors in DRAM are aligned to: the largest tile."""
+        return max(self.tile_bytes(memory) for memory in Memory)
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of one GEMM step."""
         return self.batch * self.block * self.block
@@ -216,6 +215,18 @@ class HwConfig:
     def config_hash(self) -> int:
         """CRC-32 of the fingerprint: register CONFIG_HASH, and what an artifact is bound to."""
         return zlib.crc32(self.fingerprint())
+
+    @property
+    def register_block(self) -> RegisterBlock:
+        """How the host reaches the device."""
+        return RegisterBlock(self.registers, *_REGISTER_BLOCKS[self.registers], self.register_base)
+
+    def describe_error(self, code: int) -> str:
+        """What a value of register ERROR means: name and text."""
+        for name, (value, text) in ERRORS.items():
+            if value == code:
+                return f"{name}, {text}"
+        return f"error {code}, which this version does not know"
 
     def to_json(self) -> dict[str, Any]:
         """The device as a dict that `load_config` reads back to an equal HwConfig."""

@@ -1,7 +1,7 @@
 """A run of operators that VTA takes together: what it needs in memory, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.
-Out:  an OffloadedRegion (region.py's LoweredRegion): forms of its tensors, aliases, constants;
+Out:  an OffloadedRegion (region.py's LoweredRegion): layouts of its tensors, aliases, constants;
       `build` makes the program.
 Next: deploy.py plans the memory and asks for the program.
 
@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.artifact.format import DeviceProgram, Layer
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
-from loadstone.backend.region import Form, Place
+from loadstone.backend.device import DeviceProgram, LayerRange
+from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.vta.columns import fold_columns
 from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
@@ -44,7 +44,7 @@ def blocked(tensor: g.Tensor, config: HwConfig) -> Blocked:
     return Blocked(tensor.shape, config.batch, config.block)
 
 
-class OffloadedRegion:
+class OffloadedRegion(LoweredRegion):
     """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
 
     def __init__(
@@ -55,8 +55,8 @@ class OffloadedRegion:
         seen: Sequence[g.Tensor],
         config: HwConfig,
     ) -> None:
-        """from_host: inputs that the host can pack in any form. seen: all inputs and outputs, which
-        others know by their shape."""
+        """from_host: inputs that the host can pack in any layout. seen: all inputs and outputs,
+        which others know by their shape."""
         self.name = name
         self.operators = tuple(operators)
         self.config = config
@@ -66,7 +66,7 @@ class OffloadedRegion:
         self.constants: dict[str, tuple[NDArray[Any], int]] = {}
         self._lowered: dict[str, LoweredOperator] = {}
         self.tokens: Mapping[str, int] = {}
-        self._forms: dict[str, tuple[Form, int, int]] = {}
+        self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[tuple[str, Operation]] = []
         for position, operator in enumerate(inside):
             self._lower(operator, position, host)
@@ -78,15 +78,17 @@ class OffloadedRegion:
         return {name: lowered.stages for name, lowered in self._lowered.items()}
 
     @property
-    def forms(self) -> Sequence[tuple[Form, int, int]]:
-        """Every form and the first and last operator that touches it."""
-        return list(self._forms.values())
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Every layout and the first and last operator that touches it."""
+        return list(self._layouts.values())
 
-    def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
-        program = build_program(self._operations, {**places, UOP_TENSOR: uops}, self.config)
+        program = build_program(self._operations, {**addresses, UOP_TENSOR: uops}, self.config)
         self.tokens = program.tokens
-        layers = tuple(Layer(layer, first, count) for first, count, layer in program.source_map)
+        layers = tuple(
+            LayerRange(layer, first, count) for first, count, layer in program.source_map
+        )
         return DeviceProgram(
             self.name, program.instructions.tobytes(), layers
         ), program.uops.tobytes()
@@ -99,9 +101,9 @@ class OffloadedRegion:
         )
         for tensor in (*operator.inputs, *operator.outputs):
             if folded is not None and tensor is operator.input:
-                self._use(_folded_form(tensor, folded, operator), position)
+                self._use(_folded_layout(tensor, folded, operator), position)
             else:
-                self._use(_blocked_form(tensor, self.config), position)
+                self._use(_blocked_layout(tensor, self.config), position)
         if is_done_by_addresses(operator, self.aliases):
             return
         lowered = lower_operator(operator, self.config, folded)
@@ -122,24 +124,24 @@ class OffloadedRegion:
             )
         self._lowered[operator.name] = lowered
 
-    def _use(self, form: Form, position: int) -> None:
-        first = self._forms[form.name][1] if form.name in self._forms else position
-        self._forms[form.name] = (form, first, position)
+    def _use(self, layout: DeviceLayout, position: int) -> None:
+        first = self._layouts[layout.name][1] if layout.name in self._layouts else position
+        self._layouts[layout.name] = (layout, first, position)
 
 
-def _blocked_form(tensor: g.Tensor, config: HwConfig) -> Form:
+def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     n, c = tensor.shape[0], tensor.shape[-1] if len(tensor.shape) > 1 else 1
     height, width = (
         tensor.shape[1:3] if len(tensor.shape) == 4 else (1, blocked(tensor, config).pixels)
     )
-    return Form(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
+    return DeviceLayout(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
 
 
-def _folded_form(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> Form:
+def _folded_layout(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> DeviceLayout:
     n, height, width, c = folded.blocked.shape
     kernel, strides, pads = folded.kernel, folded.strides, folded.padding
     name = f"{tensor.name} for {operator.name}"
-    return Form(
+    return DeviceLayout(
         name,
         tensor,
         (n, height, width, c),

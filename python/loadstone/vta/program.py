@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.backend.region import Place
+from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.vta.allocate import Allocation, allocate
 from loadstone.vta.fold import Draft, fold
@@ -46,7 +46,7 @@ class DeviceProgram:
 
 
 def build_program(
-    operations: Sequence[tuple[str, Operation]], places: Mapping[str, Place], config: HwConfig
+    operations: Sequence[tuple[str, Operation]], places: Mapping[str, Address], config: HwConfig
 ) -> DeviceProgram:
     """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets
     what it cannot do."""

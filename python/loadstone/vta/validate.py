@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact
-from loadstone.artifact.memory_plan import Region, RegionKind
+from loadstone.artifact.memory_plan import MemoryRegion, RegionKind
 from loadstone.errors import ConfigError, EncodingError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Columns, Stream, decode, decode_stream, decode_uops
@@ -110,7 +110,7 @@ def validate(artifact: Artifact) -> Refusal | None:
 
 
 def validate_program(
-    instructions: bytes, config: HwConfig, regions: Sequence[Region]
+    instructions: bytes, config: HwConfig, regions: Sequence[MemoryRegion]
 ) -> Violation | None:
     """The first (instruction, rule) that is violated, or None."""
     count = len(instructions) // INSN_BYTES
@@ -171,7 +171,9 @@ def _finishes(stream: Stream, count: int) -> Iterator[Violation]:
 
 
 # --- LOAD and STORE -------------------------------------------------------------------------------
-def _memory(stream: Stream, config: HwConfig, regions: Sequence[Region]) -> Iterator[Violation]:
+def _memory(
+    stream: Stream, config: HwConfig, regions: Sequence[MemoryRegion]
+) -> Iterator[Violation]:
     for opcode in (Opcode.LOAD, Opcode.STORE):
         index, c = stream.index[opcode], stream.columns[opcode]
         store = opcode == Opcode.STORE
@@ -213,7 +215,7 @@ def _extents(
     c: Columns,
     real: npt.NDArray[np.bool_],
     config: HwConfig,
-    regions: Sequence[Region],
+    regions: Sequence[MemoryRegion],
     store: bool,
 ) -> Iterator[Violation]:
     allowed = [r.device_writes if store else r.device_reads for r in regions] + [False] * 8
@@ -250,7 +252,9 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
 
 
-def _micro_ops(stream: Stream, config: HwConfig, regions: Sequence[Region]) -> Iterator[Violation]:
+def _micro_ops(
+    stream: Stream, config: HwConfig, regions: Sequence[MemoryRegion]
+) -> Iterator[Violation]:
     """V11 and V12, in the order of the stream, with the micro-ops that are in the scratchpad."""
     uops = np.full((config.depth(Memory.UOP), 3), -1, np.int64)
     sources = [decode_uops(r.data[: len(r.data) // UOP_BYTES * UOP_BYTES], config) for r in regions]

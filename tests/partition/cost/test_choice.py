@@ -17,6 +17,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
+from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend, External, Pattern, Segment, offered
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.cli import main
@@ -29,10 +30,9 @@ from loadstone.partition.cost.candidates import AloneCost, candidates
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.cost.search import ROWS
 from loadstone.partition.eager import HOST, matches
-from loadstone.partition.patterns import Form, form
+from loadstone.partition.patterns import OperatorPattern, operator_pattern
 from loadstone.partition.patterns.forms import dq, op, q
 from loadstone.partition.patterns.reader import Reader
-from loadstone.runtime.session import register_external
 from tests.conftest import ROOT
 from tests.draw import Random
 from tests.onnx_builder import Graph
@@ -49,15 +49,19 @@ class AddSub(g.Operator):
 
 
 def add_sub(reader: Reader, root: Any) -> AddSub:
-    sub = form("sub").extract(reader, root)
+    sub = operator_pattern("sub").extract(reader, root)
     difference = reader.call(reader.call(root).args[0])
-    add = form("add").extract(reader, reader.call(reader.call(difference.args[0]).args[0]))
+    add = operator_pattern("add").extract(
+        reader, reader.call(reader.call(difference.args[0]).args[0])
+    )
     return AddSub(
         name=sub.name, inputs=(*add.inputs, sub.inputs[1]), outputs=sub.outputs, parts=(add, sub)
     )
 
 
-FUSED = Form("add_sub", lambda: q(op("subtract")(dq(q(op("add")(dq(), dq()))), dq())), add_sub)
+FUSED = OperatorPattern(
+    "add_sub", lambda: q(op("subtract")(dq(q(op("add")(dq(), dq()))), dq())), add_sub
+)
 
 
 class Npu(Backend):
@@ -167,7 +171,8 @@ def compiled(
 
 def where(result: Compiled) -> list[tuple[str, str]]:
     return [
-        (placement.operator.kind, placement.backend) for placement in result.partition.placements
+        (assignment.operator.kind, assignment.backend)
+        for assignment in result.partition.assignments
     ]
 
 

@@ -16,7 +16,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.errors import ConfigError
 from loadstone.numerics import Rounding
 from loadstone.partition.cost.prices import CostTable, _two_digits
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -33,7 +33,7 @@ def artifact(name: str, size: int = 64, levels: int = 5) -> Artifact:
         name=z.name, inputs=(x, y), outputs=(z,), rounding=Rounding.DOUBLE, low=-128, high=127
     )
     graph = g.Graph(name=name, inputs=(x,), outputs=(z,), operators=(lookup, total))
-    return deploy(graph, graph.operators, CONFIG, 256).artifact
+    return deploy(graph, graph.operators, CONFIG).artifact
 
 
 def test_costs_do_not_depend_on_names() -> None:
@@ -68,7 +68,7 @@ def test_a_program_is_simulated_at_the_devices_clock(shared: Path) -> None:
     assert faster.steps_ns(programs) == [ns // 2]
     (cycles,) = table.device_cycles.values()
     assert ns == cycles * 1000 // CONFIG.clock_mhz
-    with Device("sim", "", CONFIG) as device, device.load(compiled.artifact) as session:
+    with OpenedDevice("sim", "", CONFIG) as device, device.load(compiled.artifact) as session:
         session.run([np.zeros((1, *t.shape), t.dtype) for t in compiled.graph.inputs])
         assert session.counters.cycles == cycles
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from loadstone.partition.cost.search import ROWS, Candidate, Plan, Problem, Read, search
+from loadstone.partition.cost.search import ROWS, Candidate, PartitionPlan, Problem, Read, search
 from tests.draw import Random
 
 #: Random graphs that are compared with exhaustive search.
@@ -57,7 +57,7 @@ def cost_of(problem: Problem, plan: Sequence[Candidate]) -> int:
         if made_in != ROWS and (readers or tensor in problem.outputs):
             total += problem.unpack_ns[tensor, made_in]
         packed = [read for memory, read in readers if memory != ROWS]
-        total += sum({read.form: read.pack_ns for read in packed}.values()) + sum(
+        total += sum({read.layout: read.pack_ns for read in packed}.values()) + sum(
             read.extra_ns for read in packed
         )
     return total
@@ -148,7 +148,7 @@ def price(text: str) -> int:
     return sum(ord(letter) * (7 + place) for place, letter in enumerate(text)) % 30
 
 
-def found(problem: Problem, plan: Plan) -> list[Candidate]:
+def found(problem: Problem, plan: PartitionPlan) -> list[Candidate]:
     """The plan's candidates; each node is covered once, and all is written before it is read."""
     chosen = [problem.candidates[index] for index in plan.candidates]
     assert sorted(node for candidate in chosen for node in candidate.covers) == list(
@@ -193,7 +193,7 @@ def single(
     return Candidate(f"{memory} {node}", memory, frozenset((node,)), feeds, (f"t{node}",), cost_ns)
 
 
-def labels(problem: Problem, plan: Plan | None) -> list[str]:
+def labels(problem: Problem, plan: PartitionPlan | None) -> list[str]:
     assert plan is not None
     return [problem.candidates[index].label for index in plan.candidates]
 
@@ -275,8 +275,8 @@ def test_a_beam_says_that_it_is_no_longer_exact() -> None:
         frozenset(("t1",)),
         {("t0", "npu"): 0, ("t1", "npu"): 0},
     )
-    assert search(problem) == Plan((1, 2), 8, exact=True)
-    assert search(problem, width=1) == Plan((0, 2), 56, exact=False)
+    assert search(problem) == PartitionPlan((1, 2), 8, exact=True)
+    assert search(problem, width=1) == PartitionPlan((0, 2), 56, exact=False)
 
 
 def test_a_long_network_has_few_states() -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone import graph as g
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Rounding
-from loadstone.partition.patterns import FORMS, form
+from loadstone.partition.patterns import OPERATOR_PATTERNS, operator_pattern
 from loadstone.partition.patterns.affine import _search
 from loadstone.partition.patterns.reader import Mismatch
 from tests.draw import Random
@@ -23,7 +23,7 @@ EVERY = np.arange(-128, 128, dtype=np.int8)
 
 
 def test_longer_forms_are_tried_before_those_they_contain() -> None:
-    names = [entry.name for entry in FORMS]
+    names = [entry.name for entry in OPERATOR_PATTERNS]
     for longer, shorter in (
         ("channel_add", "add"),
         ("channel_mul", "mul"),
@@ -32,7 +32,7 @@ def test_longer_forms_are_tried_before_those_they_contain() -> None:
     ):
         assert names.index(longer) < names.index(shorter)
     assert names[-2:] == ["quantize", "dequantize"]
-    assert form("conv2d") is FORMS[0]
+    assert operator_pattern("conv2d") is OPERATOR_PATTERNS[0]
 
 
 @pytest.mark.parametrize("seed", range(8))

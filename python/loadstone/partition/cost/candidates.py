@@ -6,7 +6,7 @@ In:   the matches of all back ends and the host in a module (partition/eager.py)
 Out:  a Problem, and the match behind each of its candidates.
 Next: partition/cost/search.py finds the cheapest cover, choice.py makes a partition of it.
 
-Atoms are the bindings of `main`. A match covers some of them; what no form of the host describes
+Atoms are the bindings of `main`. A match covers some of them; what no pattern of the host describes
 can run as Relax, one atom at a time. A match that leaves its neighbours uncoverable (a `dequantize`
 taken out of the convolution it belongs to) is dropped, and atoms that all remaining matches take
 together are one node.
@@ -21,8 +21,8 @@ from typing import Any
 from loadstone.graph import Operator
 from loadstone.partition.cost.search import ROWS, Candidate, Problem, Read
 from loadstone.partition.eager import HOST, Match
+from loadstone.partition.relax_parts import host_operator, variables
 from loadstone.relax.compat import bindings, name_of, relax, result
-from loadstone.relax.parts import host_operator, variables
 
 __all__ = ["AloneCost", "Candidates", "candidates"]
 
@@ -32,7 +32,7 @@ class AloneCost:
     """An operator alone in one place. memory: where it reads and writes. ns: inputs and outputs as
     that memory has them.
 
-    packs: input -> (its form, ns) where another memory made it. unpack_ns: output -> ns to rows.
+    packs: input -> (its layout, ns) where another memory made it. unpack_ns: output -> ns to rows.
         extra_ns: what it takes more
     (less than 0: less) when its first input was packed.
     """
@@ -115,7 +115,7 @@ class _Atoms:
 
 
 def _whole(matches: Sequence[Match]) -> list[Match]:
-    """Without what the host takes in pieces though it has a form for the whole: the integers of
+    """Without what the host takes in pieces though it has a pattern for the whole: the integers of
     pieces may be others."""
     wholes = [match.covers for match in matches if match.backend == HOST]
     return [

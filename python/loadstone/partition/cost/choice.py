@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import DeviceProgram, HostStep
-from loadstone.artifact.host_step import Operator as HostOperator
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.interface import Backend, Segment
 from loadstone.backend.region import ExternalRegion
 from loadstone.backend.scope import within
@@ -45,7 +45,7 @@ from loadstone.partition.cost.search import ROWS, Candidate, search
 from loadstone.partition.eager import HOST, Match, Partition, matches
 from loadstone.partition.segments import divide
 
-__all__ = ["Alternative", "Choice", "Realised", "choose", "plan_ns"]
+__all__ = ["Alternative", "Choice", "LoweredPartition", "choose", "plan_ns"]
 
 #: MHz of a back end that has a model of its cycles and no attribute clock_mhz.
 DEFAULT_CLOCK_MHZ = 100
@@ -56,7 +56,7 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Realised:
+class LoweredPartition:
     """A partition, lowered. network: for the device's batch. segments: of that network. regions: in
     order, operators of the host too."""
 
@@ -93,7 +93,7 @@ class Choice:
     as costs add up."""
 
     chosen: str
-    realised: Realised
+    realised: LoweredPartition
     eager_ns: int
     cost_ns: int
     exact: bool
@@ -111,13 +111,13 @@ class Choice:
 
 Split = Callable[[Sequence[Match]], Partition]
 Own = Callable[[str, str], Partition]
-Realise = Callable[[Partition], Realised]
+Realise = Callable[[Partition], LoweredPartition]
 
 
 def choose(
     module: Any,
     backends: Sequence[Backend],
-    eager: Realised,
+    eager: LoweredPartition,
     split: Split,
     realise: Realise,
     table: CostTable,
@@ -169,13 +169,15 @@ def choose(
     )
 
 
-def plan_ns(realised: Realised, backends: Sequence[Backend], table: CostTable) -> int:
+def plan_ns(realised: LoweredPartition, backends: Sequence[Backend], table: CostTable) -> int:
     """The whole network: all steps of its artifact, segments of back ends with a model of their own
     by that."""
     return sum(_steps_ns(realised, backends, table))
 
 
-def _steps_ns(realised: Realised, backends: Sequence[Backend], table: CostTable) -> list[int]:
+def _steps_ns(
+    realised: LoweredPartition, backends: Sequence[Backend], table: CostTable
+) -> list[int]:
     """Nanoseconds of each step."""
     by_name = {backend.name: backend for backend in backends}
     models = {
@@ -190,7 +192,9 @@ def _steps_ns(realised: Realised, backends: Sequence[Backend], table: CostTable)
     ]
 
 
-def _doubt_ns(a: Realised, b: Realised, backends: Sequence[Backend], table: CostTable) -> int:
+def _doubt_ns(
+    a: LoweredPartition, b: LoweredPartition, backends: Sequence[Backend], table: CostTable
+) -> int:
     """How wrong the difference of two plans may be: 5 % of the host's steps in which they differ,
     which are known to two digits."""
     once, twice = (
@@ -223,16 +227,14 @@ def _model_ns(backend: Backend, segment: Segment) -> int | None:
 def _segment_of(step: DeviceProgram | HostStep) -> str:
     """The name of the segment that a step executes; "" for what the host does itself."""
     return (
-        step.name
-        if isinstance(step, DeviceProgram) or step.operator == HostOperator.EXTERNAL
-        else ""
+        step.name if isinstance(step, DeviceProgram) or step.opcode == HostOpcode.EXTERNAL else ""
     )
 
 
 def _places(divided: Partition) -> dict[tuple[str, str], str]:
     return {
-        (placement.operator.name, placement.operator.kind): placement.backend
-        for placement in divided.placements
+        (assignment.operator.name, assignment.operator.kind): assignment.backend
+        for assignment in divided.assignments
     }
 
 
@@ -285,28 +287,30 @@ class _Alone:
         unpacks: dict[str, int] = {}
         fed_ns = constant_ns = 0
         for step, ns in zip(artifact.steps, _steps_ns(fed, self.backends, self.table), strict=True):
-            if isinstance(step, HostStep) and step.operator == HostOperator.PACK:
-                source, form = (
+            if isinstance(step, HostStep) and step.opcode == HostOpcode.PACK:
+                source, layout = (
                     artifact.tensors[index].name for index in (*step.inputs, *step.outputs)
                 )
                 if source in self.constants:  # packed in every run
                     constant_ns += ns
                 else:
-                    packs[source] = (form.removesuffix(" on device"), ns)
-            elif isinstance(step, HostStep) and step.operator == HostOperator.UNPACK:
+                    packs[source] = (layout.removesuffix(" on device"), ns)
+            elif isinstance(step, HostStep) and step.opcode == HostOpcode.UNPACK:
                 unpacks[artifact.tensors[step.outputs[0]].name] = ns
             else:
                 fed_ns += ns
         if place == HOST or any(isinstance(region, ExternalRegion) for region in fed.regions):
             return AloneCost(ROWS, fed_ns)
         ns = self._inside_ns(
-            divided, fed, fed_ns, any(source != form for source, (form, _) in packs.items())
+            divided, fed, fed_ns, any(source != layout for source, (layout, _) in packs.items())
         )
         return AloneCost(place, ns + constant_ns, packs, unpacks, fed_ns - ns)
 
-    def _inside_ns(self, divided: Partition, fed: Realised, fed_ns: int, folded: bool) -> int:
+    def _inside_ns(
+        self, divided: Partition, fed: LoweredPartition, fed_ns: int, folded: bool
+    ) -> int:
         """What it takes where its inputs are on the device already. folded: the host packs for it
-        in a form of its own."""
+        in a layout of its own."""
         backend = next(
             backend for backend in self.backends if backend.name == fed.segments[0].backend
         )
@@ -344,7 +348,7 @@ class _Alone:
 
 
 def _together(
-    realised: Realised, alone: _Alone, backends: Sequence[Backend], table: CostTable
+    realised: LoweredPartition, alone: _Alone, backends: Sequence[Backend], table: CostTable
 ) -> dict[str, Fraction]:
     """By back end with a memory of its own: its segments / their operators alone."""
     steps = zip(

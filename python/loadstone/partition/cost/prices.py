@@ -26,15 +26,15 @@ from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
-from loadstone.artifact.host_step import Operator
-from loadstone.artifact.memory_plan import Tensor
+from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.memory_plan import BufferView
+from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, write_whole
-from loadstone.runtime.device import Device
+from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.session import Session
 from loadstone.simulator.profile import program_cycles
 
@@ -56,7 +56,7 @@ class CostTable:
     """Costs for one device. path: the file; None: nothing is kept. Raises ConfigError for a file
     that is none of ours."""
 
-    def __init__(self, device: Any, path: str | Path | None = None) -> None:
+    def __init__(self, device: Device, path: str | Path | None = None) -> None:
         self.device = device
         self.path = None if path is None else Path(path)
         self.host_ns: dict[str, int] = {}
@@ -136,8 +136,8 @@ class CostTable:
         Not the least: a step whose time depends on what else the machine does shall not look better
         than it mostly is.
         """
-        with Device("null", "", self.device) as device:
-            once = device.load(replace(artifact, steps=(step,), inputs=(), outputs=()), trust=True)
+        with OpenedDevice("null", "", self.device) as opened:
+            once = opened.load(replace(artifact, steps=(step,), inputs=(), outputs=()), trust=True)
             least = min(
                 _seconds(once) for _ in range(2)
             )  # the first time compiles a Relax function, and may have met with anything
@@ -147,7 +147,7 @@ class CostTable:
             many = (
                 once
                 if count == 1
-                else device.load(
+                else opened.load(
                     replace(artifact, steps=(step,) * count, inputs=(), outputs=()), trust=True
                 )
             )
@@ -168,12 +168,12 @@ def _two_digits(ns: int) -> int:
     return int(round(ns / unit) * unit)
 
 
-def _signature(step: HostStep, tensors: Sequence[Tensor]) -> str:
+def _signature(step: HostStep, tensors: Sequence[BufferView]) -> str:
     """What determines the time of a step, names of layers left out."""
     sides = [
         " ".join(_type(tensors[index]) for index in side) for side in (step.inputs, step.outputs)
     ]
-    name = step.function or Operator(step.operator).name.lower()
+    name = step.function or HostOpcode(step.opcode).name.lower()
     attributes = step.attributes
     if step.function == EXTERNAL_OPERATOR:
         said = json.loads(attributes)
@@ -189,7 +189,7 @@ def _parameters(values: Mapping[str, int]) -> str:
     return json.dumps(sorted(values.items()))
 
 
-def _type(tensor: Tensor) -> str:
+def _type(tensor: BufferView) -> str:
     return f"{tensor.dtype.name.lower()}[{'x'.join(map(str, tensor.shape))}]"
 
 

@@ -7,13 +7,13 @@ Out:  a Plan: candidates that cover every node once and can be executed in that 
       cost together.
 Next: choice.py makes a problem of a network, and a partition of the plan.
 
-A tensor stands in the memory that its maker writes: row-major (ROWS), or in the form of a device.
-Every other form is made once, when somebody first asks for it, by way of rows:
+A tensor stands in the memory that its maker writes: row-major (ROWS), or in the layout of a device.
+Every other layout is made once, when somebody first asks for it, by way of rows:
 
-    maker's memory --unpack--> rows --pack--> form of a reader that is not in the maker's memory
+    maker's memory --unpack--> rows --pack--> layout of a reader that is not in the maker's memory
 
 So the cost of what is still to come depends on two things only: which nodes are done, and in which
-forms the tensors stand that somebody will still read. Plans that agree in both are one state, of
+layouts the tensors stand that somebody will still read. Plans that agree in both are one state, of
 which the cheapest survives. Nodes are taken in topological order, except where a fused candidate
 waits for a node behind its first; so chains have a handful of states, and a network as many as its
 widest cut has combinations. Where there are more than `width`, only the cheapest of each step go on
@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["ROWS", "Candidate", "Plan", "Problem", "Read", "search"]
+__all__ = ["ROWS", "Candidate", "PartitionPlan", "Problem", "Read", "search"]
 
 #: The memory of the host and of every back end that takes row-major tensors.
 ROWS = "rows"
@@ -36,12 +36,12 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor that a candidate reads. form: what it is packed into where another memory made it,
-    for pack_ns, once for all who want that form; the candidate then takes extra_ns more (less than
-    0: the form suits it better than the device's own)."""
+    """A tensor that a candidate reads. layout: what it is packed into where another memory made it,
+    for pack_ns, once for all who want that layout; the candidate then takes extra_ns more (less
+    than 0: the layout suits it better than the device's own)."""
 
     tensor: str
-    form: str = ROWS
+    layout: str = ROWS
     pack_ns: int = 0
     extra_ns: int = 0
 
@@ -49,7 +49,7 @@ class Read:
 @dataclass(frozen=True)
 class Candidate:
     """One way to compute the nodes `covers`. memory: where it reads and writes. cost_ns: without
-    any change of form."""
+    any change of layout."""
 
     label: str
     memory: str
@@ -77,7 +77,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartitionPlan:
     """candidates: indices, in an order in which they can be executed. exact: nothing cheaper
     exists."""
 
@@ -86,26 +86,26 @@ class Plan:
     exact: bool
 
 
-#: Tensors that are still read: (tensor, memory of its maker, forms in which it stands).
+#: Tensors that are still read: (tensor, memory of its maker, layouts in which it stands).
 _Live: TypeAlias = frozenset[tuple[str, str, frozenset[str]]]
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Reached:
     """The cheapest way to a state. rank: sum of the candidates' indices, which decides between
     equal costs."""
 
     cost_ns: int
     rank: int
     candidate: int
-    before: _Step | None
+    before: _Reached | None
 
 
-def search(problem: Problem, width: int = 1 << 16) -> Plan | None:
+def search(problem: Problem, width: int = 1 << 16) -> PartitionPlan | None:
     """The cheapest plan; None where no set of candidates covers every node once without a cycle."""
     searcher = _Searcher(problem)
-    layers: list[dict[tuple[int, _Live], _Step]] = [{} for _ in range(problem.nodes + 1)]
-    layers[0][0, frozenset()] = _Step(0, 0, -1, None)
+    layers: list[dict[tuple[int, _Live], _Reached]] = [{} for _ in range(problem.nodes + 1)]
+    layers[0][0, frozenset()] = _Reached(0, 0, -1, None)
     exact = True
     for count, layer in enumerate(layers[:-1]):
         states = sorted(layer.items(), key=lambda entry: (entry[1].cost_ns, entry[1].rank))
@@ -113,7 +113,7 @@ def search(problem: Problem, width: int = 1 << 16) -> Plan | None:
         for (done, live), step in states[:width]:
             for index in searcher.next(done):
                 cost_ns, state = searcher.execute(index, done, live)
-                reached = _Step(step.cost_ns + cost_ns, step.rank + index, index, step)
+                reached = _Reached(step.cost_ns + cost_ns, step.rank + index, index, step)
                 target = layers[count + len(problem.candidates[index].covers)]
                 known = target.get(state)
                 if known is None or (reached.cost_ns, reached.rank) < (known.cost_ns, known.rank):
@@ -122,10 +122,10 @@ def search(problem: Problem, width: int = 1 << 16) -> Plan | None:
     if not layers[-1]:
         return None
     best = min(layers[-1].values(), key=lambda step: (step.cost_ns, step.rank))
-    return Plan(tuple(_path(best)), best.cost_ns, exact)
+    return PartitionPlan(tuple(_path(best)), best.cost_ns, exact)
 
 
-def _path(step: _Step) -> list[int]:
+def _path(step: _Reached) -> list[int]:
     indices: list[int] = []
     while step.before is not None:
         indices.append(step.candidate)
@@ -187,24 +187,24 @@ class _Searcher:
         candidate = self.problem.candidates[index]
         done |= self.masks[index]
         cost_ns = candidate.cost_ns
-        standing = {tensor: (maker, forms) for tensor, maker, forms in live}
+        standing = {tensor: (maker, layouts) for tensor, maker, layouts in live}
         for read in candidate.reads:
-            maker, forms = standing.get(read.tensor, (ROWS, frozenset((ROWS,))))
+            maker, layouts = standing.get(read.tensor, (ROWS, frozenset((ROWS,))))
             if maker != candidate.memory:
-                if ROWS not in forms:
+                if ROWS not in layouts:
                     cost_ns += self.problem.unpack_ns[read.tensor, maker]
                 if candidate.memory != ROWS:
-                    cost_ns += read.extra_ns + (read.pack_ns if read.form not in forms else 0)
-                standing[read.tensor] = (maker, forms | {ROWS, read.form})
+                    cost_ns += read.extra_ns + (read.pack_ns if read.layout not in layouts else 0)
+                standing[read.tensor] = (maker, layouts | {ROWS, read.layout})
         for tensor in candidate.writes:
-            forms = frozenset((candidate.memory,))
+            layouts = frozenset((candidate.memory,))
             if tensor in self.problem.outputs and candidate.memory != ROWS:
                 cost_ns += self.problem.unpack_ns[tensor, candidate.memory]
-                forms |= {ROWS}
-            standing[tensor] = (candidate.memory, forms)
+                layouts |= {ROWS}
+            standing[tensor] = (candidate.memory, layouts)
         still = frozenset(
-            (t, maker, forms)
-            for t, (maker, forms) in standing.items()
+            (t, maker, layouts)
+            for t, (maker, layouts) in standing.items()
             if self.readers.get(t, 0) & ~done
         )
         return cost_ns, (done, still)

@@ -11,61 +11,51 @@ To add an operator: a dataclass in graph.py, its rule in graph/reference.py, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-from loadstone.graph import Operator
+from loadstone.backend.interface import OperatorPattern
 from loadstone.partition.patterns import affine, elementwise, movement, pooling, weighted
 from loadstone.partition.patterns.reader import Mismatch, Reader
 
-__all__ = ["FORMS", "Form", "Mismatch", "Reader", "form"]
+__all__ = ["OPERATOR_PATTERNS", "Mismatch", "OperatorPattern", "Reader", "operator_pattern"]
 
 #: The most tensors that one concatenation on a device may join.
 MAX_CONCATENATED = 8
 
 
-@dataclass(frozen=True)
-class Form:
-    """name: the operator's `kind`. pattern: builds TVM's dataflow pattern. extract: raises Mismatch
-    when it is not one."""
-
-    name: str
-    pattern: Callable[[], Any]
-    extract: Callable[[Reader, Any], Operator]
-
-
-FORMS: tuple[Form, ...] = (
-    Form("conv2d", weighted.conv2d_pattern, weighted.conv2d),
-    Form("batch_norm", affine.batch_norm_pattern, affine.batch_norm),
-    Form("channel_add", affine.channel_pattern("add"), affine.channel_add),
-    Form("channel_mul", affine.channel_pattern("multiply"), affine.channel_mul),
-    Form("dense", weighted.dense_pattern, weighted.dense),
-    Form("add", elementwise.binary_pattern("add"), elementwise.binary("add")),
-    Form("sub", elementwise.binary_pattern("subtract"), elementwise.binary("subtract")),
-    Form("mul", elementwise.binary_pattern("multiply"), elementwise.binary("multiply")),
-    Form("average_pool2d", pooling.pool_pattern("nn.avg_pool2d"), pooling.average_pool2d),
-    Form("max_pool2d", pooling.pool_pattern("nn.max_pool2d"), pooling.max_pool2d),
-    Form("mean", pooling.pool_pattern("mean"), pooling.mean),
+OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
+    OperatorPattern("conv2d", weighted.conv2d_pattern, weighted.conv2d),
+    OperatorPattern("batch_norm", affine.batch_norm_pattern, affine.batch_norm),
+    OperatorPattern("channel_add", affine.channel_pattern("add"), affine.channel_add),
+    OperatorPattern("channel_mul", affine.channel_pattern("multiply"), affine.channel_mul),
+    OperatorPattern("dense", weighted.dense_pattern, weighted.dense),
+    OperatorPattern("add", elementwise.binary_pattern("add"), elementwise.binary("add")),
+    OperatorPattern("sub", elementwise.binary_pattern("subtract"), elementwise.binary("subtract")),
+    OperatorPattern("mul", elementwise.binary_pattern("multiply"), elementwise.binary("multiply")),
+    OperatorPattern(
+        "average_pool2d", pooling.pool_pattern("nn.avg_pool2d"), pooling.average_pool2d
+    ),
+    OperatorPattern("max_pool2d", pooling.pool_pattern("nn.max_pool2d"), pooling.max_pool2d),
+    OperatorPattern("mean", pooling.pool_pattern("mean"), pooling.mean),
     *(
-        Form("concatenate", movement.concatenate_pattern(count), movement.concatenate)
+        OperatorPattern("concatenate", movement.concatenate_pattern(count), movement.concatenate)
         for count in range(2, MAX_CONCATENATED + 1)
     ),
-    Form("slice", movement.slice_pattern, movement.slice_),
-    Form("pad", movement.pad_pattern, movement.pad),
-    Form("reshape", movement.reshape_pattern, movement.reshape),
-    Form("transpose", movement.transpose_pattern, movement.transpose),
-    Form("resize", movement.resize_pattern, movement.resize),
-    Form("softmax", elementwise.softmax_pattern, elementwise.softmax),
-    Form("sigmoid", elementwise.function_pattern("sigmoid"), elementwise.sigmoid),
-    Form("leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu),
-    Form("argmax", elementwise.argmax_pattern, elementwise.argmax),
-    Form("requantize", elementwise.requantize_pattern, elementwise.requantize),
-    Form("quantize", elementwise.quantize_pattern, elementwise.quantize),
-    Form("dequantize", elementwise.dequantize_pattern, elementwise.dequantize),
+    OperatorPattern("slice", movement.slice_pattern, movement.slice_),
+    OperatorPattern("pad", movement.pad_pattern, movement.pad),
+    OperatorPattern("reshape", movement.reshape_pattern, movement.reshape),
+    OperatorPattern("transpose", movement.transpose_pattern, movement.transpose),
+    OperatorPattern("resize", movement.resize_pattern, movement.resize),
+    OperatorPattern("softmax", elementwise.softmax_pattern, elementwise.softmax),
+    OperatorPattern("sigmoid", elementwise.function_pattern("sigmoid"), elementwise.sigmoid),
+    OperatorPattern(
+        "leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu
+    ),
+    OperatorPattern("argmax", elementwise.argmax_pattern, elementwise.argmax),
+    OperatorPattern("requantize", elementwise.requantize_pattern, elementwise.requantize),
+    OperatorPattern("quantize", elementwise.quantize_pattern, elementwise.quantize),
+    OperatorPattern("dequantize", elementwise.dequantize_pattern, elementwise.dequantize),
 )
 
 
-def form(name: str) -> Form:
+def operator_pattern(name: str) -> OperatorPattern:
     """The first form of that name."""
-    return next(entry for entry in FORMS if entry.name == name)
+    return next(entry for entry in OPERATOR_PATTERNS if entry.name == name)

@@ -55,7 +55,7 @@ def reshape_pattern() -> Any:
 
 def reshape(reader: Reader, root: Any) -> Reshape:
     """The output's shape says all."""
-    source, output = _same_grid(reader, root)
+    source, output = _same_quantization(reader, root)
     return Reshape(name=output.name, inputs=(source,), outputs=(output,))
 
 
@@ -66,7 +66,7 @@ def transpose_pattern() -> Any:
 
 def transpose(reader: Reader, root: Any) -> Transpose:
     """Without axes the order is reversed."""
-    source, output = _same_grid(reader, root)
+    source, output = _same_quantization(reader, root)
     axes = reader.call(root.args[0]).attrs.axes
     permutation = integers(axes) if axes is not None else tuple(reversed(range(len(source.shape))))
     return Transpose(
@@ -88,7 +88,7 @@ def slice_pattern() -> Any:
 
 def slice_(reader: Reader, root: Any) -> Slice:
     """Raises Mismatch for negative strides."""
-    source, output = _same_grid(reader, root)
+    source, output = _same_quantization(reader, root)
     call = reader.call(root.args[0])
     axes, begins = integers(call.args[1]), integers(call.args[2])
     steps = integers(call.args[4]) if len(call.args) > 4 else (1,) * len(axes)
@@ -115,7 +115,7 @@ def pad_pattern() -> Any:
 
 def pad(reader: Reader, root: Any) -> Pad:
     """Raises Mismatch for reflecting pads, and for a value between two integers."""
-    source, output = _same_grid(reader, root)
+    source, output = _same_quantization(reader, root)
     attrs = reader.call(root.args[0]).attrs
     widths = integers(attrs.pad_width)
     point = float(attrs.pad_value) / source.scale + source.zero_point
@@ -161,7 +161,7 @@ def resize_pattern() -> Any:
 def resize(reader: Reader, root: Any) -> ResizeNearest | ResizeBilinear:
     """Raises Mismatch for methods and coordinates that the dataclasses do not describe."""
     attrs = reader.call(root.args[0]).attrs
-    source, output = _same_grid(reader, root)
+    source, output = _same_quantization(reader, root)
     mode, method = str(attrs.coordinate_transformation_mode), str(attrs.method)
     if str(attrs.layout) != "NHWC" or mode not in ("asymmetric", "align_corners", "half_pixel"):
         raise Mismatch(f"its layout is {attrs.layout}, its coordinates {mode}")
@@ -202,7 +202,7 @@ def _check_rounding(operator: ResizeNearest, method: str) -> None:
             raise Mismatch(f"it rounds positions by {method}")
 
 
-def _same_grid(reader: Reader, root: Any) -> tuple[Tensor, Tensor]:
+def _same_quantization(reader: Reader, root: Any) -> tuple[Tensor, Tensor]:
     source, output = reader.source(reader.call(root.args[0]).args[0]), reader.output(root)
     if source.quantization != output.quantization:
         raise Mismatch("it changes the quantization while it moves elements")

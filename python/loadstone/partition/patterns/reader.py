@@ -69,17 +69,17 @@ class Reader:
             name_of(bound): bound for bound in self.env.values() if isinstance(bound, relax.Call)
         }
         self.constants: dict[str, NDArray[Any]] = {}
-        self.grids: dict[Any, Quantization] = {}  # integer variable -> its quantization
+        self.quantizations: dict[Any, Quantization] = {}  # integer variable -> its quantization
         for variable, bound in self.env.items():
-            if is_call(bound, "quantize") and (grid := _grid(bound)) is not None:
-                self.grids[variable] = grid
+            if is_call(bound, "quantize") and (quantization := _quantization(bound)) is not None:
+                self.quantizations[variable] = quantization
         for bound in self.env.values():
             if (
                 is_call(bound, "dequantize")
                 and isinstance(bound.args[0], relax.Var)
-                and (grid := _grid(bound)) is not None
+                and (quantization := _quantization(bound)) is not None
             ):
-                self.grids.setdefault(bound.args[0], grid)
+                self.quantizations.setdefault(bound.args[0], quantization)
 
     def call(self, expr: Any) -> Any:
         """The call behind a variable."""
@@ -95,32 +95,32 @@ class Reader:
         if extents is None:
             raise Mismatch("its shape is not static")
         name = name_of(self.call(variable)) or variable.name
-        return Tensor(name, extents, dtype(variable), self.grids.get(variable))
+        return Tensor(name, extents, dtype(variable), self.quantizations.get(variable))
 
     def source(self, expr: Any, operator: str = "") -> Tensor:
         """The integer tensor behind dequantize(x); a constant one becomes a constant of the graph,
         named after `operator`."""
         call = self.call(expr)
-        stored, grid = call.args[0], _grid(call)
-        if grid is None:
+        stored, quantization = call.args[0], _quantization(call)
+        if quantization is None:
             raise Mismatch("its input is quantized per channel")
         if is_constant(stored):
             array = value(stored)
             before = sum(key.startswith(operator + "/") for key in self.constants)
             name = f"{operator}/constant{before}"
             self.constants[name] = array
-            return Tensor(name, array.shape, array.dtype.name, grid)
-        if self.grids.get(stored) != grid:
+            return Tensor(name, array.shape, array.dtype.name, quantization)
+        if self.quantizations.get(stored) != quantization:
             raise Mismatch("its input is dequantized by other numbers than it was quantized by")
         return self.tensor(stored)
 
     def output(self, root: Any) -> Tensor:
         """The tensor that a quantize writes."""
-        grid = _grid(root)
+        quantization = _quantization(root)
         extents = shape(root)
-        if grid is None or extents is None:
+        if quantization is None or extents is None:
             raise Mismatch("its output is quantized per channel")
-        return Tensor(name_of(root) or "", extents, str(root.attrs.out_dtype), grid)
+        return Tensor(name_of(root) or "", extents, str(root.attrs.out_dtype), quantization)
 
     def constant(self, expr: Any) -> Constant:
         """dequantize(constant)."""
@@ -166,7 +166,7 @@ class Reader:
         return integer(low, int(limits.min)), integer(high, int(limits.max))
 
 
-def _grid(call: Any) -> Quantization | None:
+def _quantization(call: Any) -> Quantization | None:
     """The quantization of a quantize or dequantize; None where it is per channel or computed."""
     if not (is_constant(call.args[1]) and is_constant(call.args[2])):
         return None

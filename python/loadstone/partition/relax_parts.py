@@ -3,7 +3,7 @@
 In:   an IRModule; bindings of its `main`.
 Out:  the variables of an expression; a module that computes some bindings alone; such a module as a
       Host operator.
-Next: fused_graph.py makes Host operators, candidates.py prices them, relax_region.py hands a
+Next: fused_graph.py makes Host operators, cost/candidates.py prices them, relax_region.py hands a
       segment to a back end as Relax.
 """
 

@@ -1,0 +1,179 @@
+"""What Loadstone knows of a device: one protocol, for built-in devices and for those of plug-ins.
+
+In:   nothing; no TVM.
+Out:  Device: what the compiler, the artifact and the runtime ask of one; NO_DEVICE; DeviceProgram,
+      what a device executes.
+Next: vta/hw_config.py implements it; target.py finds the device of a target; artifact/deploy.py
+      binds an artifact to it; runtime/device.py opens it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = [
+    "INSN_BYTES",
+    "NO_DEVICE",
+    "Device",
+    "DeviceProgram",
+    "LayerRange",
+    "RegisterBlock",
+    "TimingConstant",
+    "WithoutDevice",
+]
+
+#: Bytes of one instruction in a program of an artifact (rule R18 of runtime/FORMAT.md).
+INSN_BYTES = 16
+
+
+# --- what it executes -----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LayerRange:
+    """Instructions [first, first + count) of a device program are for layer `name`."""
+
+    name: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """One stream of instructions: balanced tokens, FINISH last. `layers` is its source map."""
+
+    name: str
+    instructions: bytes
+    layers: tuple[LayerRange, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.instructions) // INSN_BYTES
+
+
+# --- what it is -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class RegisterBlock:
+    """How the host reaches a device.
+
+    name: as the runtime's drivers know the block (`lds_registers_named`).
+    page: the number under which the simulated device shows this block.
+    size_bytes: of the registers in the bus's address space, from base_address on.
+    """
+
+    name: str
+    page: int
+    size_bytes: int
+    base_address: int = 0
+
+
+@dataclass(frozen=True)
+class TimingConstant:
+    """One constant of a timing model: a number and where it comes from."""
+
+    value: int
+    source: str
+
+
+class Device(Protocol):
+    """One device, configured: nothing that is not here may be taken for granted of it.
+
+    What a program costs is said by `timing` and `bus_bits`, from which the simulator counts cycles;
+    a back end with a model of its own says it by Backend.cost_cycles.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people, and for artifacts."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Samples of one run."""
+        ...
+
+    @property
+    def align_bytes(self) -> int:
+        """What tensors in its memory are aligned to: its largest tile."""
+        ...
+
+    @property
+    def clock_mhz(self) -> int:
+        """Cycles of a microsecond."""
+        ...
+
+    @property
+    def bus_bits(self) -> int:
+        """Width of the bus to its memory."""
+        ...
+
+    @property
+    def bus_offset(self) -> int:
+        """Bus address minus the CPU's physical address of the same byte."""
+        ...
+
+    @property
+    def timing(self) -> Mapping[str, TimingConstant]:
+        """Constants of the simulator's timing model, by name: what an instruction costs."""
+        ...
+
+    @property
+    def register_block(self) -> RegisterBlock:
+        """How the host reaches it."""
+        ...
+
+    @property
+    def config_hash(self) -> int:
+        """CRC-32 of the fingerprint: what the device itself answers."""
+        ...
+
+    def fingerprint(self) -> bytes:
+        """The 20 bytes that decide what a program means (`lds_hw_config`)."""
+        ...
+
+    def describe_error(self, code: int) -> str:
+        """What one of its error codes means: name and text."""
+        ...
+
+
+@dataclass(frozen=True)
+class WithoutDevice:
+    """What an artifact names that has no device program: all of its steps run on the host.
+
+    It opens as the null device of the runtime. An artifact needs a sound fingerprint all the same;
+    this one is of version 1, tiles of 1x16, so that every reader of the format takes it.
+    """
+
+    name: str = "none"
+    batch: int = 1
+    align_bytes: int = 256
+    clock_mhz: int = 100
+    bus_bits: int = 64
+    bus_offset: int = 0
+
+    @property
+    def timing(self) -> Mapping[str, TimingConstant]:
+        """Nothing takes any cycle."""
+        return {}
+
+    @property
+    def register_block(self) -> RegisterBlock:
+        """The null device shows the native block."""
+        return RegisterBlock("native", 0, 0x1000)
+
+    @property
+    def config_hash(self) -> int:
+        """CRC-32 of the fingerprint."""
+        return zlib.crc32(self.fingerprint())
+
+    def fingerprint(self) -> bytes:
+        """Constant."""
+        return bytes.fromhex("0103030500040f0f12110000002000003f000000")
+
+    def describe_error(self, code: int) -> str:
+        """It has no errors."""
+        return f"error {code}, of a device that computes nothing"
+
+
+#: The device of targets whose accelerators are all reached through functions.
+NO_DEVICE = WithoutDevice()
