@@ -224,6 +224,14 @@ int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   return LDS_OK;
 }
 
+int lds_session_stop(lds_session *s) {
+  int status = LDS_OK;
+  if (s == NULL) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING && lds_device_recover(s->device) == LDS_ERR_DEAD) status = LDS_ERR_DEAD;
+  s->phase = LDS_IDLE;
+  return status;
+}
+
 int lds_session_run(lds_session *s) {
   const int status = lds_session_start(s);
   return status == LDS_OK ? lds_session_wait(s, UINT64_MAX) : status;

@@ -203,6 +203,8 @@ LDS_EXPORT int lds_session_run(lds_session *session);
 LDS_EXPORT int lds_session_start(lds_session *session);
 /* LDS_BUSY when timeout_ns have passed; call it again. Host steps run inside start and wait. */
 LDS_EXPORT int lds_session_wait(lds_session *session, uint64_t timeout_ns);
+/* Ends a run that was started and is not done: the device stops, the outputs are undefined. LDS_ERR_DEAD when it cannot be stopped. */
+LDS_EXPORT int lds_session_stop(lds_session *session);
 
 /* For `external`: what a step is, and its operands (inputs, then outputs). */
 typedef struct lds_step_info {

@@ -13,7 +13,7 @@ import pytest
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import copy_model, dense_model, endless_model
 
 CONFIG = load_config("vtaq-1x16x16")
 X = np.arange(-8, 8, dtype=np.int8)
@@ -160,6 +160,21 @@ def test_the_order_of_calls(runtime: Runtime) -> None:
     assert lib_.lds_session_wait(session, 1_000_000) == lib_.LDS_BUSY
     lib_.lds_session_close(session)
     assert lib_.lds_session_set_input(ffi.NULL, 0, ffi.from_buffer(X), 16) == lib_.LDS_ERR_ARGUMENT
+
+
+def test_a_run_is_stopped_inside_an_instruction(runtime: Runtime) -> None:
+    lib_ = runtime.lib
+    _, session = runtime.open(runtime.model(endless_model()))
+    assert lib_.lds_session_start(session) == 0
+    assert lib_.lds_session_wait(session, 1_000_000) == lib_.LDS_BUSY
+    assert lib_.lds_session_stop(session) == 0
+    assert lib_.lds_session_wait(session, 0) == lib_.LDS_ERR_STATE
+    assert lib_.lds_session_stop(session) == 0, "nothing runs: nothing to stop"
+    assert lib_.lds_session_start(session) == 0, "the device is free again"
+    lib_.lds_session_close(session)
+    _, session = runtime.open(runtime.model(copy_model()))
+    assert np.array_equal(run(runtime, session), X)
+    assert lib_.lds_session_stop(ffi.NULL) == lib_.LDS_ERR_ARGUMENT
 
 
 def test_sizes_and_indices_are_checked(runtime: Runtime) -> None:

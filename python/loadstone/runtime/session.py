@@ -32,6 +32,8 @@ Array = npt.NDArray[Any]
 CODE = ("loadstone.relax",)
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
+#: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
+_LOOK_SECONDS = 0.04
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Session:
         self.artifact = artifact
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
+        self._cancelled = False
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         self._check_externals(trust)
@@ -144,9 +147,21 @@ class Session:
         return outputs
 
     def execute(self) -> None:
-        """One run on what stands in `inputs`; the result stands in `outputs`. Raises
-        DeviceError."""
-        self._finish(lib().lds_session_run(self._open()))
+        """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError.
+        Ctrl-C stops the device."""
+        self._go_on()
+        self.start()
+        try:
+            while not self.wait(_LOOK_SECONDS):
+                self._go_on()
+        except BaseException:
+            lib().lds_session_stop(self._session)  # of a run that failed nothing is left to stop
+            raise
+
+    def cancel(self) -> None:
+        """From another thread: run() and execute(), now and later, end within a tenth of a second
+        with DeviceError."""
+        self._cancelled = True
 
     def start(self) -> None:
         """Begins a run without waiting for the device."""
@@ -189,6 +204,10 @@ class Session:
         self.close()
 
     # --- inside -----------------------------------------------------------------------------------
+    def _go_on(self) -> None:
+        if self._cancelled:
+            raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
+
     def _open(self) -> Any:
         if self._session == ffi.NULL:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
