@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -21,6 +20,7 @@
 
 #include "lds_hal_simd.h"
 #include "lds_pool.h"
+#include "map_shared.h"
 
 enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
@@ -204,7 +204,7 @@ static int open_memory(lds_hal_simd *simd, const welcome *answer, int memory) {
   if (fstat(memory, &file) != 0 || file.st_size < 0 || answer->memory_bytes > (uint64_t)file.st_size) return LDS_HAL_NO_MEMORY;
   if (answer->memory_bytes == 0 || answer->memory_bytes > SIZE_MAX) return LDS_HAL_NO_MEMORY;
   if (answer->memory_bus > UINT64_MAX - (answer->memory_bytes - 1u)) return LDS_HAL_NO_MEMORY;
-  cpu = mmap(NULL, (size_t)answer->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  cpu = lds_map_shared(memory, 0, (size_t)answer->memory_bytes, answer->memory_bus);
   if (cpu == MAP_FAILED) return LDS_HAL_NO_MEMORY;
   simd->pool.cpu = cpu;
   simd->pool.bus = answer->memory_bus;

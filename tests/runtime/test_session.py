@@ -133,6 +133,32 @@ def test_a_buffer_that_is_too_small_or_misaligned_is_refused(runtime: Runtime) -
     assert runtime.open(model)[0] == runtime.lib.LDS_ERR_ADDRESS
 
 
+def test_a_buffer_whose_addresses_wrap_is_refused(runtime: Runtime) -> None:
+    """Its last byte would be at the beginning of memory, which a limit compared with a sum does not
+    see."""
+    model = runtime.model(copy_model())
+    own = runtime.buffer(64)
+    for bus, status in (
+        ((1 << 64) - 64, 0),
+        ((1 << 64) - 128, 0),
+        ((1 << 64) - 32, runtime.lib.LDS_ERR_ADDRESS),
+    ):
+        own.bus = bus
+        runtime.config.region[1] = own[0]
+        assert runtime.open(model)[0] == status
+    bigger = dataclasses.replace(
+        copy_model(),
+        regions=(
+            *copy_model().regions[:2],
+            MemoryRegion("out", RegionKind.OUTPUT, 128, 64, device_writes=True),
+        ),
+    )
+    own = runtime.buffer(128)
+    own.bus = (1 << 64) - 64
+    runtime.config.region[1], runtime.config.region[2] = ffi.new("lds_dma_buffer *")[0], own[0]
+    assert runtime.open(runtime.model(bigger))[0] == runtime.lib.LDS_ERR_ADDRESS
+
+
 def test_memory_that_is_too_small_is_refused(runtime: Runtime) -> None:
     model = runtime.model(dense_model(CONFIG).artifact)
     assert runtime.open(model, missing=1)[0] == runtime.lib.LDS_ERR_MEMORY
