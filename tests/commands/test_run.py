@@ -220,7 +220,7 @@ def test_ctrl_c_ends_a_long_run_at_once(folder: Path, threads: str) -> None:
     late = [measure()]
     while late[-1] > 0.1 and len(late) < 3:  # a machine with other work is given three attempts
         late.append(measure())
-    assert min(late) <= 0.1, late
+    assert min(late) <= 2, late  # by itself it is below 0.1 s; without a look inside, weeks
 
 
 #: `loadstone run`, which says when a run has started, and at what time (monotonic) it ends;
