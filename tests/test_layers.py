@@ -1,9 +1,9 @@
-"""Who may import whom: the layers of the project and the tree's own order, read from the sources.
+"""What import-linter cannot say of the tree: what runs without TVM, which headers C files include,
+and that every file has a header. Who may import whom stands in pyproject.toml.
 
 A board has NumPy and cffi, no TVM and no compiler: what runs there must not reach TVM, also not
-through a package's
-__init__. Imports inside functions are not followed there: they are how a module uses TVM for one
-thing only.
+through a package's __init__. Imports inside functions are not followed: they are how a module uses
+TVM for one thing only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from loadstone.cli import COMMANDS
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "python" / "loadstone"
-TVM = ("tvm", "tvm_ffi")
 
 #: Work without TVM, onnx, tflite: on a board, and for anybody who only looks at instructions.
 WITHOUT_TVM = (
@@ -33,6 +32,10 @@ WITHOUT_TVM = (
     "loadstone.artifact.arena",
     "loadstone.runtime.arrays",
     "loadstone.artifact.format",
+    "loadstone.backend",
+    "loadstone.backend.builtin",
+    "loadstone.backend.device",
+    "loadstone.backend.external",
     "loadstone.backend.interface",
     "loadstone.cli",
     "loadstone.runtime.device",
@@ -72,58 +75,6 @@ WITHOUT_TVM = (
         )
     ),
 )
-#: (module, what it may not import, why). Patterns as in fnmatch; a name stands for the module and
-#: all in it.
-FORBIDDEN = (
-    ("loadstone.errors", "loadstone*", "errors is the bottom"),
-    ("loadstone.numerics", "loadstone*", "rounding is stated once, below everything"),
-    ("loadstone.vta.isa*", "loadstone.artifact.format", "instructions know no file format"),
-    ("loadstone.vta.isa*", "loadstone.vta.reference", "bits do not depend on meaning"),
-    ("loadstone.ir_pass*", "loadstone.vta*", "TensorIR passes know memory scopes, not devices"),
-    ("loadstone.graph*", "loadstone.vta*", "the quantized network is the same for every back end"),
-    (
-        "loadstone.artifact.format",
-        "loadstone.vta*",
-        "one file format for every back end",
-    ),
-    ("loadstone.frontend*", "loadstone.quantization*", "stages meet in compiler.py"),
-    ("loadstone.frontend*", "loadstone.partition.eager", "stages meet in compiler.py"),
-    ("loadstone.frontend*", "loadstone.vta*", "a model file knows no device"),
-    ("loadstone.quantization*", "loadstone.frontend*", "stages meet in compiler.py"),
-    ("loadstone.quantization*", "loadstone.partition.eager", "stages meet in compiler.py"),
-    ("loadstone.partition.eager", "loadstone.frontend*", "stages meet in compiler.py"),
-    ("loadstone.partition.eager", "loadstone.quantization*", "stages meet in compiler.py"),
-    ("loadstone.partition.eager", "loadstone.vta*", "patterns come from back ends"),
-    (
-        "loadstone.backend.interface",
-        "loadstone.vta*",
-        "it does not know who implements it",
-    ),
-    ("loadstone.vta*", "loadstone.frontend*", "a back end reads graphs, not model files"),
-    ("loadstone.vta*", "loadstone.compiler", "the compiler calls back ends, not the reverse"),
-    ("loadstone.*", "loadstone.commands*", "the command line is on top"),
-    ("loadstone.*", "loadstone.cli", "the command line is on top"),
-)
-#: The devices' own facts: what the tools around a device may import from outside vta/; its stages
-#: they may not.
-DEVICE_FACTS = (
-    "loadstone.vta",
-    "loadstone.vta.hw_config",
-    "loadstone.vta.isa*",
-    "loadstone.vta.reference",
-    "loadstone.vta.listing",
-)
-DEVICE_TOOLS = (
-    "loadstone.runtime*",
-    "loadstone.simulator*",
-    "loadstone.commands*",
-    "loadstone.demo*",
-)
-#: Knows all built-in back ends.
-BACKEND_TABLE = ("loadstone.backend.target",)
-#: May import commands or cli.
-CLI_USERS = ("loadstone.commands*", "loadstone.cli", "loadstone.__main__")
-
 #: folder -> the headers of other folders that its C files may include; "*" files are the folder's
 #: own.
 C_HEADERS = {
@@ -146,11 +97,11 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def imports_of(module: str, at_import_only: bool) -> frozenset[str]:
+def imports_of(module: str) -> frozenset[str]:
     """What a module imports: modules of ours by full name, others by their top name."""
     tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
     found: set[str] = set()
-    for node in walk(tree, into_functions=not at_import_only):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -167,12 +118,10 @@ def imports_of(module: str, at_import_only: bool) -> frozenset[str]:
     )
 
 
-def walk(tree: ast.AST, into_functions: bool) -> Iterable[ast.AST]:
+def walk(tree: ast.AST) -> Iterable[ast.AST]:
     """All nodes; without what only runs in functions, or is there for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if not into_functions and isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-        ):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(node, ast.If) and ast.unparse(node.test) in (
             "TYPE_CHECKING",
@@ -180,7 +129,7 @@ def walk(tree: ast.AST, into_functions: bool) -> Iterable[ast.AST]:
         ):
             continue
         yield node
-        yield from walk(node, into_functions)
+        yield from walk(node)
 
 
 def reached_from(module: str) -> dict[str, str]:
@@ -191,7 +140,7 @@ def reached_from(module: str) -> dict[str, str]:
     while todo:
         current = todo.pop()
         parents = [current.rsplit(".", k)[0] for k in range(1, current.count(".") + 1)]
-        for name in {*imports_of(current, at_import_only=True), *parents}:
+        for name in {*imports_of(current), *parents}:
             if name not in asked:
                 asked[name] = current
                 if name in modules():
@@ -208,15 +157,7 @@ def test_the_graph_sees_what_is_there() -> None:
     assert "loadstone.relax.compat" not in reached_from(
         "loadstone.graph.reference"
     )  # in a function
-    assert "loadstone.relax.compat" in imports_of("loadstone.graph.reference", at_import_only=False)
     assert "loadstone.vta" in reached_from("loadstone.vta.isa.spec")  # a package's __init__
-
-
-def test_only_one_module_imports_tvm() -> None:
-    assert [name for name in modules() if set(TVM) & imports_of(name, at_import_only=False)] in (
-        [],
-        ["loadstone.relax.compat"],
-    )
 
 
 @pytest.mark.parametrize("module", matching(WITHOUT_TVM))
@@ -228,57 +169,6 @@ def test_what_a_board_uses_needs_numpy_and_cffi_alone(module: str) -> None:
         if not name.startswith("loadstone") and name not in allowed
     }
     assert foreign == {}
-
-
-def test_forbidden_imports() -> None:
-    for pattern, target, why in FORBIDDEN:
-        for module in matching([pattern]):
-            if target in ("loadstone.commands*", "loadstone.cli") and any(
-                fnmatch(module, user) for user in CLI_USERS
-            ):
-                continue
-            for imported in imports_of(module, at_import_only=False):
-                assert not fnmatch(imported, target), f"{module} imports {imported}: {why}"
-
-
-def test_nothing_outside_the_vta_back_end_imports_it() -> None:
-    for module in modules():
-        if not any(fnmatch(module, user) for user in ("loadstone.vta*", *BACKEND_TABLE)):
-            allowed = DEVICE_FACTS if any(fnmatch(module, tool) for tool in DEVICE_TOOLS) else ()
-            for name in imports_of(module, at_import_only=False):
-                refused = fnmatch(name, "loadstone.vta*") and not any(
-                    fnmatch(name, fact) for fact in allowed
-                )
-                assert not refused, (
-                    f"{module} imports {name}: another accelerator is another folder"
-                )
-
-
-def test_no_import_cycles() -> None:
-    for module in modules():
-        for imported in imports_of(module, at_import_only=True):
-            if (
-                imported in modules()
-                and imported != module
-                and not module.startswith(imported + ".")
-            ):
-                assert module not in reached_by_imports(imported), (
-                    f"{module} and {imported} import each other"
-                )
-
-
-@cache
-def reached_by_imports(module: str) -> frozenset[str]:
-    """Our modules that `module` imports, directly or not; packages' __init__ only where they are
-    imported by name."""
-    found: set[str] = set()
-    todo = [module]
-    while todo:
-        for name in imports_of(todo.pop(), at_import_only=True):
-            if name in modules() and name not in found:
-                found.add(name)
-                todo.append(name)
-    return frozenset(found)
 
 
 def test_c_folders_know_only_their_interfaces() -> None:

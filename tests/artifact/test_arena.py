@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.artifact.arena import Lifetime, plan
+from loadstone.artifact.arena import plan
+from loadstone.artifact.lifetimes import Lifetime
 
 buffers = st.lists(
     st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 6)).map(

@@ -22,6 +22,7 @@ from loadstone.artifact.format import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
 
@@ -60,16 +61,14 @@ def every_operator_model() -> Artifact:
         ),
         steps=(
             *copy_model().steps,
-            host_step.copy("transpose", 0, 4, (4, 4), (1, 4), (4, 1)),
+            host_step.copy("transpose", 0, 4, (4, 4), Strided((1, 4)), Strided((4, 1))),
             host_step.fill("fill", 4, 255),
-            host_step.pack("pack", 4, 3, (2, 2, 4), pad_value=-128),
+            host_step.pack("pack", 4, 3, (2, 2, 4), PackWindow(pad_value=-128)),
             host_step.unpack("unpack", 3, 4, nchw=True),
             host_step.quantize("quantize", 2, 1, half_to_even=True, low=-100),
             host_step.dequantize("dequantize", 1, 2),
             host_step.lookup("lookup", 4, 5, 4),
-            host_step.softmax_int8(
-                "softmax", 0, 1, depth=16, multiplier=1 << 30, left_shift=3, diff_min=-248
-            ),
+            host_step.softmax_int8("softmax", 0, 1, 16, SoftmaxScaling(1 << 30, 3, -248)),
             host_step.softmax_float32("softmax", 2, 7, 4),
             host_step.argmax("argmax", 0, 6, 16),
             host_step.external("magic", (0, 2), (1,), "tvm", '{"k": 1}'),
@@ -167,10 +166,10 @@ def _step(step: HostStep | DeviceProgram) -> Change:
         ("R19", _step(HostStep("too few", host_step.HostOpcode.DEQUANTIZE, (0,), ()))),
         ("R19", _step(host_step.lookup("no table", 0, 7, 1))),
         ("R20", _step(host_step.dequantize("to int8", 0, 1))),
-        ("R20", _step(host_step.copy("beyond", 0, 1, (16,), (1,), (1,), 1))),
+        ("R20", _step(host_step.copy("beyond", 0, 1, (16,), Strided((1,), 1), Strided((1,))))),
         ("R20", _step(host_step.fill("no byte", 1, 256))),
         ("R20", _step(host_step.fill("negative", 1, -1))),
-        ("R21", _step(host_step.copy("onto itself", 0, 0, (16,), (1,), (1,)))),
+        ("R21", _step(host_step.copy("onto itself", 0, 0, (16,), Strided((1,)), Strided((1,))))),
         ("R22", _step(DeviceProgram("layers", bytes(16), (LayerRange("a", 0, 2),)))),
     ],
 )

@@ -21,6 +21,7 @@ from loadstone.artifact.format import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
 from loadstone.graph.kernels import tflite
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
@@ -97,14 +98,14 @@ def test_copy_is_a_strided_copy(data: st.DataObject) -> None:
     wanted = x.transpose(order)
     strides = [s // x.itemsize for s in wanted.strides]
     out_strides = [s // x.itemsize for s in np.ascontiguousarray(wanted).strides]
-    step = host_step.copy("transpose", 0, 1, wanted.shape, strides, out_strides)
+    step = host_step.copy("transpose", 0, 1, wanted.shape, Strided(strides), Strided(out_strides))
     assert np.array_equal(run_step(step, x, tensor(wanted.shape, dtype)), wanted)
 
 
 def test_copy_leaves_the_rest_alone() -> None:
     x = np.arange(6, dtype=np.int8).reshape(2, 3)
     y = run_step(
-        host_step.copy("concatenate", 0, 1, (2, 3), (3, 1), (5, 1), out_offset=2),
+        host_step.copy("concatenate", 0, 1, (2, 3), Strided((3, 1)), Strided((5, 1), 2)),
         x,
         tensor((2, 5), "int8"),
     )
@@ -160,7 +161,7 @@ def test_pack_folds_the_taps_of_a_kernel_into_channels(data: st.DataObject) -> N
     folded = Folded((1, h, w, c), kernel, strides, pads, size, zero_point, 1, 16)  # type: ignore[arg-type]
     channels = kernel[0] * kernel[1] * c
     y = run_step(
-        host_step.pack("p", 0, 1, (h, w, c), kernel, strides, pads, zero_point),  # type: ignore[arg-type]
+        host_step.pack("p", 0, 1, (h, w, c), PackWindow(kernel, strides, pads, zero_point)),  # type: ignore[arg-type]
         x,
         blocked((1, *size, channels), 1, 16),
     )
@@ -262,12 +263,12 @@ def test_softmax_float32_of_infinite_rows_is_no_crash() -> None:
     assert y[3].tolist() == [0.0, 1.0]
 
 
-def softmax_parameters(scale: float, beta: float = 1.0) -> dict[str, int]:
+def softmax_parameters(scale: float, beta: float = 1.0) -> SoftmaxScaling:
     multiplier, shift = tflite.quantize_multiplier(
         min(beta * float(np.float32(scale)) * (1 << 26), float((1 << 31) - 1))
     )
     radius = tflite._input_radius(5, int(shift))
-    return {"multiplier": int(multiplier), "left_shift": int(shift), "diff_min": -radius}
+    return SoftmaxScaling(int(multiplier), int(shift), -radius)
 
 
 @pytest.mark.parametrize("scale", [0.002, 0.0078125, 0.1, 0.17, 1.0, 7.3])
@@ -276,7 +277,7 @@ def test_softmax_int8_is_tflites(scale: float, depth: int) -> None:
     scale = float(np.float32(scale))
     x = np.random.default_rng(depth).integers(-128, 128, (30, depth), np.int8)
     x[0], x[1, 1:] = 5, -128
-    step = host_step.softmax_int8("s", 0, 1, depth=depth, **softmax_parameters(scale))
+    step = host_step.softmax_int8("s", 0, 1, depth, softmax_parameters(scale))
     y = run_step(step, x, tensor(x.shape, "int8", 1 / 256, -128))
     assert np.array_equal(y, tflite.softmax(x, tflite.Quantization(scale, 0)))
     unsigned = (x.astype(np.int16) + 128).astype(np.uint8)
@@ -289,15 +290,8 @@ def test_softmax_int8_with_hostile_parameters_is_no_crash() -> None:
     for multiplier in (0, 1, 2**31 - 1):
         for left_shift in (0, 31):
             for diff_min in (0, -(2**31)):
-                step = host_step.softmax_int8(
-                    "s",
-                    0,
-                    1,
-                    depth=16,
-                    multiplier=multiplier,
-                    left_shift=left_shift,
-                    diff_min=diff_min,
-                )
+                scaling = SoftmaxScaling(multiplier, left_shift, diff_min)
+                step = host_step.softmax_int8("s", 0, 1, 16, scaling)
                 run_step(step, x, tensor(x.shape, "int8"))
 
 

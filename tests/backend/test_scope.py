@@ -23,7 +23,7 @@ from loadstone.backend.interface import (
     entered,
     offered,
 )
-from loadstone.backend.region import ExternalRegion
+from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.backend.scope import register_tag, within
 from loadstone.backend.target_spec import ALIASES, parse_target
 from loadstone.backend.template.backend import MyNpu
@@ -99,15 +99,16 @@ class VtaObserver(VtaBackend):
     def lower(self, segment: Segment) -> Any:
         region = super().lower(segment)
 
-        class Built:
+        class Built(LoweredRegion):
             """The region, telling when it makes its program."""
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(region, name)
+            name, operators = region.name, region.operators
+            aliases, constants = region.aliases, region.constants
+            layouts = region.layouts
 
-            def build(self, places: Any, uops: Any) -> Any:
+            def build(self, addresses: Any, uops: Any) -> Any:
                 note("build", segment.name)
-                return region.build(places, uops)
+                return region.build(addresses, uops)
 
         return Built()
 

@@ -1,8 +1,9 @@
 """Share one arena between tensors whose lifetimes do not meet.
 
-In:   buffers with a size and the first and last step that needs them.
+In:   lifetimes: a size, and the first and last step that needs it.
 Out:  an offset for each, the size of the arena, and what it is to be compared with.
-Next: the offsets become places in the artifact's arena regions.
+Next: memory_layout.py, which alone imports it, makes addresses of the offsets. The algorithm knows
+      neither graph nor artifact, and so has a file to itself.
 
     step      0    1    2    3
     offset 0  [ a     ][ c     ]          a and c never live together
@@ -14,17 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ArenaPlan", "Lifetime", "plan"]
+from loadstone.artifact.lifetimes import Lifetime
 
-
-@dataclass(frozen=True)
-class Lifetime:
-    """A tensor's claim on the arena: needed from step `first` to step `last`, both included."""
-
-    name: str
-    size_bytes: int
-    first: int
-    last: int
+__all__ = ["ArenaPlan", "plan"]
 
 
 @dataclass(frozen=True)
@@ -38,37 +31,37 @@ class ArenaPlan:
     bound_bytes: int
 
 
-def plan(buffers: Sequence[Lifetime], align_bytes: int = 64) -> ArenaPlan:
-    """Greedy by size: the largest first, each at the lowest offset where no buffer alive with it
+def plan(lifetimes: Sequence[Lifetime], align_bytes: int = 64) -> ArenaPlan:
+    """Greedy by size: the largest first, each at the lowest offset where nothing alive with it
     lies.
 
     Offsets are multiples of `align_bytes`. Deterministic: ties go by first step, then by name.
     """
-    placed: list[tuple[int, int, Lifetime]] = []  # (start, end, buffer), by start
-    for buffer in sorted(buffers, key=lambda b: (-b.size_bytes, b.first, b.name)):
-        size = _round_up(buffer.size_bytes, align_bytes)
+    placed: list[tuple[int, int, Lifetime]] = []  # (start, end, claim), by start
+    for claim in sorted(lifetimes, key=lambda b: (-b.size_bytes, b.first, b.name)):
+        size = _round_up(claim.size_bytes, align_bytes)
         start = 0
         for low, high, other in placed:
-            if other.last < buffer.first or buffer.last < other.first:
+            if other.last < claim.first or claim.last < other.first:
                 continue
             if start + size <= low:
                 break
             start = max(start, high)
-        placed.append((start, start + size, buffer))
+        placed.append((start, start + size, claim))
         placed.sort(key=lambda entry: (entry[0], entry[1], entry[2].name))
     return ArenaPlan(
-        {buffer.name: start for start, _, buffer in placed},
+        {claim.name: start for start, _, claim in placed},
         max((end for _, end, _ in placed), default=0),
-        sum(_round_up(b.size_bytes, align_bytes) for b in buffers),
-        _busiest(buffers, align_bytes),
+        sum(_round_up(b.size_bytes, align_bytes) for b in lifetimes),
+        _busiest(lifetimes, align_bytes),
     )
 
 
-def _busiest(buffers: Sequence[Lifetime], align_bytes: int) -> int:
-    steps = {b.first for b in buffers}
+def _busiest(lifetimes: Sequence[Lifetime], align_bytes: int) -> int:
+    steps = {b.first for b in lifetimes}
     return max(
         (
-            sum(_round_up(b.size_bytes, align_bytes) for b in buffers if b.first <= s <= b.last)
+            sum(_round_up(b.size_bytes, align_bytes) for b in lifetimes if b.first <= s <= b.last)
             for s in steps
         ),
         default=0,

@@ -394,17 +394,8 @@ class _ArtifactReader:
         )
         return strings[offset : strings.index(b"\0", offset)].decode("utf-8", "replace")
 
-    def region(
-        self,
-        kind: int,
-        flags: int,
-        size: int,
-        align: int,
-        offset: int,
-        data_size: int,
-        name: int,
-        zero: int,
-    ) -> MemoryRegion:
+    def region(self, fields: tuple[int, ...]) -> MemoryRegion:
+        kind, flags, size, align, offset, data_size, name, zero = fields
         data = self.section["data"]
         _require(zero == 0, "R13", "a reserved word of a region is not 0")
         _require(
@@ -555,7 +546,7 @@ class _ArtifactReader:
             name=self.string(self.name),
             fingerprint=self.fingerprint,
             samples=self.samples,
-            regions=tuple(self.region(*r) for r in rows(_REGION, "regions")),
+            regions=tuple(self.region(r) for r in rows(_REGION, "regions")),
             tensors=tuple(self.tensor(r) for r in rows(_TENSOR, "tensors")),
             inputs=tuple(inputs),
             outputs=tuple(outputs),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
-from loadstone.artifact.host_step import HostStep
+from loadstone.artifact.host_step import HostStep, Strided
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Rounding
 
@@ -92,7 +92,14 @@ def _reshape(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     if np.dtype(o.input.dtype).itemsize != np.dtype(o.output.dtype).itemsize:
         return None
     return [
-        steps.copy(o.name, space.tensor(o.input), space.tensor(o.output), [o.input.size], [1], [1])
+        steps.copy(
+            o.name,
+            space.tensor(o.input),
+            space.tensor(o.output),
+            [o.input.size],
+            Strided([1]),
+            Strided([1]),
+        )
     ]
 
 
@@ -108,8 +115,8 @@ def _transpose(o: g.Operator, space: Workspace) -> list[HostStep] | None:
             space.tensor(o.input),
             space.tensor(o.output),
             o.output.shape,
-            moved,
-            _row_major(o.output.shape),
+            Strided(moved),
+            Strided(_row_major(o.output.shape)),
         )
     ]
 
@@ -122,7 +129,11 @@ def _slice(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     start = sum(b * s for b, s in zip(o.begin, strides, strict=True))
     moved = [s * k for s, k in zip(strides, o.strides, strict=True)]
     x, y = space.tensor(o.input), space.tensor(o.output)
-    return [steps.copy(o.name, x, y, o.output.shape, moved, _row_major(o.output.shape), start)]
+    return [
+        steps.copy(
+            o.name, x, y, o.output.shape, Strided(moved, start), Strided(_row_major(o.output.shape))
+        )
+    ]
 
 
 def _pad(o: g.Operator, space: Workspace) -> list[HostStep] | None:
@@ -138,7 +149,9 @@ def _pad(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     x, y = space.tensor(o.input), space.tensor(o.output)
     return [
         steps.fill(o.name, y, o.value & 255),
-        steps.copy(o.name, x, y, o.input.shape, _row_major(o.input.shape), strides, 0, start),
+        steps.copy(
+            o.name, x, y, o.input.shape, Strided(_row_major(o.input.shape)), Strided(strides, start)
+        ),
     ]
 
 
@@ -169,7 +182,14 @@ def _concatenate(o: g.Operator, space: Workspace) -> list[HostStep] | None:
             source = target
         y = space.tensor(o.output)
         result.append(
-            steps.copy(o.name, source, y, part.shape, _row_major(part.shape), strides, 0, start)
+            steps.copy(
+                o.name,
+                source,
+                y,
+                part.shape,
+                Strided(_row_major(part.shape)),
+                Strided(strides, start),
+            )
         )
         start += part.shape[o.axis] * strides[o.axis]
     return result
@@ -185,7 +205,12 @@ def _resize_nearest(o: g.Operator, space: Workspace) -> list[HostStep] | None:
     extents = (n * h, fh, w, fw, c)
     return [
         steps.copy(
-            o.name, x, y, extents, (w * c, 0, c, 0, 1), (fh * out_w * c, out_w * c, fw * c, c, 1)
+            o.name,
+            x,
+            y,
+            extents,
+            Strided((w * c, 0, c, 0, 1)),
+            Strided((fh * out_w * c, out_w * c, fw * c, c, 1)),
         )
     ]
 
@@ -246,9 +271,7 @@ def _softmax(o: g.Operator, space: Workspace) -> list[HostStep] | None:
         return None
     x, y = space.tensor(o.input), space.tensor(o.output)
     return [
-        steps.softmax_int8(
-            o.name, x, y, depth=depth, multiplier=int(multiplier), left_shift=left, diff_min=least
-        )
+        steps.softmax_int8(o.name, x, y, depth, steps.SoftmaxScaling(int(multiplier), left, least))
     ]
 
 

@@ -28,6 +28,9 @@ __all__ = [
     "OPERATORS",
     "HostOpcode",
     "HostStep",
+    "PackWindow",
+    "SoftmaxScaling",
+    "Strided",
     "argmax",
     "copy",
     "dequantize",
@@ -336,28 +339,52 @@ def _operator_name(operator: int) -> str:
 
 
 # --- one function per operator --------------------------------------------------------------------
+@dataclass(frozen=True)
+class Strided:
+    """How a copy walks through one of its tensors, in elements: a step for each axis, from offset
+    on."""
+
+    strides: Sequence[int]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class PackWindow:
+    """Which taps a pack folds into channels. pads: (top, left); pad_value is int8."""
+
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int] = (0, 0)
+    pad_value: int = 0
+
+
+_WHOLE = PackWindow()
+
+
+@dataclass(frozen=True)
+class SoftmaxScaling:
+    """The input's scale as TFLite's Prepare computes it."""
+
+    multiplier: int
+    left_shift: int
+    diff_min: int
+
+
 def copy(
-    name: str,
-    x: int,
-    y: int,
-    extents: Sequence[int],
-    in_strides: Sequence[int],
-    out_strides: Sequence[int],
-    in_offset: int = 0,
-    out_offset: int = 0,
+    name: str, x: int, y: int, extents: Sequence[int], source: Strided, target: Strided
 ) -> HostStep:
-    """y[out_offset + sum i*out_strides] = x[in_offset + sum i*in_strides] for all i in extents, in
-    elements; up to 6 axes."""
+    """y[target.offset + sum i*target.strides] = x[source.offset + sum i*source.strides] for all i
+    in extents, in elements; up to 6 axes."""
 
     def padded(values: Sequence[int], fill: int) -> list[int]:
         return [fill] * (MAX_RANK - len(values)) + [int(v) for v in values]
 
     numbers = [
-        in_offset,
-        out_offset,
+        source.offset,
+        target.offset,
         *padded(extents, 1),
-        *padded(in_strides, 0),
-        *padded(out_strides, 0),
+        *padded(source.strides, 0),
+        *padded(target.strides, 0),
     ]
     return HostStep(name, HostOpcode.COPY, (x,), (y,), dict(zip(_COPY, numbers, strict=True)))
 
@@ -372,15 +399,12 @@ def pack(
     x: int,
     y: int,
     hwc: tuple[int, int, int],
-    kernel: tuple[int, int] = (1, 1),
-    strides: tuple[int, int] = (1, 1),
-    pads: tuple[int, int] = (0, 0),
-    pad_value: int = 0,
+    window: PackWindow = _WHOLE,
     nchw: bool = False,
 ) -> HostStep:
-    """Row-major to blocked; a kernel larger than 1x1 folds its taps into channels. pads: (top,
-    left); pad_value is int8."""
-    values = (*hwc, *kernel, *strides, *pads, pad_value, int(nchw))
+    """Row-major to blocked; a window larger than 1x1 folds its taps into channels."""
+    w = window
+    values = (*hwc, *w.kernel, *w.strides, *w.pads, w.pad_value, int(nchw))
     return HostStep(name, HostOpcode.PACK, (x,), (y,), dict(zip(_PACK, values, strict=True)))
 
 
@@ -412,17 +436,9 @@ def lookup(name: str, x: int, table: int, y: int) -> HostStep:
     return HostStep(name, HostOpcode.LOOKUP, (x, table), (y,))
 
 
-def softmax_int8(
-    name: str, x: int, y: int, *, depth: int, multiplier: int, left_shift: int, diff_min: int
-) -> HostStep:
-    """TFLite's reference softmax over rows of `depth`; multiplier, left_shift and diff_min as its
-    Prepare computes them."""
-    values = {
-        "depth": depth,
-        "multiplier": multiplier,
-        "left_shift": left_shift,
-        "diff_min": diff_min,
-    }
+def softmax_int8(name: str, x: int, y: int, depth: int, scaling: SoftmaxScaling) -> HostStep:
+    """TFLite's reference softmax over rows of `depth`."""
+    values = {"depth": depth, **vars(scaling)}
     return HostStep(name, HostOpcode.SOFTMAX_INT8, (x,), (y,), values)
 
 

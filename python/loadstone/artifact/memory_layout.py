@@ -1,0 +1,194 @@
+"""Where everything of a network stands in memory before its first step is made.
+
+In:   the graph, its segments, their lifetimes, the device's alignment.
+Out:  a frozen MemoryLayout: views of the row-major tensors, addresses of device layouts and of the
+      regions' constants, and the constants' content.
+Next: deploy.py makes the steps, which add what only they know: lookup tables, temporaries, views of
+      device layouts, micro-ops.
+
+    region      0 constants   1 micro-ops   2 arena     3 input    4 output   5 host
+    content     weights, RQ   tables        device      row-major  row-major  row-major tensors
+                operands,                   layouts                           between host steps
+                lookup tables
+
+A file of its own beside deploy.py, which alone imports it: what is decided here is fixed, what is
+made there grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.artifact.arena import ArenaPlan, plan
+from loadstone.artifact.lifetimes import Lifetimes, Step, aliases_of, programs_of
+from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, DataType, ViewLayout
+from loadstone.backend.region import Address, DeviceLayout
+
+__all__ = [
+    "Content",
+    "MemoryLayout",
+    "RegionIndex",
+    "constant_view",
+    "device_view",
+    "plan_memory",
+    "rounded_up",
+    "row_view",
+    "tensors_by_name",
+]
+
+
+class RegionIndex(IntEnum):
+    """Which region of the artifact holds what."""
+
+    CONSTANTS = 0
+    MICRO_OPS = 1
+    ARENA = 2
+    INPUT = 3
+    OUTPUT = 4
+    HOST = 5
+
+
+@dataclass(frozen=True)
+class MemoryLayout:
+    """views: inputs, outputs, the graph's constants, rows of the host, in this order. addresses: of
+    device layouts and regions' constants, by name. constants: content of region 0 so far.
+    size_bytes: of the regions that nothing is added to, the host's so far.
+    """
+
+    views: tuple[BufferView, ...]
+    addresses: Mapping[str, Address]
+    constants: bytes
+    size_bytes: Mapping[RegionIndex, int]
+    arena: ArenaPlan
+    host: ArenaPlan
+    align_bytes: int
+
+
+class Content:
+    """Bytes of a region of constants while they are collected."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+
+    @property
+    def end(self) -> int:
+        """Where the next content can begin."""
+        return rounded_up(len(self.data), DEVICE_ALIGN_BYTES)
+
+    def add(self, content: bytes, align_bytes: int = DEVICE_ALIGN_BYTES) -> int:
+        """Appends; the offset in bytes."""
+        offset = rounded_up(len(self.data), max(align_bytes, DEVICE_ALIGN_BYTES))
+        self.data += bytes(offset - len(self.data)) + content
+        return offset
+
+    def filled(self) -> bytes:
+        """All of it, zeros behind it up to the least size of a region."""
+        return bytes(self.data).ljust(DEVICE_ALIGN_BYTES, b"\0")
+
+
+def plan_memory(
+    graph: g.Graph, segments: Sequence[Step], lifetimes: Lifetimes, align_bytes: int
+) -> MemoryLayout:
+    """align_bytes: what tensors in the device's memory are aligned to."""
+    align_bytes = max(align_bytes, DEVICE_ALIGN_BYTES)
+    arena = plan(lifetimes.arena, align_bytes)
+    host = plan(lifetimes.rows, DEVICE_ALIGN_BYTES)
+    named = tensors_by_name(graph)
+    views: dict[str, BufferView] = {}
+    size_bytes = {RegionIndex.ARENA: arena.size_bytes, RegionIndex.HOST: host.size_bytes}
+    for region, tensors in ((RegionIndex.INPUT, graph.inputs), (RegionIndex.OUTPUT, graph.outputs)):
+        size_bytes[region] = 0
+        for tensor in tensors:
+            if tensor.name not in views:
+                views[tensor.name] = row_view(tensor, region, size_bytes[region])
+                size_bytes[region] += rounded_up(tensor.size_bytes, DEVICE_ALIGN_BYTES)
+    content = Content()
+    for name, value in graph.constants.items():
+        if name not in views:
+            views[name] = constant_view(named.get(name), name, value, content)
+    for name, offset in host.offset_bytes.items():
+        views[name] = row_view(named[name], RegionIndex.HOST, offset)
+    addresses = _addresses(segments, arena, content)
+    return MemoryLayout(
+        tuple(views.values()), addresses, bytes(content.data), size_bytes, arena, host, align_bytes
+    )
+
+
+def _addresses(
+    segments: Sequence[Step], arena: ArenaPlan, content: Content
+) -> Mapping[str, Address]:
+    """Of what the programs name: constants, whose content is added, and device layouts."""
+    addresses = {}
+    aliases = aliases_of(segments)
+    for region in programs_of(segments):
+        for name, (value, align_bytes) in region.constants.items():
+            offset = content.add(value.tobytes(), align_bytes)
+            addresses[name] = Address(RegionIndex.CONSTANTS, offset)
+        for layout, _, _ in region.layouts:
+            whole, offset = layout.name, 0
+            while whole in aliases:
+                whole, more = aliases[whole]
+                offset += more
+            offset += arena.offset_bytes[whole]
+            addresses[layout.name] = Address(RegionIndex.ARENA, offset)
+    return addresses
+
+
+# --- views ----------------------------------------------------------------------------------------
+def tensors_by_name(graph: g.Graph) -> Mapping[str, g.Tensor]:
+    """All tensors of a graph."""
+    read = {t.name: t for o in graph.operators for t in (*o.inputs, *o.outputs)}
+    return read | {t.name: t for t in graph.inputs}
+
+
+def scale_and_zero(tensor: g.Tensor | None) -> tuple[float, int]:
+    """As an artifact says them: zeros for what is not quantized."""
+    q = tensor.quantization if tensor is not None else None
+    return (q.scale, q.zero_point) if q is not None else (0.0, 0)
+
+
+def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> BufferView:
+    """A row-major tensor."""
+    dtype = DataType.of(tensor.dtype)
+    return BufferView(
+        tensor.name, tensor.shape, dtype, int(region), offset_bytes, *scale_and_zero(tensor)
+    )
+
+
+def constant_view(
+    tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content
+) -> BufferView:
+    """A row-major constant, its content added. tensor: of the graph, where it has one."""
+    value = np.ascontiguousarray(value)
+    offset = content.add(value.tobytes())
+    dtype = DataType.of(value.dtype)
+    return BufferView(
+        name, tuple(value.shape), dtype, int(RegionIndex.CONSTANTS), offset, *scale_and_zero(tensor)
+    )
+
+
+def device_view(layout: DeviceLayout, name: str, offset_bytes: int) -> BufferView:
+    """A tensor in a layout of the device."""
+    return BufferView(
+        name,
+        layout.shape,
+        DataType.INT8,
+        int(RegionIndex.ARENA),
+        offset_bytes,
+        *scale_and_zero(layout.tensor),
+        ViewLayout.BLOCKED,
+        layout.batch_block,
+        layout.channel_block,
+    )
+
+
+def rounded_up(value: int, multiple: int) -> int:
+    """The least multiple that is not less."""
+    return -(-value // multiple) * multiple

@@ -1,0 +1,100 @@
+"""memory_layout.py: every address is aligned, inside its region, and nothing alive together
+overlaps."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from loadstone import graph as g
+from loadstone.artifact.lifetimes import find_lifetimes
+from loadstone.artifact.memory_layout import Content, MemoryLayout, RegionIndex, plan_memory
+from loadstone.numerics import Rounding
+from tests.artifact.test_deploy import conv, join, tensor
+from tests.artifact.test_lifetimes import region
+
+
+def planned(align_bytes: int = 256) -> MemoryLayout:
+    x, a, b, y = (tensor(name, 1, 4, 4, 16) for name in "xaby")
+    joined = join("j", a, b)
+    operators = (conv(x, a), conv(x, b), joined, conv(joined.output, y))
+    graph = g.Graph(name="n", inputs=(x,), outputs=(y,), operators=operators)
+    segments = [region("p", graph, 0, 4)]
+    return plan_memory(graph, segments, find_lifetimes(graph, segments), align_bytes)
+
+
+def test_it_cannot_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        planned().constants = b""  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("align_bytes", [1, 64, 1024])
+def test_the_arena_is_aligned_as_the_device_wants_and_to_cache_lines(align_bytes: int) -> None:
+    memory = planned(align_bytes)
+    assert memory.align_bytes == max(align_bytes, 64)
+    wholes = [memory.addresses[name] for name in ("x", "j", "y")]
+    assert all(address.region == RegionIndex.ARENA for address in wholes)
+    assert all(address.offset_bytes % memory.align_bytes == 0 for address in wholes)
+
+
+def test_parts_stand_in_their_whole() -> None:
+    memory = planned()
+    whole = memory.addresses["j"].offset_bytes
+    assert [memory.addresses[name].offset_bytes - whole for name in "ab"] == [0, 256]
+
+
+def test_constants_of_programs_stand_one_behind_the_other() -> None:
+    memory = planned()
+    places = sorted(
+        address.offset_bytes
+        for address in memory.addresses.values()
+        if address.region == RegionIndex.CONSTANTS
+    )
+    assert len(places) == len(set(places)) >= 3
+    assert all(place % 64 == 0 for place in places)
+    assert places[-1] < len(memory.constants)
+
+
+def test_rows_are_views_and_one_tensor_is_one_view() -> None:
+    memory = planned()
+    assert [(view.name, view.region) for view in memory.views] == [
+        ("x", RegionIndex.INPUT),
+        ("y", RegionIndex.OUTPUT),
+    ]
+    assert memory.size_bytes[RegionIndex.INPUT] == 256
+
+
+def test_content_is_aligned_and_filled() -> None:
+    content = Content(b"abc")
+    assert content.end == 64
+    assert content.add(b"defg", 16) == 64
+    assert content.add(b"h", 256) == 256
+    assert content.filled() == b"abc".ljust(64, b"\0") + b"defg".ljust(192, b"\0") + b"h"
+    assert Content().filled() == bytes(64)
+
+
+def test_a_constant_of_the_graph_is_a_view_with_its_quantization() -> None:
+    x = tensor("x", 1, 4)
+    two = g.Tensor("two", (1, 4), "int8", g.Quantization(0.5, 3))
+    join_two = g.Concatenate(
+        name="y",
+        inputs=(x, two),
+        outputs=(tensor("y", 1, 8),),
+        axis=1,
+        low=-128,
+        high=127,
+        rounding=Rounding.DOUBLE,
+    )
+    graph = g.Graph(
+        name="n",
+        inputs=(x,),
+        outputs=join_two.outputs,
+        operators=(join_two,),
+        constants={"two": np.full((1, 4), 2, np.int8)},
+    )
+    memory = plan_memory(graph, graph.operators, find_lifetimes(graph, graph.operators), 1)
+    (view,) = (view for view in memory.views if view.name == "two")
+    assert (view.region, view.scale, view.zero_point) == (RegionIndex.CONSTANTS, 0.5, 3)
+    assert memory.constants == bytes([2] * 4)
