@@ -90,9 +90,7 @@ def weighted_reference(op: g.Weighted, x: Array) -> Array:
     else:
         acc = wrap_int32(centred @ weights.T)
     acc = wrap_int32(acc.astype(np.int64) + op.bias)
-    multiplier, shift = requantization(
-        op.rounding, op.input.scale, op.weight_scales, op.output.scale
-    )
+    multiplier, shift = requantization(op)
     return np.clip(
         requantize(acc, multiplier, shift, op.rounding) + op.output.zero_point, op.low, op.high
     ).astype(np.int8)

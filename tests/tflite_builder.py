@@ -3,8 +3,8 @@ run on LiteRT.
 
 In:   tensors and operators, in any number: a single convolution or a small graph.
 Out:  the bytes of a .tflite file; `run` gives what LiteRT's reference kernels compute.
-Next: test_tflite.py compares them with loadstone.operators.tflite; the compiler's
-property tests compile them.
+Next: test_tflite.py compares them with loadstone.operators.tflite; the compiler's property tests
+compile them.
 
     graph = Graph()
     x = graph.input((1, 8, 8, 3), np.int8, scale=0.1, zero_point=-3)
@@ -59,10 +59,12 @@ _OPTIONS = {
     "MAXIMUM": "MaximumMinimumOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "PADV2": "PadV2Options",
+    "L2_NORMALIZATION": "L2NormOptions",
     "RELU": None,
     "RELU6": None,
     "RELU_N1_TO_1": None,
     "LOGISTIC": None,
+    **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SQRT", "TANH")),
 }
 
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
@@ -74,6 +76,7 @@ _VERSIONS = {
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
+    **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU"), 1),
 }
 
 

@@ -257,15 +257,28 @@ def _as_float32(lane: ArrayLike) -> Float32Array:
 
 
 def tflite_scale(
-    input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
+    input_scale: ArrayLike,
+    weight_scale: ArrayLike,
+    output_scale: ArrayLike,
+    *,
+    float32_product: bool = False,
 ) -> Float64Array:
-    """input_scale * weight_scale / output_scale as TFLite's convolutions compute it: float32
-    scales, float64 operations."""
+    """input_scale * weight_scale / output_scale as TFLite's kernels compute it: float32 scales,
+    float64 operations.
+
+    float32_product: the product is rounded to float32 before it is divided, as uint8 convolutions
+        have it
+    (GetQuantizedConvolutionMultipler multiplies two floats and converts what comes out).
+    """
     s_in, s_w, s_out = (
         np.asarray(s, np.float32).astype(np.float64)
         for s in (input_scale, weight_scale, output_scale)
     )
-    return np.asarray(s_in * s_w / s_out, np.float64)
+    with np.errstate(over="ignore"):  # what overflows is infinite, and no multiplier
+        product = (
+            (s_in * s_w).astype(np.float32).astype(np.float64) if float32_product else s_in * s_w
+        )
+    return np.asarray(product / s_out, np.float64)
 
 
 def onnx_scale(

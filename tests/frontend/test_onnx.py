@@ -456,3 +456,46 @@ def test_a_graph_that_onnx_itself_refuses_is_named() -> None:
     model = onnx.load_model_from_string(symbolic(0))
     model.graph.node[0].input[0] = "nowhere"
     assert "damaged ONNX file" in refusal(bytes(model.SerializeToString()))
+
+
+@pytest.mark.parametrize("scale", [float("inf"), float("nan"), 0.0, -1.0, 1e30])
+@pytest.mark.parametrize("role", ["QuantizeLinear", "DequantizeLinear", "QLinearConv"])
+def test_what_is_no_scale_is_refused_with_the_tensors_name(role: str, scale: float) -> None:
+    """ONNX Runtime takes them all, and makes something up."""
+    graph = Graph()
+    x = graph.input((1, 3, 4, 4), np.int8)
+    scales = {
+        name: scale if name == role else 0.1
+        for name in ("QuantizeLinear", "DequantizeLinear", "QLinearConv")
+    }
+    if role == "QLinearConv":
+        weights = graph.constant(np.ones((2, 3, 1, 1), np.int8))
+        zero = graph.constant(0, np.int8)
+        one, bad = graph.constant(0.1, np.float32), graph.constant([0.1, scale], np.float32)
+        zeros = graph.constant([0, 0], np.int8)
+        y = graph.node(role, x, one, zero, weights, bad, zeros, one, zero)
+        model, tensor = graph.save([(y, np.int8)], [(1, 2, 4, 4)]), weights
+    else:
+        real = graph.node("Relu", graph.dequantize(x, scales["DequantizeLinear"], 0))
+        model = graph.save(
+            [(graph.quantize(real, scales["QuantizeLinear"], 0), np.int8)], [(1, 3, 4, 4)]
+        )
+        tensor = real if role == "QuantizeLinear" else x
+    with pytest.raises(ModelError) as caught:
+        from_bytes(model, "m.onnx")
+    text = str(caught.value)
+    assert text.startswith("m.onnx: ")
+    assert f'tensor "{tensor}" has the scale {scale:g}' in text
+    assert "\n" not in text
+
+
+def test_a_bias_with_a_zero_point_is_refused() -> None:
+    graph = Graph()
+    x = graph.dequantize(graph.input((1, 3, 4, 4), np.int8), 0.1, 0)
+    weights = graph.dequantize(graph.constant(np.ones((2, 3, 1, 1), np.int8)), 0.1, 0)
+    bias = graph.dequantize(graph.constant(np.ones(2, np.int32)), 0.01, 5, np.int32)
+    model = graph.save(
+        [(graph.quantize(graph.node("Conv", x, weights, bias), 0.1, 0), np.int8)], [(1, 2, 4, 4)]
+    )
+    with pytest.raises(ModelError, match="is int32 with a zero point, which must be 0 there"):
+        from_bytes(model, "m.onnx")

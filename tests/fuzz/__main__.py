@@ -1,6 +1,8 @@
 """`python -m tests.fuzz [SECONDS] [FOLDER]`: build the simulator's fuzz target with clang, and run
 it from legal programs as seeds.
 
+`python -m tests.fuzz models [--seconds N]`: mutants of TFLite and ONNX models instead (models.py).
+
 In:   hw_sim/*.cc, sim_fuzz.cc.
 Out:  exit status 0 when nothing was found; else libFuzzer's report, and the input in FOLDER
       (default: build/fuzz).
@@ -106,6 +108,10 @@ def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["models"]:
+        from tests.fuzz import models
+
+        sys.exit(models.main(sys.argv[2:]))
     sys.exit(
         main(*(convert(word) for convert, word in zip((int, Path), sys.argv[1:], strict=False)))
     )

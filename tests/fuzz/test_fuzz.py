@@ -1,11 +1,15 @@
-"""A minute of libFuzzer with ASan and UBSan on the simulator (`python -m tests.fuzz 600` for
-ten)."""
+"""A minute of libFuzzer with ASan and UBSan on the simulator (`python -m tests.fuzz 600` for ten);
+twenty seconds of mutants of models."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.board.tools import missing, need
@@ -20,3 +24,50 @@ def test_a_minute_of_arbitrary_streams_and_configurations_finds_nothing(tmp_path
     except subprocess.CalledProcessError:
         missing("libFuzzer is missing: apt-get install libclang-rt-14-dev")
     assert main(60, tmp_path) == 0
+
+
+def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -> None:
+    """`python -m tests.fuzz models --seconds 600` for ten minutes."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    from tests.fuzz import models
+
+    counts, bad = models.fuzz(20)
+    figure(f"mutants of models: {dict(sorted(counts.items()))}")
+    assert not bad, "\n".join(bad)
+    assert counts["tflite equal"] > 0
+    assert counts["onnx equal"] > 0
+
+
+def test_a_mutant_is_the_same_each_time_and_its_number_finds_it() -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    from tests.fuzz import models
+
+    for kind in models.FORMATS:
+        assert models.mutant(kind, 3).model == models.mutant(kind, 3).model
+        assert models.mutant(kind, 3).model != models.mutant(kind, 4).model
+
+
+def test_what_is_wrong_with_a_mutant_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong element, an exception, a hang and a signal each get their verdict."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    from tests.fuzz import models
+
+    case = models.mutant("tflite", 0)
+    outputs = [np.arange(10, dtype=np.int8)]
+    monkeypatch.setattr(models, "_framework", lambda _: ("done", outputs))
+    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 5)
+
+    def after(work: Callable[[], list[np.ndarray]]) -> str:
+        monkeypatch.setattr(models, "_compile_and_run", lambda *_: ("done", work()))
+        return models.verdict(case, tmp_path)[0]
+
+    assert after(lambda: outputs) == "equal"
+    assert after(lambda: [outputs[0] + np.int8(outputs[0] == 7)]) == "different"
+    assert after(lambda: [outputs[0].astype(np.int32)]) == "different"
+    assert after(lambda: [np.zeros(1 // 0)]) == "traceback"
+    assert after(lambda: os.kill(os.getpid(), 11) or outputs) == "traceback"
+    assert after(lambda: time.sleep(100) or outputs) == "hang"

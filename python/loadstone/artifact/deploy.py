@@ -94,8 +94,8 @@ def _refuse_outputs_that_nothing_computes(graph: g.Graph) -> None:
     for tensor in graph.outputs:
         if tensor.name not in computed:
             raise UnsupportedError(
-                f"output {tensor.name} is computed by no operator: it is an input or a "
-                "constant of the model"
+                f"{graph.name}: output {tensor.name} is computed by no operator: it is an "
+                "input or a constant of the model"
             )
 
 

@@ -316,11 +316,16 @@ def _external(o: g.Operator, space: Workspace) -> HostStep:
     return steps.external(o.name, inputs, outputs, EXTERNAL_OPERATOR, _to_json(o, arrays))
 
 
+#: Fields that came late: the step of an operator that has their default is what it was.
+_ONLY_IF_SET = ("float32_product",)
+
+
 def _to_json(o: g.Operator, arrays: Sequence[str]) -> str:
+    said = [e for e in fields(o) if e.name not in (*arrays, "inputs", "outputs")]
     plain = {
         e.name: getattr(o, e.name)
-        for e in fields(o)
-        if e.name not in (*arrays, "inputs", "outputs")
+        for e in said
+        if e.name not in _ONLY_IF_SET or getattr(o, e.name) != e.default
     }
     plain = {k: int(v) if isinstance(v, Rounding) else v for k, v in plain.items()}
     tensors = [[_tensor_json(t) for t in side] for side in (o.inputs, o.outputs)]

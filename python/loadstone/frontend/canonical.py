@@ -127,7 +127,9 @@ class _Canonical(Rewriter):
                 if call.index == 0
                 else self.emit(self.mapped(call))
             )
-        if name in MOVES:
+        if name in MOVES and not (
+            self.tflite and dtype(call) in ("int8", "uint8")
+        ):  # there it gives integers another scale
             return self.moved(call)
         if name == "nn.conv2d":
             return self.emit(self.convolution(call))

@@ -7,7 +7,11 @@ Next: the frontends raise ModelErrors with them.
 
 from __future__ import annotations
 
-__all__ = ["one_line", "short"]
+__all__ = ["MAX_SCALE", "one_line", "short"]
+
+#: No real number that a network computes is so large, and sums of products of such numbers leave
+#: float32.
+MAX_SCALE = 2.0**40
 
 MAX_REASON = 200
 MAX_NAME = 60

@@ -14,12 +14,13 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.version_converter
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from loadstone.errors import ModelError, UnsupportedError
-from loadstone.frontend.message import one_line, short
+from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.qoperator import rewrite_to_qdq
 from loadstone.relax.compat import (
     FloatImm,
@@ -142,12 +143,46 @@ def _opset(model: Any) -> int:
 def _qdq(model: Any, name: str) -> Any:
     """The model with QDQ in the place of operators on integers, in an opset that can say so."""
     model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
-    if (
-        not rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}")
-        or _opset(model) >= QDQ_OPSET
-    ):
+    rewritten = rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}")
+    _check_scales(model.graph, name)
+    if not rewritten or _opset(model) >= QDQ_OPSET:
         return model
     return onnx.version_converter.convert_version(model, QDQ_OPSET)
+
+
+def _check_scales(graph: Any, name: str) -> None:
+    """A scale of 0, infinity, beyond all numbers or no number at all has no meaning that a
+    framework would not make up."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+        if (
+            node.op_type not in ("QuantizeLinear", "DequantizeLinear")
+            or len(node.input) < 2
+            or node.input[1] not in constants
+        ):
+            continue
+        zero_point = constants.get(node.input[2]) if len(node.input) > 2 else None
+        if (
+            zero_point is not None
+            and zero_point.data_type == onnx.TensorProto.INT32
+            and np.any(onnx.numpy_helper.to_array(zero_point))
+        ):
+            raise ModelError(
+                f'{name}: {_describe(node)}: tensor "{short(node.input[0])}" is int32 with a '
+                "zero point, which must be 0 there"
+            )
+        scales = np.asarray(
+            onnx.numpy_helper.to_array(constants[node.input[1]]), np.float32
+        ).reshape(-1)
+        wrong = scales[~((scales > 0) & (scales <= MAX_SCALE))]
+        if wrong.size:
+            raise ModelError(
+                f'{name}: {_describe(node)}: tensor "{short(node.input[0])}" has the scale '
+                f"{wrong[0]:g} "
+                f'("{short(node.input[1])}"): a scale is above 0 and at most {MAX_SCALE:g}'
+            )
 
 
 def _checked(model: Any, name: str) -> Any:

@@ -24,6 +24,7 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
+from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
 
 __all__ = ["from_bytes"]
@@ -32,6 +33,8 @@ _importer = tflite_importer()
 
 #: Operators with weights in input 1 and a bias in input 2.
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+#: Ends the name of integers before they are given another scale.
+COPIED = "/copied"
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
@@ -44,6 +47,7 @@ def from_bytes(data: bytes, name: str) -> Any:
     begins the message.
     """
     file = read(data, name)
+    check_types(file, name)
     builder = relax.BlockBuilder()
     inputs = [file.tensors[index] for index in file.inputs]
     parameters = [
@@ -98,11 +102,6 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def __init__(self, file: TfliteFile, builder: Any, values: dict[int, Any], name: str) -> None:
         super().__init__(file.model, file.subgraph, _importer.ExprTable(), builder)
         self.file, self.values, self.model_name = file, values, name
-        self.biases = {
-            record.inputs[2]
-            for record in file.operators
-            if record.code in WEIGHTED and len(record.inputs) > 2
-        }
         self.record: OperatorRecord
         own: dict[str, Callable[[Any], Any]] = {
             "QUANTIZE": self.convert_same,
@@ -121,10 +120,15 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """Whether the integers of this tensor stand for real numbers."""
         record = self.file.tensors[index]
         if record.dtype == "int32":
-            return (
-                index in self.biases
+            return self.is_bias(
+                index
             )  # with a scale in the file or without: it has the accumulator's
         return record.is_quantized
+
+    def is_bias(self, index: int) -> bool:
+        """Whether the operator at hand adds it to its accumulators; another one may read the same
+        integers as something else."""
+        return self.record.code in WEIGHTED and self.record.inputs[2:3] == (index,)
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
         wrappers = []
@@ -174,9 +178,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         has."""
         record = self.file.tensors[index]
         scales, zero_points = record.scales, record.zero_points
-        if index in self.biases:
-            operator = next(entry for entry in self.file.operators if entry.inputs[2:3] == (index,))
-            data, weights = (self.file.tensors[entry].scales for entry in operator.inputs[:2])
+        if self.is_bias(index):
+            data, weights = (self.file.tensors[entry].scales for entry in self.record.inputs[:2])
             if data is not None and weights is not None:
                 scales, zero_points = data * weights, np.zeros(weights.shape, np.int32)
         if scales is None or zero_points is None:
@@ -229,6 +232,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             )
         if record.code in WEIGHTED:
             self.check_weights(record, where)
+        check_kernel(self.file, record, where)
         for tensor in tensors:
             if tensor.is_quantized and tensor.dtype == "int16":
                 raise UnsupportedError(
@@ -268,7 +272,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                     f'"{target.name}" would have shape {shape(expr)}, the file says {target.shape}'
                 )
             if self.is_real(index):
-                scales, zero_points, axis = self.quantization(index)
+                copied = relabels(self.file, record)
+                scales, zero_points, axis = self.quantization(record.inputs[0] if copied else index)
                 expr = (
                     expr
                     if isinstance(expr, relax.Var)
@@ -277,6 +282,10 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 expr = relax.op.quantize(
                     expr, scales, zero_points, axis=axis, out_dtype=target.dtype
                 )
+                if copied:  # a reshape of integers is what canonical.py leaves as it is
+                    expr = relax.op.reshape(
+                        self.bb.emit(expr, name_hint=target.name + COPIED), target.shape
+                    )
             elif dtype(expr) != target.dtype:
                 raise ModelError(
                     f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}'

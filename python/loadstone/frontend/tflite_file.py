@@ -22,7 +22,7 @@ import tflite
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
-from loadstone.frontend.message import one_line, short
+from loadstone.frontend.message import MAX_SCALE, one_line, short
 
 __all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "read"]
 
@@ -246,6 +246,8 @@ class _Reader:
             return None, None, 0
         if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
             raise self.fail(f"{where} has a scale that is not positive and finite")
+        if np.any(scales > MAX_SCALE):
+            raise self.fail(f"{where} has the scale {scales.max():g}, above {MAX_SCALE:g}")
         if len(zeros) not in (0, 1, count):
             raise self.fail(f"{where} has {count} scales and {len(zeros)} zero points")
         zero_points = np.resize(np.array(zeros or [0], np.int64), count)

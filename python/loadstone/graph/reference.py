@@ -28,7 +28,6 @@ from loadstone.numerics import (
     quantize_multiplier,
     requantize_float32,
     requantize_single,
-    tflite_scale,
     wrap_int32,
 )
 
@@ -85,6 +84,9 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
 def _conv2d(o: g.Conv2D, x: Array) -> Any:
     if o.rounding is Rounding.SINGLE:
         return _conv2d_single(o, x)
+    rule: dict[str, Any] = (
+        {} if o.rounding is Rounding.FLOAT32 else {"float32_product": o.float32_product}
+    )
     return _rules(o).conv_2d(
         x,
         o.weights,
@@ -99,6 +101,7 @@ def _conv2d(o: g.Conv2D, x: Array) -> Any:
         weight_zero_points=o.weight_zero_points,
         low=o.low,
         high=o.high,
+        **rule,
     )
 
 
@@ -111,9 +114,7 @@ def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
         centred, kernels, strides=o.strides, padding=o.padding, dilation=o.dilation, groups=o.groups
     )
     acc = wrap_int32(sums.astype(np.int64) + o.bias)
-    multiplier, shift = quantize_multiplier(
-        tflite_scale(o.input.scale, o.weight_scales, o.output.scale)
-    )
+    multiplier, shift = quantize_multiplier(o.real_scales())
     levels: Array = np.clip(
         requantize_single(acc, multiplier, shift) + o.output.zero_point, o.low, o.high
     ).astype(np.int8)

@@ -65,11 +65,15 @@ class Weighted(Operator):
         assert self.rounding is not Rounding.SINGLE, (
             f"{self.name}: rounding single is no product of an integer multiplier"
         )
-        scales = self.input.scale, self.weight_scales, self.output.scale
         if self.rounding is Rounding.FLOAT32:
-            return scale_lane(onnx_scale(*scales)), np.zeros_like(self.bias)
-        multiplier, shift = quantize_multiplier(tflite_scale(*scales))
+            scales = onnx_scale(self.input.scale, self.weight_scales, self.output.scale)
+            return scale_lane(scales), np.zeros_like(self.bias)
+        multiplier, shift = quantize_multiplier(self.real_scales())
         return multiplier, shift_lane(shift)
+
+    def real_scales(self) -> NDArray[np.float64]:
+        """What TFLite multiplies the accumulator of each output channel by."""
+        return tflite_scale(self.input.scale, self.weight_scales, self.output.scale)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,6 +83,8 @@ class Conv2D(Weighted):
 
     Output channel o reads the input channels of group o // (O / groups). Taps outside the input
     contribute nothing (they read the input's zero point). strides, dilation: (height, width).
+    float32_product: input and weight scale are multiplied in float32, as TFLite's uint8 kernels do
+        it.
     """
 
     kind: ClassVar[str] = "conv2d"
@@ -87,6 +93,7 @@ class Conv2D(Weighted):
     dilation: tuple[int, int]
     padding: tuple[int, int, int, int]
     groups: int
+    float32_product: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,6 +113,11 @@ class Conv2D(Weighted):
             reach = self.dilation[axis] * (self.weights.shape[1 + axis] - 1) + 1
             sizes.append((self.input.shape[1 + axis] + pads - reach) // self.strides[axis] + 1)
         return sizes[0], sizes[1]
+
+    def real_scales(self) -> NDArray[np.float64]:
+        """What TFLite multiplies the accumulator of each output channel by."""
+        scales = self.input.scale, self.weight_scales, self.output.scale
+        return tflite_scale(*scales, float32_product=self.float32_product)
 
     @property
     def is_depthwise(self) -> bool:

@@ -24,7 +24,6 @@ from loadstone.numerics import (
     scale_lane,
     shift_lane,
     single_multiplier,
-    tflite_scale,
     wrap_int32,
 )
 from loadstone.vta.hw_config import HwConfig
@@ -147,9 +146,7 @@ def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Arra
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         multiplier, shift, _ = dense_requantization(op)
     else:
-        multiplier, shift = requantization(
-            op.rounding, op.input.scale, op.weight_scales, op.output.scale
-        )
+        multiplier, shift = requantization(op)
     return wrap_int32(folded_bias(op)), multiplier, shift
 
 
@@ -170,23 +167,19 @@ def centred_weights(op: g.Weighted) -> NDArray[np.int64]:
     return op.weights.astype(np.int64) - zero_points
 
 
-def requantization(
-    rounding: Rounding, input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
-) -> tuple[Int32Array, Int32Array]:
+def requantization(op: g.Weighted) -> tuple[Int32Array, Int32Array]:
     """Multiplier and shift lanes for one scale per channel."""
-    if rounding is Rounding.FLOAT32:
-        scale = onnx_scale(input_scale, weight_scale, output_scale)
+    if op.rounding is Rounding.FLOAT32:
+        scale = onnx_scale(op.input.scale, op.weight_scales, op.output.scale)
         return scale_lane(scale), np.zeros(scale.shape, np.int32)
-    multiplier, shift = quantize_multiplier(tflite_scale(input_scale, weight_scale, output_scale))
+    multiplier, shift = quantize_multiplier(op.real_scales())
     return multiplier, shift_lane(shift)
 
 
 def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
     """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are
     proven exact."""
-    scale, channels = np.unique(
-        tflite_scale(op.input.scale, op.weight_scales, op.output.scale), return_inverse=True
-    )
+    scale, channels = np.unique(op.real_scales(), return_inverse=True)
     multiplier, shift, exact = _single_multipliers(
         tuple(scale.tolist()), op.output.zero_point, op.low, op.high
     )

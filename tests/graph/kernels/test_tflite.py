@@ -146,6 +146,8 @@ class Weighted:
         rest = {"weight_zero_points": self.weight_zero_point, "low": self.low, "high": self.high}
         if self.kind == "FULLY_CONNECTED":
             return module.fully_connected(*arguments, **rest)
+        if module is ops:
+            rest["float32_product"] = self.unsigned
         return module.conv_2d(*arguments, **self.geometry, **rest)
 
     def litert(self, *, reference: bool = True) -> NDArray[Any]:
@@ -203,6 +205,108 @@ def test_uint8_models_are_int8_models(kind: str) -> None:
     """Values and zero points less 128 give the same network, weights with a zero point of their own
     included."""
     accumulated(kind, 200_000, unsigned=True).check(200_000)
+
+
+@dataclass
+class OnTheEdge:
+    """A layer whose sums are its biases, at and beside those where the output changes: there it
+    shows how the scales were multiplied.
+
+    Its scales are drawn until their product in float32 and the one in float64 put an edge at
+    different sums.
+    """
+
+    kind: str
+    seed: int
+    unsigned: bool = False
+    per_channel: bool = False
+    channels: int = 1024
+
+    def __post_init__(self) -> None:
+        draw = Random(3 * self.seed + 1)
+        while True:
+            self.q_in, weight_scale = draw.quantization(), np.float32(draw.scale())
+            self.weight_scale = weight_scale
+            product = float(np.float32(self.q_in.scale) * weight_scale)
+            self.q_out = draw.quantization(draw.scale(product * 2**17, product * 2**19))
+            wide, narrow = (
+                numerics.tflite_scale(
+                    self.q_in.scale, weight_scale, self.q_out.scale, float32_product=short
+                )
+                for short in (False, True)
+            )
+            steps = draw.rng.integers(-100, 100, self.channels) + 0.5
+            edges = np.rint(np.stack([steps / wide, steps / narrow]))
+            if np.any(edges[0] != edges[1]):
+                break
+        self.bias = (
+            edges[draw.int(0, 1)] + draw.rng.integers(-1, 1, self.channels, endpoint=True)
+        ).astype(np.int32)
+        self.scales = np.full(self.channels if self.per_channel else 1, weight_scale)
+
+    def graph(self) -> tuple[Graph, Tensor]:
+        """The model and its output. All weights are zero."""
+        graph = Graph()
+        shape = (1, 1) if self.kind == "FULLY_CONNECTED" else (1, 1, 1, 1)
+        wide = (*shape[:-1], self.channels)
+        dtype, zero_point = (np.uint8, 128) if self.unsigned else (np.int8, 0)
+        x = quantized(graph, shape, self.q_in, unsigned=self.unsigned)
+        depthwise = self.kind == "DEPTHWISE_CONV_2D"
+        weights = np.full(wide if depthwise else (self.channels, *shape[1:]), zero_point, dtype)
+        w = graph.constant(weights, self.scales, zero_point, axis=3 if depthwise else 0)
+        b = graph.constant(self.bias, np.float32(self.q_in.scale) * self.scales)
+        y = quantized(graph, wide, self.q_out, is_input=False, unsigned=self.unsigned)
+        options = (
+            {}
+            if self.kind == "FULLY_CONNECTED"
+            else {"padding": Padding.VALID, "stride_h": 1, "stride_w": 1}
+        )
+        graph.operator(
+            self.kind,
+            [x, w, b],
+            [y],
+            **options,
+            **({"depth_multiplier": self.channels} if depthwise else {}),
+        )
+        return graph, y
+
+    def litert(self) -> NDArray[np.int8]:
+        graph, y = self.graph()
+        result = run(graph.save([y]), [np.zeros(t.shape, t.dtype) for t in graph.inputs])[
+            0
+        ].reshape(-1)
+        return from_uint8(result) if self.unsigned else result
+
+    def oracle(self, *, float32_product: bool) -> NDArray[np.int8]:
+        x, flat = np.zeros((1, 1), np.int8), np.zeros((self.channels, 1), np.int8)
+        quantizations = self.q_in, self.scales, self.q_out
+        if self.kind == "FULLY_CONNECTED":
+            return ops.fully_connected(x, flat, self.bias, *quantizations)[0]
+        windows = x[:, None, None], flat[:, None, None]
+        return ops.conv_2d(*windows, self.bias, *quantizations, float32_product=float32_product)[
+            0, 0, 0
+        ]
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+@pytest.mark.parametrize(
+    ("unsigned", "per_channel"),
+    [(False, False), (False, True), (True, False)],
+    ids=["int8", "per channel", "uint8"],
+)
+def test_the_product_of_scales(kind: str, *, unsigned: bool, per_channel: bool) -> None:
+    """float32 for the convolutions of uint8 models, float64 for all others."""
+    count, other = Count(), 0
+    short = unsigned and kind != "FULLY_CONNECTED"
+    for seed in range(20):
+        case = OnTheEdge(kind, seed, unsigned, per_channel)
+        want = case.litert()
+        count.compare(case.oracle(float32_product=short), want)
+        other += np.count_nonzero(case.oracle(float32_product=not short) != want)
+    count.check(10_000)
+    assert kind == "FULLY_CONNECTED" or other > 500, (
+        "the scales do not tell one product from the other"
+    )
 
 
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
@@ -268,7 +372,7 @@ def test_elementwise(kind: str, *, unsigned: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "LOGISTIC"]
+    "kind", ["QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "LOGISTIC", "HARD_SWISH"]
 )
 @signed_and_unsigned
 def test_functions_of_one_element(kind: str, *, unsigned: bool) -> None:
@@ -290,6 +394,8 @@ def test_functions_of_one_element(kind: str, *, unsigned: bool) -> None:
         if kind == "LOGISTIC":
             q_out = Quantization(1 / 256, -128)
             got = ops.logistic(x, q_in)
+        elif kind == "HARD_SWISH":
+            got = ops.hard_swish(x, q_in, q_out)
         elif kind == "LEAKY_RELU":
             options["alpha"] = float(np.float32(draw.rng.uniform(-0.5, 1.5)))
             got = ops.leaky_relu(x, q_in, q_out, options["alpha"])

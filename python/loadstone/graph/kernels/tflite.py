@@ -10,7 +10,8 @@ Every function was measured against LiteRT on single-operator models
 (tests/graph/kernels/test_tflite.py).
 
     operator                              scale is computed in      rounding
-    CONV_2D, DEPTHWISE_CONV_2D            float64                   DOUBLE
+    CONV_2D, DEPTHWISE_CONV_2D            float64 (uint8: float32   DOUBLE
+                                          product of input, weight)
     FULLY_CONNECTED                       float64                   half away from zero on float64;
                                           nearly SINGLE
     ADD, SUB                              float64 of float32        DOUBLE, three times, inputs
@@ -24,6 +25,7 @@ Every function was measured against LiteRT on single-operator models
     QUANTIZE (float32 to integer)         float32                   half away from zero
     SOFTMAX                               31 fractional bits        DOUBLE (fixed_point.py)
     LOGISTIC                              float32                   half away from zero
+    HARD_SWISH                            float32, 15 bits          16-bit fixed point
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ __all__ = [
     "conv_2d",
     "dequantize",
     "fully_connected",
+    "hard_swish",
     "leaky_relu",
     "logistic",
     "max_pool_2d",
@@ -127,6 +130,7 @@ def conv_2d(
     dilation: tuple[int, int] = (1, 1),
     groups: int = 1,
     weight_zero_points: ArrayLike = 0,
+    float32_product: bool = False,
     low: int = -128,
     high: int = 127,
 ) -> Int8Array:
@@ -135,7 +139,8 @@ def conv_2d(
 
     weight_scales: (O,), or one for all. padding: (top, left, bottom, right); padded taps read the
         zero point.
-    weight_zero_points: not 0 only in uint8 models.
+    weight_zero_points: not 0 only in uint8 models. float32_product: how those multiply input and
+        weight scale.
     """
     kernels = weights.astype(np.int64) - np.reshape(weight_zero_points, (-1, 1, 1, 1))
     sums = convolve(
@@ -147,7 +152,8 @@ def conv_2d(
         groups=groups,
     )
     acc = wrap_int32(sums.astype(np.int64) + np.asarray(bias, np.int64))
-    multiplier, shift = quantize_multiplier(tflite_scale(q_in.scale, weight_scales, q_out.scale))
+    scale = tflite_scale(q_in.scale, weight_scales, q_out.scale, float32_product=float32_product)
+    multiplier, shift = quantize_multiplier(scale)
     return _finish(requantize_double(acc, multiplier, shift), q_out.zero_point, low, high)
 
 
@@ -342,6 +348,45 @@ def logistic(x: Int8Array, q_in: Quantization) -> Int8Array:
         power = np.exp(-dequantize(x, q_in).astype(np.float64)).astype(np.float32)
     value = np.float32(1) / (np.float32(1) + power)
     return _finish(round_half_away(value * np.float32(256)), -128)
+
+
+def hard_swish(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
+    """HARD_SWISH: x * min(max(x + 3, 0), 6) / 6, in 16-bit fixed point.
+
+    Domain: q_in.scale < 128 * q_out.scale (LiteRT refuses more).
+    """
+    fine = np.float32(1 / 128) * np.float32(q_in.scale)  # the scale of (x - zero point) * 2^7
+    out_multiplier, out_shift = _multiplier16(fine / np.float32(q_out.scale))
+    multiplier, shift = _multiplier16(fine / (np.float32(3) / np.float32(32768)))
+    hires = _centred(x, q_in) << 7
+    value = _high_multiply16(hires, out_multiplier)
+    gate = _high_multiply16(
+        _clip16(hires << max(shift - 1, 0)), multiplier
+    )  # x / 3 in Q0.15, saturated to [-1, 1]
+    gate = _clip16(gate << 1) if shift > 0 else rounding_shift_right(gate, -shift).astype(np.int64)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * value
+    product = np.sign(product) * (
+        np.abs(product) >> 15
+    )  # truncated: it takes back the bias of the products that are rounded
+    return _finish(rounding_shift_right(product, -out_shift), q_out.zero_point)
+
+
+def _multiplier16(real: np.float32) -> tuple[int, int]:
+    """(multiplier, shift) with real = multiplier * 2^(shift - 15): the 31 bits of
+    `quantize_multiplier`, rounded to 15."""
+    multiplier, shift = quantize_multiplier(np.float64(real))
+    return min((int(multiplier) + (1 << 15)) >> 16, (1 << 15) - 1), int(shift)
+
+
+def _clip16(value: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.clip(value, -(1 << 15), (1 << 15) - 1)
+
+
+def _high_multiply16(a: NDArray[np.int64], b: int) -> NDArray[np.int64]:
+    """a * b / 2^15 of int16, to nearest: gemmlowp's SaturatingRoundingDoublingHighMul."""
+    nudged = a * b + np.where(a * b >= 0, 1 << 14, 1 - (1 << 14))
+    return np.asarray(np.sign(nudged) * (np.abs(nudged) >> 15), np.int64)
 
 
 def _input_radius(integer_bits: int, shift: int) -> int:

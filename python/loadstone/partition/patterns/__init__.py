@@ -42,6 +42,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern("slice", movement.slice_pattern, movement.slice_),
     OperatorPattern("pad", movement.pad_pattern, movement.pad),
     OperatorPattern("reshape", movement.reshape_pattern, movement.reshape),
+    OperatorPattern("relabel", movement.relabel_pattern, movement.relabel),
     OperatorPattern("transpose", movement.transpose_pattern, movement.transpose),
     OperatorPattern("resize", movement.resize_pattern, movement.resize),
     OperatorPattern("softmax", elementwise.softmax_pattern, elementwise.softmax),
@@ -49,6 +50,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern(
         "leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu
     ),
+    OperatorPattern("hard_swish", elementwise.hard_swish_pattern, elementwise.hard_swish),
     OperatorPattern("argmax", elementwise.argmax_pattern, elementwise.argmax),
     OperatorPattern("requantize", elementwise.requantize_pattern, elementwise.requantize),
     OperatorPattern("quantize", elementwise.quantize_pattern, elementwise.quantize),

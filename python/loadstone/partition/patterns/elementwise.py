@@ -42,6 +42,8 @@ __all__ = [
     "dequantize",
     "dequantize_pattern",
     "function_pattern",
+    "hard_swish",
+    "hard_swish_pattern",
     "leaky_relu",
     "quantize",
     "quantize_pattern",
@@ -162,6 +164,28 @@ def sigmoid(reader: Reader, root: Any) -> Lookup:
     return _lookup(reader, root, table)
 
 
+def hard_swish_pattern() -> Any:
+    """x * clip(x + 3, 0, 6) / 6, as TFLite's importer writes it."""
+    gate = op("clip")(op("add")(dq(), const()), anything(), anything())
+    return q(op("divide")(op("multiply")(dq(), gate), const()))
+
+
+def hard_swish(reader: Reader, root: Any) -> Lookup:
+    """Raises Mismatch for other numbers than 3, 0, 6 and 6, and outside TFLite, where it is float
+    arithmetic."""
+    division = reader.call(root.args[0])
+    product = reader.call(division.args[0])
+    clip = reader.call(product.args[1])
+    total = reader.call(clip.args[0])
+    numbers = [float(scalar(item)) for item in (total.args[1], *clip.args[1:], division.args[1])]
+    sources = [reader.source(item) for item in (product.args[0], total.args[0])]
+    if not reader.tflite or numbers != [3, 0, 6, 6] or sources[0] != sources[1]:
+        raise Mismatch("it is no hard swish of TFLite")
+    if sources[0].scale >= 128 * reader.output(root).scale:
+        raise Mismatch("its input's scale is 128 times its output's, or more")  # LiteRT refuses it
+    return _table(sources[0], reader.output(root), tflite.hard_swish)
+
+
 def leaky_relu(reader: Reader, root: Any) -> Lookup:
     """x, or alpha * x below 0."""
     alpha = float(reader.call(root.args[0]).attrs.alpha)
@@ -174,7 +198,15 @@ def _lookup(
     root: Any,
     table: Callable[[NDArray[np.int8], Quantization, Quantization], NDArray[np.int8]],
 ) -> Lookup:
-    source, output = _int8(reader.source(reader.call(root.args[0]).args[0])), reader.output(root)
+    return _table(reader.source(reader.call(root.args[0]).args[0]), reader.output(root), table)
+
+
+def _table(
+    source: Tensor,
+    output: Tensor,
+    table: Callable[[NDArray[np.int8], Quantization, Quantization], NDArray[np.int8]],
+) -> Lookup:
+    _int8(source)
     assert source.quantization is not None
     assert output.quantization is not None
     every = np.arange(-128, 128, dtype=np.int8)

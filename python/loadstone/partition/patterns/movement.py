@@ -26,13 +26,15 @@ from loadstone.graph import (
 )
 from loadstone.partition.patterns.forms import dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
-from loadstone.relax.compat import dpl, integers
+from loadstone.relax.compat import dpl, dtype, integers, relax
 
 __all__ = [
     "concatenate",
     "concatenate_pattern",
     "pad",
     "pad_pattern",
+    "relabel",
+    "relabel_pattern",
     "reshape",
     "reshape_pattern",
     "resize",
@@ -56,6 +58,24 @@ def reshape_pattern() -> Any:
 def reshape(reader: Reader, root: Any) -> Reshape:
     """The output's shape says all."""
     source, output = _same_quantization(reader, root)
+    return Reshape(name=output.name, inputs=(source,), outputs=(output,))
+
+
+def relabel_pattern() -> Any:
+    """A reshape of integers, not of what they stand for."""
+    return op("reshape")(dpl.wildcard(), dpl.wildcard())
+
+
+def relabel(reader: Reader, root: Any) -> Reshape:
+    """The same bytes, which are read by another scale from there on (TFLite)."""
+    variable = next((bound for bound, call in reader.env.items() if call.same_as(root)), None)
+    if (
+        variable is None
+        or not isinstance(root.args[0], relax.Var)
+        or dtype(variable) not in ("int8", "uint8")
+    ):
+        raise Mismatch(f"it reshapes {dtype(root)}")
+    source, output = reader.tensor(root.args[0]), reader.tensor(variable)
     return Reshape(name=output.name, inputs=(source,), outputs=(output,))
 
 

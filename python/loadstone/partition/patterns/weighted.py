@@ -57,6 +57,7 @@ def conv2d(reader: Reader, root: Any) -> Conv2D:
         dilation=(dilation[0], dilation[1]),
         padding=(top, left, bottom, right),
         groups=int(attrs.groups),
+        float32_product=reader.unsigned,
     )
 
 
@@ -107,6 +108,9 @@ def _weights(
     if weights.scales.size > 1 and weights.axis != axis:
         raise Mismatch("its weights are not quantized per output channel")
     channels = weights.integers.shape[axis]
+    with np.errstate(over="ignore"):
+        if not np.all(np.isfinite(np.float32(source.scale) * weights.scales)):
+            raise Mismatch("the product of its input's and its weights' scales is beyond float32")
     scales = np.ascontiguousarray(np.broadcast_to(weights.scales, (channels,)), np.float32)
     zeros = np.broadcast_to(weights.zero_points, (channels,)).astype(np.int32)
     integers_, zeros = _centred(weights.integers, zeros)

@@ -37,7 +37,6 @@ from loadstone.numerics import (
     requantize_float32,
     requantize_float64,
     requantize_single,
-    tflite_scale,
 )
 from loadstone.vta import constants
 from loadstone.vta.exact import on_all_values
@@ -84,7 +83,7 @@ class _Tie(Enum):
 
 def weighted(op: g.Weighted) -> Finish | Refusal:
     """A convolution or dense layer."""
-    shift = _shifts(tflite_scale(op.input.scale, op.weight_scales, op.output.scale))
+    shift = _shifts(op.real_scales())
     if isinstance(shift, Refusal):
         return shift
     bias = constants.folded_bias(op)

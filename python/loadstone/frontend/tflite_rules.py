@@ -1,0 +1,347 @@
+"""What LiteRT's kernels do to 8-bit integers, where the float operator between dequantize and
+quantize does not say it.
+
+In:   an operator of a TFLite file.
+Out:  nothing, or an UnsupportedError whose one line names operator, tensor and numbers; `relabels`
+      for copies of bytes.
+Next: tflite.py asks before it converts an operator.
+
+A kernel on integers is no float operator that is rounded: some never read a scale (a reshape copies
+bytes, whatever scale the file gives its output), some ignore an activation, some have arithmetic of
+their own. What stands here is either equal to LiteRT's reference kernels, measured on single
+operators, or refused: an operator that is in no list is refused too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import tflite
+
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.message import short
+from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
+
+__all__ = ["check_kernel", "check_types", "relabels"]
+
+EIGHT_BITS = ("int8", "uint8")
+#: Copy bytes, whatever the output's scale: the integers are the input's, and mean something else
+#: from there on.
+COPIES = (
+    *(
+        "RESHAPE",
+        "SQUEEZE",
+        "EXPAND_DIMS",
+        "TRANSPOSE",
+        "SLICE",
+        "STRIDED_SLICE",
+        "MAX_POOL_2D",
+        "RESIZE_NEAREST_NEIGHBOR",
+    ),
+    *(
+        "RESIZE_BILINEAR",
+        "SPACE_TO_DEPTH",
+        "DEPTH_TO_SPACE",
+        "TILE",
+        "REVERSE_V2",
+        "BROADCAST_TO",
+        "GATHER",
+    ),
+)
+#: Copy or compare bytes of several tensors, or fill in a zero point: the same as the real operator
+#: for one quantization only.
+ONE_QUANTIZATION = (
+    *(
+        "PAD",
+        "PADV2",
+        "MIRROR_PAD",
+        "PACK",
+        "UNPACK",
+        "SPLIT",
+        "SPLIT_V",
+        "SELECT",
+        "SELECT_V2",
+        "MAXIMUM",
+        "MINIMUM",
+    ),
+    *("REDUCE_MAX", "REDUCE_MIN", "GATHER_ND"),
+)
+#: Their results are the real ones, rounded: the rules of graph/kernels/tflite.py, or measured over
+#: all values and many scales.
+COMPUTED = (
+    *(
+        "CONV_2D",
+        "DEPTHWISE_CONV_2D",
+        "FULLY_CONNECTED",
+        "ADD",
+        "SUB",
+        "MUL",
+        "MEAN",
+        "AVERAGE_POOL_2D",
+        "CONCATENATION",
+    ),
+    *(
+        "RELU",
+        "RELU6",
+        "RELU_N1_TO_1",
+        "LEAKY_RELU",
+        "LOGISTIC",
+        "TANH",
+        "HARD_SWISH",
+        "GELU",
+        "SOFTMAX",
+        "LOG_SOFTMAX",
+        "QUANTIZE",
+        "DEQUANTIZE",
+    ),
+    *(
+        "ARG_MAX",
+        "ARG_MIN",
+        "EQUAL",
+        "NOT_EQUAL",
+        "GREATER",
+        "GREATER_EQUAL",
+        "LESS",
+        "LESS_EQUAL",
+        "SHAPE",
+        "RANK",
+    ),
+)
+#: The same, of int8 only.
+COMPUTED_INT8 = ("EXP", "LOG", "RSQRT", "L2_NORMALIZATION")
+#: Operators with weights: the axis of the output channels.
+OUTPUT_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
+#: Operators of one type to another.
+TYPE_CHANGING = ("QUANTIZE", "DEQUANTIZE")
+#: Operators whose sums are multiplied by the ratio of their scales: all inputs' product over the
+#: output's, or the largest over it.
+PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL")
+RATIOS = ("ADD", "SUB", "MEAN", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU")
+#: From here on the smallest sum leaves 8 bits, and 32-bit ones overflow when LiteRT shifts them
+#: left, which has no defined result.
+MAX_RATIO = 256
+#: Kernels that write in steps of 1/256 from 0 and do not look at the output's scale (or refuse
+#: another one).
+PROBABILITIES = ("SOFTMAX", "LOGISTIC")
+#: Kernels that compute other integers for uint8 than for int8.
+BY_TYPE = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "CONCATENATION")
+
+_CLAMPS = (
+    tflite.ActivationFunctionType.NONE,
+    tflite.ActivationFunctionType.RELU,
+    tflite.ActivationFunctionType.RELU6,
+    tflite.ActivationFunctionType.RELU_N1_TO_1,
+)
+_ACTIVATIONS = {
+    number: name
+    for name, number in vars(tflite.ActivationFunctionType).items()
+    if isinstance(number, int)
+}
+_OPTIONS_KINDS = {
+    number: name for name, number in vars(tflite.BuiltinOptions).items() if isinstance(number, int)
+}
+
+
+def check_types(file: TfliteFile, name: str) -> None:
+    """A model whose operators are int8 here and uint8 there: their kernels differ, and the graph
+    has one rule for all."""
+    seen: dict[str, OperatorRecord] = {}
+    for record in file.operators:
+        for tensor in _eight_bits(file, record.inputs[:1]):
+            if record.code in BY_TYPE:
+                seen.setdefault(tensor.dtype, record)
+    if len(seen) > 1:
+        first, second = (file.describe(record) for record in seen.values())
+        raise UnsupportedError(
+            f"{name}: {first} is {next(iter(seen))}, {second} is not: a model must be one or "
+            "the other inside"
+        )
+
+
+def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
+    """Raises UnsupportedError unless the operator, as it is read here, is what LiteRT's kernel
+    computes."""
+    inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
+    if not inputs and not outputs:
+        return
+    if record.code == "DEQUANTIZE" and outputs:
+        raise UnsupportedError(
+            f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
+            "not float32"
+        )
+    if record.code not in (*COPIES, *ONE_QUANTIZATION, *COMPUTED) and not (
+        record.code in COMPUTED_INT8 and _only_int8(inputs, outputs)
+    ):
+        tensor = (inputs + outputs)[0]
+        raise UnsupportedError(
+            f"{where}: what its kernel makes of the {tensor.dtype} tensor "
+            f'"{short(tensor.name)}" is not implemented: '
+            "keep this operator in float, between DEQUANTIZE and QUANTIZE"
+        )
+    _check_one_type(file, record, where)
+    _check_activation(record, outputs, where)
+    if record.code in OUTPUT_AXIS:
+        _check_weighted(file, record, where)
+    _check_ratio(record, inputs, outputs, where)
+    if record.code in PROBABILITIES:
+        _check_probabilities(outputs, where)
+    if (
+        record.code in ONE_QUANTIZATION
+        or _joins_int8(record, inputs)
+        or (record.code in COPIES and not _one_to_one(inputs, outputs))
+    ):
+        for tensor in (inputs + outputs)[1:]:
+            _check_same(inputs[0] if inputs else outputs[0], tensor, where)
+    if (
+        relabels(file, record)
+        and record.code == "MAX_POOL_2D"
+        and _activation(record) != tflite.ActivationFunctionType.NONE
+    ):
+        _check_same(inputs[0], outputs[0], where)
+
+
+def relabels(file: TfliteFile, record: OperatorRecord) -> bool:
+    """Whether it copies integers into a tensor where they mean other real numbers."""
+    inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
+    return (
+        record.code in COPIES and _one_to_one(inputs, outputs) and not _same(inputs[0], outputs[0])
+    )
+
+
+def _eight_bits(file: TfliteFile, indices: Any) -> list[TensorRecord]:
+    found = [file.tensors[index] for index in indices if index >= 0]
+    return [tensor for tensor in found if tensor.is_quantized and tensor.dtype in EIGHT_BITS]
+
+
+def _one_to_one(inputs: list[TensorRecord], outputs: list[TensorRecord]) -> bool:
+    return len(inputs) == 1 and len(outputs) == 1
+
+
+def _joins_int8(record: OperatorRecord, inputs: list[TensorRecord]) -> bool:
+    """uint8 parts are rescaled, int8 ones are not (LiteRT refuses them)."""
+    return record.code == "CONCATENATION" and _only_int8(inputs)
+
+
+def _only_int8(*sides: list[TensorRecord]) -> bool:
+    return all(tensor.dtype == "int8" for side in sides for tensor in side)
+
+
+def _same(first: TensorRecord, second: TensorRecord) -> bool:
+    pairs = ((first.scales, second.scales), (first.zero_points, second.zero_points))
+    return all(a is b if a is None or b is None else bool(np.array_equal(a, b)) for a, b in pairs)
+
+
+def _check_same(first: TensorRecord, second: TensorRecord, where: str) -> None:
+    if not _same(first, second):
+        raise UnsupportedError(
+            f"{where}: its kernel copies integers as they are, but {_grid(first)} and "
+            f"{_grid(second)} differ: "
+            "convert the model with one quantization for both"
+        )
+
+
+def _grid(tensor: TensorRecord) -> str:
+    assert tensor.scales is not None
+    assert tensor.zero_points is not None
+    return (
+        f'"{short(tensor.name)}" (scale {tensor.scales[0]:.6g}, zero point {tensor.zero_points[0]})'
+    )
+
+
+def _activation(record: OperatorRecord) -> int:
+    """The fused activation, of operators that can have one."""
+    kind = _OPTIONS_KINDS.get(record.table.BuiltinOptionsType(), "")
+    options: Any = getattr(tflite, kind, None)
+    if not hasattr(options, "FusedActivationFunction") or record.table.BuiltinOptions() is None:
+        return int(tflite.ActivationFunctionType.NONE)
+    table = options()
+    table.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
+    return int(table.FusedActivationFunction())
+
+
+def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> None:
+    """Kernels have one type for activations in and out; what LiteRT makes of another one in the
+    file is no rule."""
+    if record.code in TYPE_CHANGING:
+        return
+    tensors = [file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0]
+    numbers = [tensor for tensor in tensors if tensor.dtype not in ("int32", "int64", "bool")]
+    if len({(tensor.dtype, tensor.is_quantized) for tensor in numbers}) > 1:
+        names = ", ".join(
+            f'"{short(tensor.name)}" '
+            f"{tensor.dtype}{'' if tensor.is_quantized else ' without a scale'}"
+            for tensor in numbers[:4]
+        )
+        raise UnsupportedError(f"{where}: its tensors have several types: {names}")
+
+
+def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where: str) -> None:
+    """LiteRT's integer kernels clamp, or do nothing at all."""
+    activation = _activation(record)
+    if activation not in _CLAMPS:
+        label = _ACTIVATIONS.get(activation, str(activation))
+        tensor = f' of "{short(outputs[0].name)}"' if outputs else ""
+        raise UnsupportedError(
+            f"{where}: the fused activation {label}{tensor} has no 8-bit kernel (LiteRT "
+            "leaves it out)"
+        )
+
+
+def _check_ratio(
+    record: OperatorRecord, inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
+) -> None:
+    if (
+        record.code not in (*PRODUCTS, *RATIOS)
+        or not inputs
+        or not outputs
+        or outputs[0].scales is None
+    ):
+        return
+    largest = [float(tensor.scales.max()) for tensor in inputs if tensor.scales is not None]
+    ratio = (math.prod(largest) if record.code in PRODUCTS else max(largest)) / float(
+        outputs[0].scales[0]
+    )
+    if ratio > MAX_RATIO:
+        raise UnsupportedError(
+            f"{where}: the scales of its inputs are {ratio:.6g} times that of "
+            f'"{short(outputs[0].name)}", above {MAX_RATIO}: '
+            "nearly all of its results would saturate"
+        )
+
+
+def _check_probabilities(outputs: list[TensorRecord], where: str) -> None:
+    for tensor in outputs:
+        wanted = 0 if tensor.dtype == "uint8" else -128
+        assert tensor.scales is not None
+        assert tensor.zero_points is not None
+        if tensor.scales[0] != np.float32(1 / 256) or tensor.zero_points[0] != wanted:
+            raise UnsupportedError(
+                f"{where}: its kernel writes steps of 1/256 from {wanted}, the file says "
+                f"{_grid(tensor)}"
+            )
+
+
+def _check_weighted(file: TfliteFile, record: OperatorRecord, where: str) -> None:
+    """Weights and bias are constants; scales per channel lie along the output channels, where the
+    kernel looks for them."""
+    for role, index in zip(("weights", "bias"), record.inputs[1:3], strict=False):
+        if index >= 0 and file.tensors[index].data is None:
+            raise UnsupportedError(
+                f'{where}: its {role} "{short(file.tensors[index].name)}" are no constant of '
+                "the model"
+            )
+    if len(record.inputs) < 2 or record.inputs[1] < 0:
+        return
+    weights = file.tensors[record.inputs[1]]
+    if (
+        weights.scales is not None
+        and weights.scales.size > 1
+        and weights.axis != OUTPUT_AXIS[record.code]
+    ):
+        raise UnsupportedError(
+            f'{where}: its weights "{short(weights.name)}" have a scale per index of axis '
+            f"{weights.axis}, "
+            f"not of the output channels (axis {OUTPUT_AXIS[record.code]})"
+        )

@@ -1,0 +1,234 @@
+"""`python -m tests.fuzz models --seconds N`: mutants of models, compiled and run, compared with
+what their framework makes of them.
+
+In:   networks of random_tflite.py and random_onnx.py, by number.
+Out:  a line for what went wrong, then counts of every verdict; exit status 1 if a mutant was
+      different, a traceback or a hang.
+Next: test_fuzz.py runs it for twenty seconds.
+
+A mutant is sound as a file and strange as a network: other scales and zero points, a fused
+activation that has no kernel, an operator in the place of another one, options, axes and shapes
+that do not fit. Loadstone must refuse it in one line, or give what LiteRT's reference kernels and
+ONNX Runtime without optimisations give. Loadstone and framework run in processes of their own,
+forked for each mutant, with a limit of time: both may die. ONNX Runtime computes QDQ in float32, so
+one element in ten may differ by one there (NUMERICS: the integers are what is meant); such mutants
+are single operators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests import onnx_builder, tflite_builder
+from tests.fuzz import onnx_mutants, tflite_mutants
+
+__all__ = ["BAD", "Mutant", "fuzz", "main", "mutant", "verdict"]
+
+DEVICE = "vtaq-1x16x16"
+#: Seconds that one mutant may take, in each of its two processes.
+TIMEOUT_SECONDS = 60
+MAX_MESSAGE = 400
+#: One element in so many may differ by one under ONNX: interpolation and small scales put many real
+#: values on the edge of two integers.
+NEAR_PART = 10
+BAD = ("different", "traceback", "hang")
+FORMATS = ("tflite", "onnx")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`model` in format `kind`, inputs for it, and what was changed."""
+
+    kind: str
+    number: int
+    model: bytes
+    inputs: list[NDArray[Any]]
+    changes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """tflite:12 is what --only takes."""
+        return f"{self.kind}:{self.number}"
+
+
+def mutant(kind: str, number: int) -> Mutant:
+    """Mutant `number`: always the same one."""
+    made = tflite_mutants.mutant(number) if kind == "tflite" else onnx_mutants.mutant(number)
+    return Mutant(kind, number, *made)
+
+
+def verdict(case: Mutant, folder: Path) -> tuple[str, str]:
+    """(verdict, its reason): refused, equal, near, unchecked (the framework refuses it), or one of
+    BAD."""
+    said, ours = _in_child(lambda: _compile_and_run(case, folder))
+    if said != "done":
+        return said, str(ours)
+    theirs_said, theirs = _in_child(lambda: _framework(case))
+    if theirs_said != "done":
+        return "unchecked", str(theirs)
+    return _compared(case, ours, theirs)
+
+
+def _compile_and_run(case: Mutant, folder: Path) -> tuple[str, Any]:
+    from loadstone.compiler import compile
+    from loadstone.errors import LoadstoneError
+
+    path = folder / f"mutant{case.number}.{case.kind}"
+    path.write_bytes(case.model)
+    try:
+        outputs = compile(path, DEVICE).run(*(x[None] for x in case.inputs))
+    except LoadstoneError as error:
+        text = str(error)
+        if "\n" in text or len(text) > MAX_MESSAGE or path.stem not in text:
+            return (
+                "traceback",
+                f"a message of {len(text)} characters that is not one line with the model's "
+                f"name: {text!r}",
+            )
+        return "refused", text.removeprefix(f"{path.name}: ")
+    finally:
+        path.unlink()
+    return "done", [output[0] for output in outputs]
+
+
+def _framework(case: Mutant) -> tuple[str, Any]:
+    run: Callable[..., list[NDArray[Any]]] = (
+        tflite_builder.run if case.kind == "tflite" else onnx_builder.run
+    )
+    return "done", run(case.model, case.inputs)
+
+
+def _compared(
+    case: Mutant, ours: list[NDArray[Any]], theirs: list[NDArray[Any]]
+) -> tuple[str, str]:
+    worst, verdict_ = "", "equal"
+    for index, (got, want) in enumerate(zip(ours, theirs, strict=True)):
+        if got.size != want.size or got.dtype != want.dtype:
+            return (
+                "different",
+                f"output {index} is {got.dtype} {got.shape}, the framework's {want.dtype} "
+                f"{want.shape}",
+            )
+        flat = got.reshape(want.shape)
+        apart = ~((flat == want) | ((flat != flat) & (want != want)))
+        if not np.any(apart):
+            continue
+        most = np.abs(flat.astype(np.float64) - want.astype(np.float64))[apart].max()
+        worst = (
+            f"{np.count_nonzero(apart)} of {want.size} elements of output {index} "
+            f"differ, by {most:g} at most"
+        )
+        near = (
+            case.kind == "onnx"
+            and want.dtype.kind in "iu"
+            and most <= 1
+            and np.count_nonzero(apart) <= max(1, want.size // NEAR_PART)
+        )
+        verdict_ = "near" if near and verdict_ != "different" else "different"
+    return verdict_, worst
+
+
+def _in_child(work: Callable[[], tuple[str, Any]]) -> tuple[str, Any]:
+    """What `work` gives in a process of its own; ("traceback" | "hang", why) when it does not."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reader)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            try:
+                answer = work()
+            except BaseException as error:
+                lines = str(error).strip().splitlines() or [""]
+                answer = ("traceback", f"{type(error).__name__}: {lines[0][:200]}")
+            with os.fdopen(writer, "wb") as stream:
+                pickle.dump(answer, stream)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    data, deadline = b"", time.monotonic() + TIMEOUT_SECONDS
+    while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not (more := os.read(reader, 1 << 20)):
+            break
+        data += more
+    else:
+        os.kill(child, signal.SIGKILL)
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    if data and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+        answer = pickle.loads(data)  # of our own child
+        return str(answer[0]), answer[1]
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return "hang", f"no end within {TIMEOUT_SECONDS} s"
+    return "traceback", f"the process ended with status {status}"
+
+
+def fuzz(
+    seconds: float,
+    formats: tuple[str, ...] = FORMATS,
+    first: int = 0,
+    say: Callable[[str], None] = print,
+) -> tuple[Counter[str], list[str]]:
+    """Mutants from number `first` on, formats in turn, for so long. Counts by "format verdict", and
+    what was bad."""
+    import loadstone.compiler  # noqa: F401  before the forks: importing TVM takes a second
+
+    counts: Counter[str] = Counter()
+    bad: list[str] = []
+    end, number = time.monotonic() + seconds, first
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() < end:
+            for kind in formats:
+                case = mutant(kind, number)
+                said, why = verdict(case, Path(folder))
+                counts[f"{kind} {said}"] += 1
+                if said in BAD:
+                    bad.append(f"{case.name} {said}: {why} [{'; '.join(case.changes)}]")
+                    say(bad[-1])
+            number += 1
+    return counts, bad
+
+
+def main(words: list[str]) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz models", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="how long (default 60)")
+    parser.add_argument("--format", choices=FORMATS, help="only this one (default: both in turn)")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first mutant (default 0)"
+    )
+    parser.add_argument("--only", help="one mutant, as format:number; says what became of it")
+    parser.add_argument("--save", type=Path, help="with --only: write its model there")
+    args = parser.parse_args(words)
+    if args.only:
+        kind, _, number = args.only.partition(":")
+        case = mutant(kind, int(number))
+        if args.save:
+            args.save.write_bytes(case.model)
+        with tempfile.TemporaryDirectory() as folder:
+            said, why = verdict(case, Path(folder))
+        print(f"{case.name} {said}: {why} [{'; '.join(case.changes)}]")
+        return int(said in BAD)
+    counts, bad = fuzz(args.seconds, (args.format,) if args.format else FORMATS, args.first)
+    print(", ".join(f"{count} {label}" for label, count in sorted(counts.items())))
+    return int(bool(bad))
