@@ -3,6 +3,7 @@
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
 #   make test     every test                          make quick   the tests that take under two minutes
 #   make lib      the native library only             make bench   measured speeds and cycles, as ratios
+#   make measure  what the tree's order is measured by
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -12,7 +13,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test quick check lib bench clean system
+.PHONY: help demo test quick check lib measure bench clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -53,6 +54,9 @@ check: lib
 	$(BIN)/loadstone isa --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+measure: lib
+	@$(BIN)/python -m tests.measure
 
 bench: lib
 	$(BIN)/python -m tests.bench

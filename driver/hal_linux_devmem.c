@@ -19,9 +19,9 @@ int lds_linux_open_devmem(lds_linux *board, const char *path, uint64_t registers
   board->fd = open(path, O_RDWR | O_SYNC);
   if (board->fd < 0) return lds_linux_fail(board, "cannot open", path);
   board->registers_bytes = registers_bytes;
-  board->registers = lds_linux_map(board, board->fd, registers, registers_bytes, "registers");
+  board->registers = lds_linux_map(board, board->fd, registers, registers_bytes, 0, "registers");
   board->pool.bus = memory + bus_offset;
   board->pool.size_bytes = memory_bytes;
-  if (board->registers != NULL) board->pool.cpu = lds_linux_map(board, board->fd, memory, memory_bytes, "DMA memory");
+  if (board->registers != NULL) board->pool.cpu = lds_linux_map(board, board->fd, memory, memory_bytes, board->pool.bus, "DMA memory");
   return board->registers != NULL && board->pool.cpu != NULL ? LDS_HAL_OK : lds_linux_fail(board, "cannot map", path);
 }

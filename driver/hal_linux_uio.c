@@ -62,7 +62,7 @@ static int map_registers(lds_linux *board, const char *uio, size_t needed_bytes,
                    uio, (unsigned long)board->registers_bytes, (unsigned long)needed_bytes);
     return 0;
   }
-  board->registers = lds_linux_map(board, board->fd, 0, board->registers_bytes, uio);
+  board->registers = lds_linux_map(board, board->fd, 0, board->registers_bytes, 0, uio);
   return board->registers != NULL;
 }
 
@@ -79,7 +79,8 @@ static int map_memory(lds_linux *board, const char *uio, const char *udmabuf, ui
   }
   if (pool->size_bytes == 0 || board->memory_fd < 0) return 0;
   /* UIO: map n begins at n pages. */
-  pool->cpu = lds_linux_map(board, board->memory_fd, udmabuf != NULL ? 0 : (uint64_t)sysconf(_SC_PAGESIZE), pool->size_bytes, uio);
+  pool->cpu =
+      lds_linux_map(board, board->memory_fd, udmabuf != NULL ? 0 : (uint64_t)sysconf(_SC_PAGESIZE), pool->size_bytes, pool->bus, uio);
   return pool->cpu != NULL;
 }
 

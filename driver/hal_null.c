@@ -6,9 +6,9 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include <stdlib.h>
 #include <time.h>
 
+#include "heap.h"
 #include "lds_hal_sim.h"
 #include "lds_isa.h"
 #include "lds_pool.h"
@@ -18,6 +18,7 @@ enum { BLOCKS = 256 };
 struct lds_hal_null {
   lds_hal hal;
   uint32_t config_hash, state;
+  void *heap; /* what the pool stands in */
   lds_pool pool;
   lds_pool_block blocks[BLOCKS];
 };
@@ -59,7 +60,7 @@ static uint64_t now_ns(void *ctx) {
 lds_hal_null *lds_hal_null_create(uint32_t config_hash, size_t pool_bytes) {
   lds_hal_null *device = calloc(1, sizeof *device);
   if (device == NULL) return NULL;
-  device->pool.cpu = calloc(1, pool_bytes);
+  device->pool.cpu = lds_heap_alloc(pool_bytes, &device->heap);
   if (device->pool.cpu == NULL) {
     free(device);
     return NULL;
@@ -81,7 +82,7 @@ lds_hal_null *lds_hal_null_create(uint32_t config_hash, size_t pool_bytes) {
 
 void lds_hal_null_destroy(lds_hal_null *device) {
   if (device == NULL) return;
-  free(device->pool.cpu);
+  free(device->heap);
   free(device);
 }
 

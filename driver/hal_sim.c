@@ -9,20 +9,21 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "heap.h"
 #include "lds_hal_sim.h"
 #include "lds_pool.h"
 
 enum { BLOCKS = 4096 };
 
-static const uint64_t pool_bus = 0x10000000u;
+static const uint64_t pool_bus = 0x10000000u; /* a multiple of LDS_DMA_MAX_ALIGN */
 
 struct lds_hal_sim {
   lds_hal hal;
   lds_simdev *device;
+  void *heap; /* what the pool stands in */
   lds_pool pool;
   uint8_t *shadow; /* what the device sees; NULL: the pool itself */
   lds_pool_block blocks[BLOCKS];
@@ -68,7 +69,7 @@ static int hw_reset(void *ctx) {
 }
 
 static int open_memory(lds_hal_sim *sim, size_t pool_bytes, uint32_t flags) {
-  sim->pool.cpu = calloc(1, pool_bytes); /* large: fresh pages from the system, touched when used */
+  sim->pool.cpu = lds_heap_alloc(pool_bytes, &sim->heap);
   if (sim->pool.cpu == NULL) return 0;
   sim->pool.bus = pool_bus;
   sim->pool.size_bytes = pool_bytes;
@@ -104,9 +105,12 @@ lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, 
 
 void lds_hal_sim_destroy(lds_hal_sim *sim) {
   if (sim == NULL) return;
-  if (sim->device != NULL) lds_simdev_destroy(sim->device);
+  if (sim->device != NULL) {
+    lds_simdev_hw_reset(sim->device); /* also a job that has been started and not begun */
+    lds_simdev_destroy(sim->device);
+  }
   free(sim->shadow);
-  free(sim->pool.cpu);
+  free(sim->heap);
   free(sim);
 }
 

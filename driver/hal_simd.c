@@ -1,17 +1,18 @@
 /* What lds_hal_simd.h says: registers over a socket of packets, DMA memory from the file whose descriptor the server sends.
  *
- * In:   a server that python/loadstone/simd.py describes.
+ * In:   a server that python/simd.py describes.
  * Out:  an lds_hal.
  * Next: runtime/session.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* SOCK_CLOEXEC, MSG_CMSG_CLOEXEC, ppoll */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 
 #include "lds_hal_simd.h"
 #include "lds_pool.h"
+#include "map_shared.h"
 
 enum { BLOCKS = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 10 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
@@ -48,15 +50,17 @@ static void hang_up(lds_hal_simd *simd) {
   simd->level = 0;
 }
 
-/* The next packet; its interrupt level is taken over. 0: the server is gone. */
+/* The next packet; its interrupt level is taken over. 0: the server is gone, or speaks something else: a packet of another size. */
 static int receive(lds_hal_simd *simd, packet *p) {
+  uint8_t text[sizeof *p + 1u]; /* one byte more than fits: a longer packet would be cut to the right size */
   ssize_t got;
-  do got = recv(simd->channel, p, sizeof *p, 0);
+  do got = recv(simd->channel, text, sizeof text, 0);
   while (got < 0 && errno == EINTR);
   if (got != (ssize_t)sizeof *p) {
     hang_up(simd);
     return 0;
   }
+  memcpy(p, text, sizeof *p);
   simd->level = p->second & 1u;
   return 1;
 }
@@ -127,51 +131,87 @@ static int connect_to(const char *path) {
   memcpy(address.sun_path, path, strlen(path));
   channel = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (channel < 0) return -1;
-  if (connect(channel, (const struct sockaddr *)&address, sizeof address) == 0 &&
-      setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0) {
+  if (setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 &&
+      setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
+      connect(channel, (const struct sockaddr *)&address, sizeof address) == 0) {
     return channel;
   }
   close(channel);
   return -1;
 }
 
-/* The answer to HELLO; the descriptor of the memory file, or -1. */
-static int greet(int channel, welcome *answer) {
+/* The one descriptor of a message, or -1. Whatever else came with it is closed. */
+static int only_descriptor(struct msghdr *message) {
+  struct cmsghdr *part;
+  int found = -1, count = 0;
+  for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
+    const size_t bytes = part->cmsg_len - CMSG_LEN(0);
+    size_t k;
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    for (k = 0; k < bytes / sizeof(int); ++k) {
+      if (found >= 0) close(found);
+      memcpy(&found, CMSG_DATA(part) + k * sizeof(int), sizeof found);
+      ++count;
+    }
+  }
+  if (count == 1 && (message->msg_flags & MSG_CTRUNC) == 0) return found;
+  if (found >= 0) close(found);
+  return -1;
+}
+
+/* The answer to HELLO. LDS_HAL_OK: *memory is the descriptor of the memory file. */
+static int greet(int channel, welcome *answer, int *memory) {
   packet hello = {KIND_HELLO, 0, PROTOCOL_VERSION, 0};
   union {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(4 * sizeof(int))];
   } control;
-  struct iovec text;
+  uint8_t text[sizeof *answer + 1u];
+  struct iovec part;
   struct msghdr message;
-  const struct cmsghdr *first;
-  int memory = -1;
+  ssize_t got;
   memset(&message, 0, sizeof message);
   memset(&control, 0, sizeof control);
-  text.iov_base = answer;
-  text.iov_len = sizeof *answer;
-  message.msg_iov = &text;
+  memset(answer, 0, sizeof *answer);
+  part.iov_base = text;
+  part.iov_len = sizeof text;
+  message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
-  if (send(channel, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return -1;
-  if (recvmsg(channel, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *answer) return -1;
-  first = CMSG_FIRSTHDR(&message);
-  if (first != NULL && first->cmsg_type == SCM_RIGHTS && first->cmsg_len == CMSG_LEN(sizeof memory))
-    memcpy(&memory, CMSG_DATA(first), sizeof memory);
-  return memory;
+  if (send(channel, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) return LDS_HAL_FAILED;
+  got = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) return LDS_HAL_FAILED;
+  *memory = only_descriptor(&message);
+  if (got == (ssize_t)sizeof *answer) {
+    memcpy(answer, text, sizeof *answer);
+  } else if (got == (ssize_t)sizeof answer->head) {
+    memcpy(&answer->head, text, sizeof answer->head);
+  }
+  if (answer->head.kind != KIND_HELLO || got < (ssize_t)sizeof answer->head || got > (ssize_t)sizeof *answer) return LDS_HAL_FAILED;
+  if (got == (ssize_t)sizeof answer->head && answer->head.first == 0) return LDS_HAL_TIMEOUT;
+  if (answer->head.first != PROTOCOL_VERSION) return LDS_HAL_UNSUPPORTED;
+  return got == (ssize_t)sizeof *answer && *memory >= 0 ? LDS_HAL_OK : LDS_HAL_FAILED;
 }
 
+/* A file that the server, or another client, made shorter later would be SIGBUS here: only one that is sealed against it, and long
+ * enough, is mapped. */
 static int open_memory(lds_hal_simd *simd, const welcome *answer, int memory) {
+  const int seals = fcntl(memory, F_GET_SEALS);
+  struct stat file;
   void *cpu;
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return LDS_HAL_NO_MEMORY;
+  if (fstat(memory, &file) != 0 || file.st_size < 0 || answer->memory_bytes > (uint64_t)file.st_size) return LDS_HAL_NO_MEMORY;
   if (answer->memory_bytes == 0 || answer->memory_bytes > SIZE_MAX) return LDS_HAL_NO_MEMORY;
-  cpu = mmap(NULL, (size_t)answer->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (answer->memory_bus > UINT64_MAX - (answer->memory_bytes - 1u)) return LDS_HAL_NO_MEMORY;
+  cpu = lds_map_shared(memory, 0, (size_t)answer->memory_bytes, answer->memory_bus);
   if (cpu == MAP_FAILED) return LDS_HAL_NO_MEMORY;
   simd->pool.cpu = cpu;
   simd->pool.bus = answer->memory_bus;
   simd->pool.size_bytes = (size_t)answer->memory_bytes;
   simd->pool.blocks = simd->blocks;
   simd->pool.capacity = BLOCKS;
+  simd->level = answer->head.second & 1u;
   return LDS_HAL_OK;
 }
 
@@ -189,12 +229,9 @@ int lds_hal_simd_open(const char *socket_path, lds_hal_simd **out) {
   simd->hal.irq_wait = irq_wait;
   simd->hal.now_ns = now_ns;
   simd->channel = connect_to(socket_path);
-  if (simd->channel >= 0) memory = greet(simd->channel, &answer);
-  if (memory >= 0) {
-    status = answer.head.first == PROTOCOL_VERSION ? open_memory(simd, &answer, memory) : LDS_HAL_UNSUPPORTED;
-    simd->level = answer.head.second & 1u;
-    close(memory);
-  }
+  if (simd->channel >= 0) status = greet(simd->channel, &answer, &memory);
+  if (status == LDS_HAL_OK) status = open_memory(simd, &answer, memory);
+  if (memory >= 0) close(memory);
   if (status == LDS_HAL_OK) {
     *out = simd;
   } else {

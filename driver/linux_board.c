@@ -5,17 +5,17 @@
  * Next: -
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, beside POSIX */
 #define _FILE_OFFSET_BITS 64
 #include "linux_board.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "map_shared.h"
 #include "mmio.h"
 
 static uint32_t read32(void *ctx, uint32_t offset) { return lds_mmio_read(((lds_linux *)ctx)->registers, offset); }
@@ -49,8 +49,8 @@ void lds_linux_begin(lds_linux *board) {
   board->hal.now_ns = now_ns;
 }
 
-void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, const char *what) {
-  void *p = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, uint64_t bus, const char *what) {
+  void *p = lds_map_shared(fd, (off_t)offset, size_bytes, bus);
   if (p != MAP_FAILED) return p;
   (void)snprintf(board->message, sizeof board->message, "%s: cannot map %lu bytes: %s", what, (unsigned long)size_bytes, strerror(errno));
   return NULL;

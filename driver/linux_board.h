@@ -12,8 +12,8 @@
 
 /* An empty board with the callbacks that need nothing but mappings. */
 void lds_linux_begin(lds_linux *board);
-/* Maps size_bytes of fd from offset on; NULL and a message when that fails. */
-void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, const char *what);
+/* Maps size_bytes of fd from offset on, where an address can be aligned together with `bus`; NULL and a message when that fails. */
+void *lds_linux_map(lds_linux *board, int fd, uint64_t offset, size_t size_bytes, uint64_t bus, const char *what);
 /* Closes what is open and says why: LDS_HAL_FAILED. */
 int lds_linux_fail(lds_linux *board, const char *what, const char *path);
 

@@ -7,15 +7,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_pool.h"
 
+/* Whether some place of the pool has both addresses at a multiple of align_bytes: then every place has both or neither. */
+static int can_align(const lds_pool *pool, size_t align_bytes) {
+  if (align_bytes == 0 || (align_bytes & (align_bytes - 1u)) != 0) return 0;
+  return ((pool->bus ^ (uintptr_t)pool->cpu) & (align_bytes - 1u)) == 0;
+}
+
+/* The first such place from `offset` on; SIZE_MAX, which is behind every pool's end, when there is none. */
 static size_t aligned_from(const lds_pool *pool, size_t offset, size_t align_bytes) {
-  const uint64_t bus = pool->bus + offset;
-  return offset + (size_t)(-bus & (align_bytes - 1u));
+  const size_t pad = (size_t)(0u - (pool->bus + offset)) & (align_bytes - 1u);
+  return pad <= SIZE_MAX - offset ? offset + pad : SIZE_MAX;
 }
 
 int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
   size_t begin = 0;
   uint32_t k, j;
-  if (pool->used == pool->capacity || align_bytes == 0) return LDS_HAL_NO_MEMORY;
+  if (pool->used == pool->capacity || !can_align(pool, align_bytes)) return LDS_HAL_NO_MEMORY;
   for (k = 0; k <= pool->used; ++k) {
     const size_t end = k < pool->used ? pool->blocks[k].offset : pool->size_bytes;
     const size_t offset = aligned_from(pool, begin, align_bytes);

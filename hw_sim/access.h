@@ -20,11 +20,13 @@ struct Moves {
 // Each tile that an operand names, a tile more than once only when a micro-op or a factor repeats it: loops that do not move
 // the operand are taken once.
 template <typename Visit>
-void visit_operand(const Loops &l, uint16_t Uop::*operand, Moves moves, Visit visit) {
+void visit_operand(const Machine &m, const Loops &l, uint16_t Uop::*operand, Moves moves, Visit visit) {
   const uint32_t outs = moves.out == 0 ? 1 : l.iter_out, ins = moves.in == 0 ? 1 : l.iter_in;
   for (uint32_t i = 0; i < outs; ++i)
-    for (uint32_t j = 0; j < ins; ++j)
+    for (uint32_t j = 0; j < ins; ++j) {
+      m.poll->spend(Poll::kVisit * l.count);
       for (uint32_t u = 0; u < l.count; ++u) visit(static_cast<uint32_t>(l.uops[u].*operand + i * moves.out + j * moves.in));
+    }
 }
 
 inline Moves dst_moves(const Loops &l) { return {l.dst_out, l.dst_in}; }

@@ -4,6 +4,7 @@
 // Out:  status codes and results.
 // Next: python/loadstone/sim.py.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -22,14 +23,14 @@
 using namespace lds::sim;  // NOLINT: this file only wraps
 
 struct lds_sim {
-  lds_sim(const Geometry &geometry, uint32_t bus) : machine(geometry), bus_bits(bus) {}
+  lds_sim(const Geometry &geometry, uint32_t bus) : machine(geometry, &poll), bus_bits(bus) {}
 
+  Poll poll;
   Machine machine;
   uint32_t bus_bits;
   TimingConstants constants;
   int options[6] = {0, 1, 0, 0, 0, 0};
   std::string message;
-  std::atomic<bool> abort{false};
   std::atomic<uint32_t> progress{0};
   std::unique_ptr<Checker> checker;  // from the first run that asks for checks
   std::vector<lds_sim_event> events;
@@ -50,11 +51,16 @@ std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
   std::vector<uint8_t> bytes;
   const size_t size = size_t{count} * LDS_INSN_BYTES;
   if (const uint8_t *host = sim->machine.dram.span(address, size, false)) {
-    bytes.assign(host, host + size);
+    bytes.reserve(size);
+    for (size_t done = 0; done < size; done = bytes.size()) {
+      sim->poll.spend(Poll::kPart);
+      bytes.insert(bytes.end(), host + done, host + std::min(size, done + Poll::kPart / Poll::kByte));
+    }
     return bytes;
   }
   uint8_t insn[LDS_INSN_BYTES];  // in pieces, so that a count without memory behind it costs nothing
   for (uint32_t n = 0; n < count; ++n) {
+    sim->poll.spend(Poll::kBurst);
     sim->machine.dram.read(address + uint64_t{n} * LDS_INSN_BYTES, insn, sizeof insn);
     bytes.insert(bytes.end(), insn, insn + sizeof insn);
   }
@@ -77,7 +83,7 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
 void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
   const bool traced = sim->options[LDS_SIM_TRACE] != 0;
   const TimingInput input = {sim->machine.g, sim->machine.regions,     sim->constants, sim->bus_bits, program,
-                             outcome.done,   outcome.rq_operand_tiles, count,          cycle_limit,   &sim->abort};
+                             outcome.done,   outcome.rq_operand_tiles, count,          cycle_limit,   &sim->poll};
   const TimingOutcome timed = time_program(input, result, traced ? &sim->events : nullptr);
   if (outcome.status != LDS_ERROR_NONE || timed.status == LDS_ERROR_NONE) return;
   result->status = outcome.status = timed.status;
@@ -88,18 +94,18 @@ void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint32_
 int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
   RunOutcome outcome;
   std::vector<uint8_t> bytes;
+  Program program;
   try {
     bytes = fetch(sim, insn_address, count);
+    program = decode_program(sim->machine.g, bytes.data(), count, &sim->poll);
   } catch (const Stop &stop) {
     result->status = stop.status;
     result->error_address = stop.address;
     sim->message = "instruction fetch: " + stop.message;
     return static_cast<int>(stop.status);
   }
-  const Program program = decode_program(sim->machine.g, bytes.data(), count);
   RunControl control;
   control.cycle_limit = cycle_limit;
-  control.abort = &sim->abort;
   control.progress = &sim->progress;
   Strict strict(sim->machine, count);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
@@ -192,7 +198,7 @@ int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cy
   std::memset(result, 0, sizeof *result);
   sim->message.clear();
   sim->events.clear();
-  sim->abort.store(false);
+  sim->poll.begin();
   sim->progress.store(0);
   sim->waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
   try {
@@ -203,7 +209,12 @@ int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cy
   }
 }
 
-void lds_sim_abort(lds_sim *sim) { sim->abort.store(true); }
+void lds_sim_abort(lds_sim *sim) { sim->poll.abort.store(true); }
+
+void lds_sim_on_poll(lds_sim *sim, int (*ask)(void *ctx), void *ctx) {
+  sim->poll.ask = ask;
+  sim->poll.ask_context = ctx;
+}
 
 uint32_t lds_sim_progress(const lds_sim *sim) { return sim->progress.load(); }
 

@@ -109,12 +109,12 @@ void Checker::gemm(const lds_insn_gemm &i) {
   if (i.reset == 0) {
     check_sram(m_, LDS_MEMORY_INP, reach.src, "GEMM src");
     check_sram(m_, LDS_MEMORY_WGT, reach.wgt, "GEMM wgt");
-    visit_operand(loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_INP, tile); });
-    visit_operand(loops, &Uop::wgt, wgt_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_WGT, tile); });
+    visit_operand(m_, loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_INP, tile); });
+    visit_operand(m_, loops, &Uop::wgt, wgt_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_WGT, tile); });
   }
   const bool adds = i.reset == 0 && i.overwrite == 0;
   for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
-  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
+  visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
     if (adds) read_tile(LDS_MEMORY_ACC, tile);
     write_tile(LDS_MEMORY_ACC, tile);
   });
@@ -129,8 +129,8 @@ void Checker::alu(const lds_insn_alu &i) {
   if (operands != 0) check_sram(m_, LDS_MEMORY_ACC, reach.src + operands - 1, "ALU src");
   for (uint32_t u = 0; u < loops.count; ++u) read_tile(LDS_MEMORY_UOP, i.uop_bgn + u);
   for (uint32_t k = 0; k < operands; ++k)
-    visit_operand(loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_ACC, tile + k); });
-  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
+    visit_operand(m_, loops, &Uop::src, src_moves(loops), [&](uint32_t tile) { read_tile(LDS_MEMORY_ACC, tile + k); });
+  visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) {
     read_tile(LDS_MEMORY_ACC, tile);
     write_tile(LDS_MEMORY_ACC, tile);
   });

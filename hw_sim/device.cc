@@ -73,9 +73,13 @@ void lds_simdev::hw_reset() {
   stop(lock, kHwReset);
 }
 
-void lds_simdev::order(const Fault &fault) {
+int lds_simdev::order(const Fault &fault) {
   Lock lock(mutex_);
+  if (fault.kind < LDS_FAULT_NONE || fault.kind > LDS_FAULT_BIT_FLIP) return LDS_SIM_BAD_ARGUMENT;
+  if (fault.kind == LDS_FAULT_BIT_FLIP ? segment_of_bit(fault.argument) == nullptr : fault.argument > ~uint32_t{0})
+    return LDS_SIM_BAD_ARGUMENT;
   fault_ = fault;
+  return LDS_SIM_OK;
 }
 
 uint64_t lds_simdev::result(lds_sim_result *out) {
@@ -87,9 +91,26 @@ uint64_t lds_simdev::result(lds_sim_result *out) {
 lds_sim *lds_simdev::sim() { return sim_.get(); }
 
 int lds_simdev::map(uint64_t bus, void *memory, uint64_t size, uint32_t flags) {
-  const int status = lds_sim_map(sim_.get(), bus, memory, size, flags);
-  if (status == LDS_SIM_OK) segments_.push_back({bus, size, static_cast<uint8_t *>(memory)});
-  return status;
+  Lock lock(mutex_);
+  const int status = lds_sim_map(sim_.get(), bus, memory, size, flags & LDS_SIM_READ_ONLY);
+  if (status != LDS_SIM_OK) return status;
+  try {
+    segments_.push_back({bus, size, static_cast<uint8_t *>(memory), nullptr});
+    if ((flags & LDS_SIM_GUARDED) != 0) segments_.back().guard = std::make_unique<lds::sim::Guard>(memory, size);
+  } catch (const std::bad_alloc &) {
+    return LDS_SIM_NO_MEMORY;
+  }
+  return LDS_SIM_OK;
+}
+
+int lds_simdev::remap(uint64_t bus, void *memory, uint64_t size, uint32_t flags) {
+  {
+    Lock lock(mutex_);
+    if (busy_) return LDS_SIM_BUSY;
+    lds_sim_unmap_all(sim_.get());
+    segments_.clear();
+  }
+  return map(bus, memory, size, flags);
 }
 
 // --- jobs ------------------------------------------------------------------------------------------------------------------------
@@ -143,7 +164,11 @@ void lds_simdev::work() {
   Lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return job_ || stop_ == kQuit; });
-    if (stop_ == kQuit) return;
+    if (stop_ == kQuit) {  // perhaps with a job that was not begun, which the destructor waits for
+      busy_ = false;
+      idle_.notify_all();
+      return;
+    }
     job_ = false;
     active_ = Fault{};
     if (fault_.kind != LDS_FAULT_NONE && fault_.after_jobs-- == 0) {
@@ -164,7 +189,10 @@ void lds_simdev::execute(Lock &lock) {
     regs_.error_addr = static_cast<uint32_t>(regs_.insn_base + LDS_INSN_BYTES * active_.argument);
     return end(LDS_ERROR_BUS, static_cast<uint32_t>(active_.argument));
   }
-  if (active_.kind == LDS_FAULT_BIT_FLIP) flip(active_.argument);
+  if (active_.kind == LDS_FAULT_BIT_FLIP) {
+    if (const Segment *s = segment_of_bit(active_.argument))
+      s->memory[active_.argument / 8u - s->base] ^= static_cast<uint8_t>(1u << active_.argument % 8u);
+  }
   for (uint32_t r = 0; r < 8u && page_ == LDS_SIMDEV_NATIVE; ++r)
     lds_sim_set_region(sim_.get(), r, regs_.region_base[r], regs_.region_limit[r]);
   const uint64_t base = regs_.insn_base;
@@ -177,6 +205,10 @@ void lds_simdev::execute(Lock &lock) {
   result_ = scratch_;
   regs_.pc = result_.insns_done;
   regs_.error_addr = static_cast<uint32_t>(result_.error_address);
+  if (const Segment *s = lost_segment()) {
+    regs_.error_addr = static_cast<uint32_t>(s->base);
+    return end(LDS_ERROR_BUS, regs_.pc);
+  }
   end(status < 0 ? LDS_ERROR_BAD_INSTRUCTION : static_cast<uint32_t>(status), result_.error_pc);
 }
 
@@ -186,9 +218,16 @@ void lds_simdev::hang(Lock &lock) {
   end(LDS_ERROR_ABORTED, regs_.pc);
 }
 
-void lds_simdev::flip(uint64_t bit) {
+const lds_simdev::Segment *lds_simdev::segment_of_bit(uint64_t bit) const {
   for (const Segment &s : segments_)
-    if (bit / 8u >= s.base && bit / 8u - s.base < s.size) s.memory[bit / 8u - s.base] ^= static_cast<uint8_t>(1u << bit % 8u);
+    if (bit / 8u >= s.base && bit / 8u - s.base < s.size) return &s;
+  return nullptr;
+}
+
+const lds_simdev::Segment *lds_simdev::lost_segment() const {
+  for (const Segment &s : segments_)
+    if (s.guard != nullptr && s.guard->lost()) return &s;
+  return nullptr;
 }
 
 // The pages of VTA's bitstreams have no way to say that something went wrong: they never say that they are done.
@@ -222,6 +261,10 @@ int lds_simdev_map(lds_simdev *device, uint64_t bus_address, void *memory, uint6
   return device->map(bus_address, memory, size_bytes, flags);
 }
 
+int lds_simdev_remap(lds_simdev *device, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags) {
+  return device->remap(bus_address, memory, size_bytes, flags);
+}
+
 uint32_t lds_simdev_read32(lds_simdev *device, uint32_t offset) { return device->read(offset); }
 
 void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint32_t value) { device->write(offset, value); }
@@ -234,8 +277,8 @@ void lds_simdev_on_irq(lds_simdev *device, void (*notify)(void *ctx, int level),
 
 void lds_simdev_hw_reset(lds_simdev *device) { device->hw_reset(); }
 
-void lds_simdev_fault(lds_simdev *device, int fault, uint32_t after_jobs, uint64_t argument) {
-  device->order({fault, after_jobs, argument});
+int lds_simdev_fault(lds_simdev *device, int fault, uint32_t after_jobs, uint64_t argument) {
+  return device->order({fault, after_jobs, argument});
 }
 
 uint64_t lds_simdev_result(lds_simdev *device, lds_sim_result *out) { return device->result(out); }

@@ -4,9 +4,8 @@
 // Out:  the struct behind them.
 // Next: device.cc runs jobs, pages.cc shows the registers in the form of each page.
 //
-// One mutex guards all registers; the worker holds it except while the simulator runs. The three register pages share
-// one set of registers (Regs) and differ in `read` and `write` only.
-// SPDX-License-Identifier: Apache-2.0
+// One mutex guards all registers, and the list of segments; the worker holds it except while the simulator runs. The three register pages
+// share one set of registers (Regs) and differ in `read` and `write` only. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <condition_variable>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "guard.h"
 #include "lds_simdev.h"
 
 struct lds_simdev {
@@ -42,6 +42,7 @@ struct lds_simdev {
   struct Segment {
     uint64_t base, size;
     uint8_t *memory;
+    std::unique_ptr<lds::sim::Guard> guard;  // nullptr: nobody can take it away
   };
 
   lds_simdev(lds_sim *sim, const lds_hw_config &config, int page);
@@ -52,10 +53,11 @@ struct lds_simdev {
   int wait_line(uint64_t timeout_ns);
   void on_irq(void (*notify)(void *, int), void *ctx);
   void hw_reset();
-  void order(const Fault &fault);
+  int order(const Fault &fault);
   uint64_t result(lds_sim_result *out);
   lds_sim *sim();
   int map(uint64_t bus, void *memory, uint64_t size, uint32_t flags);
+  int remap(uint64_t bus, void *memory, uint64_t size, uint32_t flags);
 
  private:
   // --- pages.cc
@@ -75,7 +77,8 @@ struct lds_simdev {
   void work();
   void execute(Lock &lock);
   void hang(Lock &lock);
-  void flip(uint64_t bit);
+  const Segment *segment_of_bit(uint64_t bit) const;
+  const Segment *lost_segment() const;
   void end(uint32_t error, uint32_t pc);
 
   std::unique_ptr<lds_sim, void (*)(lds_sim *)> sim_;

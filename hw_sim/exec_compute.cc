@@ -6,9 +6,11 @@
 //
 // In:   a decoded instruction.
 // Out:  accumulator tiles; registers (CONFIG).
-// Next: the loops run in the kernels, after one bounds check for the whole instruction.
+// Next: the loops run in the kernels, after one bounds check for the whole instruction; loops of more steps than are done in one go
+//       (an instruction can ask for 2^41) in parts.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "machine.h"
 #include "stop.h"
@@ -30,6 +32,38 @@ Loops loops_without_wgt(const Machine &m, const Insn &i) {
   loops.src_out = i.src_out;
   loops.src_in = i.src_in;
   return loops;
+}
+
+// Calls run(part) for one part of the loops after the other, in their order, none of more work than Poll::kPart: kernels know
+// nothing of parts, so that micro-ops are moved on to where a part begins. An index stays below its scratchpad's depth, which 16
+// bits hold; that of an operand that is not read may wrap.
+template <typename Run>
+void in_parts(const Machine &m, const Loops &loops, uint64_t step_cost, Run run) {
+  step_cost = std::max(step_cost, Poll::kStep);
+  m.poll->spend(std::min(loops.steps() * step_cost, Poll::kPart));
+  if (loops.steps() * step_cost <= Poll::kPart) return run(loops);
+  const uint64_t steps = std::max<uint64_t>(1, Poll::kPart / step_cost), count = loops.count, ins = loops.iter_in;
+  const uint64_t some_uops = std::min(count, steps);
+  const uint64_t some_ins = some_uops < count ? 1 : std::min(ins, steps / count);
+  const uint64_t some_outs = some_uops < count || some_ins < ins ? 1 : std::min<uint64_t>(loops.iter_out, steps / (count * ins));
+  std::vector<Uop> moved(some_uops);
+  Loops part = loops;
+  part.uops = moved.data();
+  for (uint64_t i = 0; i < loops.iter_out; i += some_outs)
+    for (uint64_t j = 0; j < ins; j += some_ins)
+      for (uint64_t u = 0; u < count; u += some_uops) {
+        part.iter_out = static_cast<uint32_t>(std::min(some_outs, loops.iter_out - i));
+        part.iter_in = static_cast<uint32_t>(std::min(some_ins, ins - j));
+        part.count = static_cast<uint32_t>(std::min(some_uops, count - u));
+        const auto moved_on = [i, j](uint32_t index, uint32_t out, uint32_t in) { return static_cast<uint16_t>(index + i * out + j * in); };
+        for (uint32_t k = 0; k < part.count; ++k) {
+          const Uop &uop = loops.uops[u + k];
+          moved[k] = {moved_on(uop.dst, loops.dst_out, loops.dst_in), moved_on(uop.src, loops.src_out, loops.src_in),
+                      moved_on(uop.wgt, loops.wgt_out, loops.wgt_in)};
+        }
+        run(part);
+        m.poll->spend(part.steps() * step_cost);
+      }
 }
 
 }  // namespace
@@ -59,11 +93,11 @@ void exec_gemm(Machine &m, const lds_insn_gemm &i) {
   if (loops.steps() == 0) return;
   const Reach reach = reach_of(loops);
   check_sram(m, LDS_MEMORY_ACC, reach.dst, "GEMM dst");
-  if (i.reset) return m.kernels->gemm_reset(loops, m.g.lanes, m.acc.data());
+  if (i.reset) return in_parts(m, loops, m.g.lanes, [&](const Loops &part) { m.kernels->gemm_reset(part, m.g.lanes, m.acc.data()); });
   check_sram(m, LDS_MEMORY_INP, reach.src, "GEMM src");
   check_sram(m, LDS_MEMORY_WGT, reach.wgt, "GEMM wgt");
   const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_sum.data(), m.wgt.data()};
-  m.kernels->gemm(loops, operands, i.overwrite != 0);
+  in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block, [&](const Loops &part) { m.kernels->gemm(part, operands, i.overwrite != 0); });
 }
 
 void exec_alu(Machine &m, const lds_insn_alu &i) {
@@ -71,12 +105,13 @@ void exec_alu(Machine &m, const lds_insn_alu &i) {
   if (loops.steps() == 0) return;
   const Reach reach = reach_of(loops);
   check_sram(m, LDS_MEMORY_ACC, reach.dst, "ALU dst");
+  const uint64_t cost = Poll::kLane * m.g.lanes;
   if (i.alu_op == LDS_ALU_RQ) {
     check_sram(m, LDS_MEMORY_ACC, reach.src + 2, "RQ operands");
-    return m.kernels->rq(loops, m.g.lanes, m.acc.data(), m.registers.rq);
+    return in_parts(m, loops, cost, [&](const Loops &part) { m.kernels->rq(part, m.g.lanes, m.acc.data(), m.registers.rq); });
   }
   if (!i.use_imm) check_sram(m, LDS_MEMORY_ACC, reach.src, "ALU src");
-  m.kernels->alu(loops, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, i.imm);
+  in_parts(m, loops, cost, [&](const Loops &part) { m.kernels->alu(part, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, i.imm); });
 }
 
 void exec_config(Machine &m, const lds_insn_config &i) {

@@ -75,14 +75,29 @@ struct Acc8Pad {
   void pad(size_t tile, size_t n) const { std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, int32_t{m.registers.compute_pad}); }
 };
 
+// Calls work(first, n) for n tiles in parts: WGT can have half a gigabyte.
+template <typename Work>
+void in_parts(const Machine &m, size_t n, uint32_t tile_bytes, Work work) {
+  const size_t most = std::max<size_t>(1, Poll::kPart / (Poll::kByte * tile_bytes));
+  for (size_t done = 0; done < n; done += most) {
+    const size_t part = std::min(most, n - done);
+    work(done, part);
+    m.poll->spend(Poll::kByte * part * tile_bytes);
+  }
+}
+
 // n tiles from DRAM, straight from host memory where they lie in one segment.
 template <typename Pad>
 void copy_row(const Machine &m, const Pad &pad, size_t tile, uint64_t address, uint32_t n, uint32_t tile_bytes) {
   const uint64_t size = uint64_t{n} * tile_bytes;
-  if (const uint8_t *host = m.dram.span(address, size, false)) return pad.copy(tile, host, n);
-  std::vector<uint8_t> row(size);
-  m.dram.read(address, row.data(), row.size());
-  pad.copy(tile, row.data(), n);
+  if (const uint8_t *host = m.dram.span(address, size, false))
+    return in_parts(m, n, tile_bytes, [&](size_t first, size_t part) { pad.copy(tile + first, host + first * tile_bytes, part); });
+  std::vector<uint8_t> row;
+  in_parts(m, n, tile_bytes, [&](size_t first, size_t part) {
+    row.resize(part * tile_bytes);
+    m.dram.read(address + first * tile_bytes, row.data(), row.size());
+    pad.copy(tile + first, row.data(), part);
+  });
 }
 
 template <typename Pad>
@@ -90,20 +105,23 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
   const uint32_t tile_bytes = m.g.dram_tile_bytes[i.memory_id];
   const size_t width = size_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
+  const auto fill = [&](size_t tile, size_t n) {
+    in_parts(m, n, tile_bytes, [&](size_t first, size_t part) { pad.pad(tile + first, part); });
+  };
   size_t s = i.sram_base;
-  pad.pad(s, i.y_pad_0 * width);
+  fill(s, i.y_pad_0 * width);
   s += i.y_pad_0 * width;
   if (width == i.x_size && i.x_stride == i.x_size) {  // one run of tiles
     copy_row(m, pad, s, address, i.x_size * i.y_size, tile_bytes);
     s += size_t{i.x_size} * i.y_size;
   } else {
     for (uint32_t y = 0; y < i.y_size; ++y, s += width) {
-      pad.pad(s, i.x_pad_0);
+      fill(s, i.x_pad_0);
       copy_row(m, pad, s + i.x_pad_0, address + y * stride, i.x_size, tile_bytes);
-      pad.pad(s + i.x_pad_0 + i.x_size, i.x_pad_1);
+      fill(s + i.x_pad_0 + i.x_size, i.x_pad_1);
     }
   }
-  pad.pad(s, i.y_pad_1 * width);
+  fill(s, i.y_pad_1 * width);
 }
 
 }  // namespace

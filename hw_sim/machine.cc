@@ -34,8 +34,9 @@ bool host_has(int path) {
 
 }  // namespace
 
-Machine::Machine(const Geometry &geometry)
+Machine::Machine(const Geometry &geometry, Poll *asked)
     : g(geometry),
+      poll(asked),
       uop(g.depth[LDS_MEMORY_UOP]),
       inp(size_t{g.depth[LDS_MEMORY_INP]} * g.lanes),
       inp_sum(size_t{g.depth[LDS_MEMORY_INP]} * g.batch),

@@ -16,6 +16,7 @@
 #include "geometry.h"
 #include "kernels.h"
 #include "lds_sim.h"
+#include "poll.h"
 
 namespace lds::sim {
 
@@ -46,9 +47,10 @@ struct Registers {
 };
 
 struct Machine {
-  explicit Machine(const Geometry &geometry);
+  Machine(const Geometry &geometry, Poll *asked);
 
   Geometry g;
+  Poll *poll;  // whoever works for long spends there what it costs
   Dram dram;
   Region regions[LDS_MAX_REGIONS];
   Registers registers;
@@ -69,7 +71,7 @@ struct Machine {
   void unpack_wgt(uint32_t tile, int8_t *out) const;
 };
 
-// --- what instructions do; each throws Stop, and then has changed nothing in DRAM ------------------
+// --- what instructions do; each throws Stop, and then has changed nothing in DRAM. The scratchpads may have part of it. ---
 void exec_load(Machine &m, const lds_insn_memory &insn);
 void exec_store(Machine &m, const lds_insn_memory &insn);
 void exec_gemm(Machine &m, const lds_insn_gemm &insn);

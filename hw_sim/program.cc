@@ -94,10 +94,11 @@ std::string why_refused(const Geometry &g, const uint8_t *bytes) {
   return decode(g, bytes, &fields);
 }
 
-Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count) {
+Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count, Poll *poll) {
   Program p;
   p.insns.reserve(count);
   for (uint32_t n = 0; n < count; ++n) {
+    poll->spend(Poll::kBurst);
     Insn insn{};
     insn.refused = !decode(g, bytes + size_t{n} * LDS_INSN_BYTES, &insn.fields).empty();
     insn.stage = insn.refused ? LDS_STAGE_COMPUTE : stage_of(insn.fields);

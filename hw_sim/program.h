@@ -12,6 +12,7 @@
 
 #include "geometry.h"
 #include "lds_isa.h"
+#include "poll.h"
 
 namespace lds::sim {
 
@@ -29,7 +30,8 @@ struct Program {
   std::vector<uint32_t> queue[3];  // indices by stage, in order
 };
 
-Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count);
+// Throws Stop when the run is to end: a stream can have gigabytes.
+Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count, Poll *poll);
 
 // Why the device refuses an instruction; "" when it does not.
 std::string why_refused(const Geometry &g, const uint8_t *bytes);

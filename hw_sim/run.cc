@@ -34,8 +34,7 @@ class Sequencer {
     const int stage = choose();
     if (stage < 0) return deadlock();
     at_ = head(stage);
-    if (control_.abort != nullptr && control_.abort->load(std::memory_order_relaxed))
-      throw Stop{LDS_ERROR_ABORTED, 0, "the run was aborted"};
+    m_.poll->spend(Poll::kInsn);
     const Insn &insn = p_.insns[at_];
     if (insn.refused) throw Stop{LDS_ERROR_BAD_INSTRUCTION, 0, ""};
     pop(stage, insn.fields.flags);
@@ -140,17 +139,16 @@ class Sequencer {
     }
   }
 
-  // Steps whose src is not that of the step before.
+  // Steps whose src is not that of the step before. Both loops move all micro-ops alike: which of the list move is the same in every
+  // turn, and whether the first of the next turn does depends on the loop alone.
   static uint64_t moves_of_src(const Loops &l) {
-    uint64_t moves = 0, before = ~uint64_t{0};
-    for (uint32_t i = 0; i < l.iter_out; ++i)
-      for (uint32_t j = 0; j < l.iter_in; ++j)
-        for (uint32_t u = 0; u < l.count; ++u) {
-          const uint64_t src = l.uops[u].src + uint64_t{i} * l.src_out + uint64_t{j} * l.src_in;
-          moves += src != before;
-          before = src;
-        }
-    return moves;
+    if (l.steps() == 0) return 0;
+    const int64_t last = l.uops[l.count - 1].src, first = l.uops[0].src, ins = l.iter_in;
+    uint64_t within = 0;
+    for (uint32_t u = 1; u < l.count; ++u) within += l.uops[u].src != l.uops[u - 1].src;
+    const bool moves_in = first + l.src_in != last, moves_out = first + l.src_out != last + (ins - 1) * l.src_in;
+    const uint64_t turns = l.steps() / l.count, next_in = turns - l.iter_out, next_out = l.iter_out - 1u;
+    return 1 + within * turns + (moves_in ? next_in : 0) + (moves_out ? next_out : 0);
   }
 
   void count_memory(const lds_insn_memory &i, uint64_t &bytes) {

@@ -42,7 +42,6 @@ class Observer {
 
 struct RunControl {
   uint64_t cycle_limit = 0;  // steps of GEMM and ALU above it stop the run; 0: no limit
-  std::atomic<bool> *abort = nullptr;
   std::atomic<uint32_t> *progress = nullptr;
   std::vector<Observer *> observers;
 };

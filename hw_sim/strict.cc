@@ -32,8 +32,9 @@ void check_immediate(const Loops &l, const lds_insn_alu &i) {
 }
 
 void check_shifts(const Machine &m, const Loops &l) {
-  visit_operand(l, &Uop::src, src_moves(l), [&](uint32_t tile) {
+  visit_operand(m, l, &Uop::src, src_moves(l), [&](uint32_t tile) {
     const int32_t *lanes = m.acc.data() + size_t{tile} * m.g.lanes;
+    m.poll->spend(m.g.lanes);
     for (uint32_t k = 0; k < m.g.lanes; ++k)
       if (lanes[k] < 0 || lanes[k] > kMaxShift)
         unsafe(format("tensor SHR by %d in ACC tile %u, outside [0, %d]", lanes[k], tile, kMaxShift));
@@ -41,10 +42,11 @@ void check_shifts(const Machine &m, const Loops &l) {
 }
 
 // A step is still in the pipeline while the next two read their operands.
-void check_distance(const Loops &l, bool reads_src) {
+void check_distance(const Machine &m, const Loops &l, bool reads_src) {
   uint32_t before[2] = {~0u, ~0u};
   for (uint32_t i = 0; i < l.iter_out; ++i)
-    for (uint32_t j = 0; j < l.iter_in; ++j)
+    for (uint32_t j = 0; j < l.iter_in; ++j) {
+      m.poll->spend(Poll::kLane * l.count);
       for (uint32_t u = 0; u < l.count; ++u) {
         const uint32_t d = l.uops[u].dst + i * l.dst_out + j * l.dst_in, s = reads_src ? l.uops[u].src + i * l.src_out + j * l.src_in : d;
         for (uint32_t b : before)
@@ -52,6 +54,7 @@ void check_distance(const Loops &l, bool reads_src) {
         before[0] = before[1];
         before[1] = d;
       }
+    }
 }
 
 }  // namespace
@@ -116,7 +119,7 @@ void Strict::gemm(const lds_insn_gemm &i) {
   const Loops loops = loops_of(m_, i);
   check_sram(m_, LDS_MEMORY_ACC, reach_of(loops).dst, "GEMM dst");
   const uint8_t value = i.reset == 0;
-  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = value; });
+  visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = value; });
 }
 
 void Strict::alu(const lds_insn_alu &i) {
@@ -127,8 +130,8 @@ void Strict::alu(const lds_insn_alu &i) {
   if (i.use_imm == 0) check_sram(m_, LDS_MEMORY_ACC, reach.src, "ALU src");
   if (i.use_imm != 0) check_immediate(loops, i);
   if (i.alu_op == LDS_ALU_SHR && i.use_imm == 0) check_shifts(m_, loops);
-  check_distance(loops, i.use_imm == 0);
-  visit_operand(loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = 1; });
+  check_distance(m_, loops, i.use_imm == 0);
+  visit_operand(m_, loops, &Uop::dst, dst_moves(loops), [&](uint32_t tile) { computed_[tile] = 1; });
 }
 
 void Strict::finish(uint32_t index) {

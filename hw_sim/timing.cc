@@ -313,7 +313,7 @@ class Model {
 
   // --- ends -----------------------------------------------------------------------------------------
   bool over_limit(uint64_t cycle) {
-    if (in_.abort != nullptr && in_.abort->load(std::memory_order_relaxed)) {
+    if (in_.poll->ends(Poll::kBurst)) {
       out_ = {LDS_ERROR_ABORTED, 0, "the run was aborted"};
       return true;
     }

@@ -9,7 +9,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +30,7 @@ struct TimingInput {
   const std::vector<uint64_t> &rq_operand_tiles;  // of each executed RQ, in order: how often its src moved
   uint32_t insn_count;                            // of the whole stream: fetch reads all of it
   uint64_t cycle_limit;
-  const std::atomic<bool> *abort;
+  Poll *poll;
 };
 
 struct TimingOutcome {

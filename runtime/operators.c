@@ -45,7 +45,7 @@ typedef struct pixel {
 static pixel pixel_of(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x) {
   const lds_tensor *t = &o->tensor;
   const size_t cell = (size_t)t->batch_block * t->channel_block, image = (size_t)t->dims[1] * t->dims[2];
-  const size_t blocks = (t->dims[3] + t->channel_block - 1u) / t->channel_block;
+  const size_t blocks = lds_blocks(t->dims[3], t->channel_block);
   pixel result;
   result.block_stride = image * cell;
   result.at = o->data + n / t->batch_block * blocks * result.block_stride + ((size_t)y * t->dims[2] + x) * cell +
@@ -137,8 +137,8 @@ static void pack_pixel(writer *out, const image *in, const int32_t *p, int64_t y
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
 static void pack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *out = &t[1].tensor;
-  const uint32_t padded = (out->dims[0] + out->batch_block - 1u) / out->batch_block * out->batch_block;
-  const size_t padded_channels = (size_t)((out->dims[3] + out->channel_block - 1u) / out->channel_block) * out->channel_block;
+  const uint32_t padded = lds_blocks(out->dims[0], out->batch_block) * out->batch_block;
+  const size_t padded_channels = (size_t)lds_blocks(out->dims[3], out->channel_block) * out->channel_block;
   const uint8_t flip = t[0].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
   uint32_t n, y, x;
   for (n = 0; n < padded; ++n) {

@@ -5,6 +5,7 @@
  * Next: a register block of driver/ starts the device.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "claim.h"
 #include "lds_isa.h"
 #include "session.h"
 
@@ -181,19 +182,21 @@ static int advance(lds_session *s) {
   return sync_ports(s, LDS_OUTPUTS, LDS_DMA_FROM_DEVICE);
 }
 
+/* What a run has come to; the device is anyone's again, unless it works. */
 static int finish(lds_session *s, int status) {
   s->phase = status == LDS_BUSY ? LDS_RUNNING : status == LDS_OK ? LDS_FINISHED : LDS_IDLE;
   if (status < 0) {
     s->fault.status = status;
     s->fault.step = s->step;
   }
+  if (status != LDS_BUSY) lds_release(&s->device->claimed);
   return status;
 }
 
 int lds_session_start(lds_session *s) {
   int status;
   if (s == NULL) return LDS_ERR_ARGUMENT;
-  if (s->phase == LDS_RUNNING) return LDS_ERR_STATE;
+  if (s->phase == LDS_RUNNING || !lds_claim(&s->device->claimed)) return LDS_ERR_STATE;
   memset(&s->fault, 0, sizeof s->fault);
   memset(&s->counters, 0, sizeof s->counters);
   s->step = 0;
@@ -207,6 +210,10 @@ int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   uint64_t begin, until;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   if (s->phase == LDS_IDLE) return LDS_ERR_STATE;
+  if (s->phase == LDS_FINISHED) { /* the device may be another session's by now */
+    s->phase = LDS_IDLE;
+    return LDS_OK;
+  }
   begin = now(s);
   until = timeout_ns > UINT64_MAX - begin ? UINT64_MAX : begin + timeout_ns;
   while (s->phase == LDS_RUNNING) {
@@ -222,6 +229,17 @@ int lds_session_wait(lds_session *s, uint64_t timeout_ns) {
   }
   s->phase = LDS_IDLE;
   return LDS_OK;
+}
+
+int lds_session_stop(lds_session *s) {
+  int status = LDS_OK;
+  if (s == NULL) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING) {
+    if (lds_device_recover(s->device) == LDS_ERR_DEAD) status = LDS_ERR_DEAD;
+    lds_release(&s->device->claimed);
+  }
+  s->phase = LDS_IDLE;
+  return status;
 }
 
 int lds_session_run(lds_session *s) {

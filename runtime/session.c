@@ -7,11 +7,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include "claim.h"
 #include "geometry.h"
+#include "sizes.h"
 
 enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
-
-static size_t align_up(size_t value, size_t align) { return (value + align - 1u) & ~(align - 1u); }
 
 static int has_program(const lds_model *model) {
   uint32_t k;
@@ -33,10 +33,10 @@ size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *
   if (model == NULL || config == NULL) return 0;
   for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
     const lds_region region = lds_model_region(model, r);
-    if (in_host_memory(&region, &config->region[r])) regions = align_up(regions + region.align_bytes, SESSION_ALIGN) + region.size_bytes;
+    if (in_host_memory(&region, &config->region[r])) regions = lds_size_with(regions, region.align_bytes, region.size_bytes);
   }
-  if (config->validate != NULL && has_program(model)) scratch = lds_validate_scratch_bytes(model);
-  return SESSION_ALIGN + sizeof(lds_session) + SESSION_ALIGN + (regions > scratch ? regions : scratch);
+  if (config->validate != NULL && has_program(model)) scratch = lds_size_with(0, SESSION_ALIGN, lds_validate_scratch_bytes(model));
+  return lds_size_sum(lds_size_with(0, SESSION_ALIGN, sizeof(lds_session)), lds_size_max(regions, scratch));
 }
 
 /* --- regions ----------------------------------------------------------------------------------------------------------------- */
@@ -60,10 +60,14 @@ static int in_place(const lds_session *s, const lds_region *region, uint64_t bus
   return region->flags == 0 || (s->config.model_bus != LDS_NOT_IN_PLACE && (bus & (region->align_bytes - 1u)) == 0);
 }
 
-static uint8_t *aligned(uint8_t *p, uint32_t align_bytes) { return p + (-(uintptr_t)p & (align_bytes - 1u)); }
+/* Whether the device can address all of a buffer, and finds it at a multiple of align_bytes. */
+static int check_bus(const lds_session *s, const lds_dma_buffer *b, uint32_t align_bytes) {
+  const uint64_t last = (s->device->registers->flags & LDS_BLOCK_BUS_32) != 0 ? UINT32_MAX : UINT64_MAX;
+  return (b->bus & (align_bytes - 1u)) == 0 && lds_bus_inside(b->bus, b->size_bytes, last) ? LDS_OK : LDS_ERR_ADDRESS;
+}
 
 /* Finds region r its memory; *memory is what is left of the caller's. */
-static int open_region(lds_session *s, uint32_t r, uint8_t **memory) {
+static int open_region(lds_session *s, uint32_t r, lds_memory *memory) {
   const lds_region region = lds_model_region(s->model, r);
   const uint8_t *data = s->model->section[LDS_DATA].bytes + region.data_offset;
   const uint64_t bus = s->config.model_bus + (size_t)(data - s->model->bytes);
@@ -81,13 +85,13 @@ static int open_region(lds_session *s, uint32_t r, uint8_t **memory) {
     s->owned |= 1u << r;
     s->to_fill |= 1u << r;
   } else {
-    b->cpu = aligned(*memory, region.align_bytes);
-    *memory = (uint8_t *)b->cpu + region.size_bytes;
+    b->cpu = lds_piece(memory, region.size_bytes, region.align_bytes);
+    if (b->cpu == NULL) return LDS_ERR_MEMORY;
     s->to_fill |= 1u << r;
   }
   b->size_bytes = region.size_bytes;
   b->flags = region.flags;
-  return region.flags != 0 && (b->bus & (region.align_bytes - 1u)) != 0 ? LDS_ERR_ADDRESS : LDS_OK;
+  return region.flags != 0 ? check_bus(s, b, region.align_bytes) : LDS_OK;
 }
 
 /* Constants from the file, or zeros; before anything of the session reads it. */
@@ -103,14 +107,11 @@ static int fill_region(lds_session *s, uint32_t r) {
   return b->flags != 0 ? sync_all(s, b, LDS_DMA_TO_DEVICE) : LDS_OK;
 }
 
-static int open_regions(lds_session *s, uint8_t *memory) {
-  const uint32_t count = s->model->section[LDS_REGION_TABLE].count;
-  const int narrow = (s->device->registers->flags & LDS_BLOCK_BUS_32) != 0;
+static int open_regions(lds_session *s, lds_memory memory) {
   uint32_t r;
-  for (r = 0; r < count; ++r) {
+  for (r = 0; r < s->model->section[LDS_REGION_TABLE].count; ++r) {
     const int status = open_region(s, r, &memory);
     if (status != LDS_OK) return status;
-    if (narrow && s->region[r].flags != 0 && s->region[r].bus + s->region[r].size_bytes > (uint64_t)1 << 32) return LDS_ERR_ADDRESS;
   }
   return LDS_OK;
 }
@@ -176,27 +177,40 @@ static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes)
   return LDS_OK;
 }
 
-/* Pins the stream (a copy that nobody else writes, or the file itself), validates it, resolves regions, shows it to the device. */
-static int open_stream(lds_session *s, uint8_t *scratch, lds_fault *fault) {
+/* Finds the stream its memory: a copy that nobody else writes, or the file itself. */
+static int pin_stream(lds_session *s, int in_place) {
+  const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
+  const size_t size_bytes = (size_t)insns.count * LDS_INSN_BYTES; /* no more than the file has */
+  if (in_place) {
+    s->stream.cpu = (void *)(uintptr_t)insns.bytes;
+    s->stream.bus = s->config.model_bus + (size_t)(insns.bytes - s->model->bytes);
+    s->stream.size_bytes = size_bytes;
+    s->stream.flags = 0;
+  } else {
+    const int status = allocate(s, size_bytes, STREAM_ALIGN, LDS_DMA_DEVICE_READS, &s->stream);
+    if (status != LDS_OK) return status;
+    s->owned |= 1u << LDS_REGIONS;
+    memcpy(s->stream.cpu, insns.bytes, size_bytes);
+  }
+  return check_bus(s, &s->stream, LDS_INSN_BYTES);
+}
+
+/* Pins the stream, validates it, resolves regions, shows it to the device. */
+static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
   const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
   const lds_hw_config c = lds_config_of(s->model);
   const int regions = (c.capabilities & LDS_CAP_REGIONS) != 0;
   const uint8_t *constants[LDS_REGIONS];
-  int status = LDS_OK;
+  uint8_t *scratch;
+  int status;
   uint32_t k;
   if (!has_program(s->model)) return LDS_OK;
-  if (regions && s->config.model_bus != LDS_NOT_IN_PLACE && (s->config.model_bus & 15u) == 0) {
-    s->stream.cpu = (void *)(uintptr_t)insns.bytes;
-    s->stream.bus = s->config.model_bus + (size_t)(insns.bytes - s->model->bytes);
-    s->stream.flags = 0;
-  } else {
-    status = allocate(s, (size_t)insns.count * LDS_INSN_BYTES, STREAM_ALIGN, LDS_DMA_DEVICE_READS, &s->stream);
-    if (status != LDS_OK) return status;
-    s->owned |= 1u << LDS_REGIONS;
-    memcpy(s->stream.cpu, insns.bytes, (size_t)insns.count * LDS_INSN_BYTES);
-  }
+  status = pin_stream(s, regions && s->config.model_bus != LDS_NOT_IN_PLACE && (s->config.model_bus & 15u) == 0);
   for (k = 0; k < LDS_REGIONS; ++k) constants[k] = s->region[k].cpu;
-  if (s->config.validate != NULL) status = validate_all(s->model, s->config.validate, s->stream.cpu, constants, scratch, fault);
+  if (s->config.validate != NULL && status == LDS_OK) {
+    scratch = lds_piece(&memory, lds_validate_scratch_bytes(s->model), SESSION_ALIGN);
+    status = scratch != NULL ? validate_all(s->model, s->config.validate, s->stream.cpu, constants, scratch, fault) : LDS_ERR_MEMORY;
+  }
   for (k = 0; !regions && k < insns.count && status == LDS_OK; ++k) status = resolve(s, &c, (uint8_t *)s->stream.cpu + k * LDS_INSN_BYTES);
   return status == LDS_OK && s->stream.flags != 0 ? sync_all(s, &s->stream, LDS_DMA_TO_DEVICE) : status;
 }
@@ -210,6 +224,7 @@ int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_b
   device->registers = registers;
   device->config_hash = config_hash;
   device->dead = 0;
+  device->claimed = 0;
   return LDS_OK;
 }
 
@@ -240,7 +255,7 @@ static int check_operators(const lds_model *model, const lds_session_config *con
   return LDS_OK;
 }
 
-static int open_all(lds_session *s, uint8_t *memory, lds_fault *fault) {
+static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
   int status = check_device(s->model, s->device);
   uint32_t r;
   if (status == LDS_OK) status = check_operators(s->model, &s->config);
@@ -258,21 +273,25 @@ static int open_all(lds_session *s, uint8_t *memory, lds_fault *fault) {
 int lds_session_open(lds_session **session, const lds_model *model, lds_device *device, const lds_session_config *config, void *memory,
                      size_t memory_bytes, lds_fault *fault) {
   lds_fault ignored;
+  lds_memory left;
   lds_session *s;
-  uint8_t *p;
+  size_t needed;
   int status;
   if (session == NULL || model == NULL || device == NULL || config == NULL || memory == NULL) return LDS_ERR_ARGUMENT;
   *session = NULL;
   fault = fault != NULL ? fault : &ignored;
   memset(fault, 0, sizeof *fault);
-  if (memory_bytes < lds_session_size_bytes(model, config)) return LDS_ERR_MEMORY;
-  p = aligned(memory, SESSION_ALIGN);
-  s = (lds_session *)(void *)p;
+  needed = lds_session_size_bytes(model, config);
+  left.at = memory;
+  left.left = memory_bytes;
+  if (needed == SIZE_MAX || memory_bytes < needed) return LDS_ERR_MEMORY;
+  s = (void *)lds_piece(&left, sizeof *s, SESSION_ALIGN);
+  if (s == NULL) return LDS_ERR_MEMORY;
   memset(s, 0, sizeof *s);
   s->model = model;
   s->device = device;
   s->config = *config;
-  status = open_all(s, aligned(p + sizeof *s, SESSION_ALIGN), fault);
+  status = open_all(s, left, fault);
   fault->status = status;
   if (status == LDS_OK) {
     *session = s;
@@ -282,33 +301,33 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   return status;
 }
 
-/* The device is stopped before its memory goes; one that cannot be stopped keeps it. */
+/* The device is stopped before its memory goes, and is anyone's after that; one that cannot be stopped keeps the memory. */
 void lds_session_close(lds_session *s) {
   const lds_hal *hal;
+  int running;
   uint32_t r;
   if (s == NULL) return;
   hal = s->device->hal;
-  if (s->phase == LDS_RUNNING) (void)lds_device_recover(s->device);
+  running = s->phase == LDS_RUNNING;
+  if (running) (void)lds_device_recover(s->device);
   s->phase = LDS_IDLE;
-  if (s->device->dead != 0) return;
-  for (r = 0; r < LDS_REGIONS; ++r) {
+  for (r = 0; r < LDS_REGIONS && s->device->dead == 0; ++r) {
     if ((s->owned >> r & 1u) != 0) hal->dma_free(hal->ctx, &s->region[r]);
   }
-  if ((s->owned >> LDS_REGIONS & 1u) != 0) hal->dma_free(hal->ctx, &s->stream);
-  s->owned = 0;
+  if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->device->dead == 0) hal->dma_free(hal->ctx, &s->stream);
+  if (s->device->dead == 0) s->owned = 0;
+  if (running) lds_release(&s->device->claimed);
 }
 
 /* --- inputs, outputs, operands ----------------------------------------------------------------------------------------------- */
 int lds_session_sync(lds_session *s, const lds_tensor *t, int direction) {
   const lds_dma_buffer *b = &s->region[t->region];
   const lds_hal *hal = s->device->hal;
-  const size_t end = align_up((size_t)t->offset_bytes + t->size_bytes, LDS_DEVICE_ALIGN);
+  size_t size_bytes;
   if (b->flags == 0 || hal->dma_sync == NULL) return LDS_OK;
   if (direction == LDS_DMA_FROM_DEVICE && (b->flags & LDS_DMA_DEVICE_WRITES) == 0) return LDS_OK;
-  if (hal->dma_sync(hal->ctx, b, t->offset_bytes, (end < b->size_bytes ? end : b->size_bytes) - t->offset_bytes, direction) != LDS_HAL_OK) {
-    return LDS_ERR_HAL;
-  }
-  return LDS_OK;
+  size_bytes = lds_whole_lines(t->offset_bytes, t->size_bytes, b->size_bytes, LDS_DEVICE_ALIGN);
+  return hal->dma_sync(hal->ctx, b, t->offset_bytes, size_bytes, direction) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
 }
 
 static void operand_of(lds_session *s, uint32_t tensor, lds_operand *out) {

@@ -15,7 +15,7 @@ const char *lds_status_text(int status) {
       {LDS_OK, "no error"},
       {LDS_BUSY, "the device is still working"},
       {LDS_ERR_ARGUMENT, "an argument is NULL, an index too large, or a size not the tensor's"},
-      {LDS_ERR_STATE, "called in the wrong order: wait needs a start, start and I/O a session that is not running"},
+      {LDS_ERR_STATE, "called in the wrong order: wait needs a start, I/O a session that is not running, start a device that runs none"},
       {LDS_ERR_MEMORY, "memory is too small, or no DMA memory is left"},
       {LDS_ERR_ADDRESS, "a buffer's bus address is misaligned or beyond what the device can address"},
       {LDS_ERR_MAGIC, "not a Loadstone artifact"},

@@ -35,7 +35,8 @@ static int same_elements(const lds_tensor *x, const lds_tensor *y) {
   return row_major(x) && row_major(y) && lds_tensor_elements(x) == lds_tensor_elements(y);
 }
 
-/* Whether elements [offset + sum (extent - 1) * stride] stay in `elements`: each factor has 31 bits, so 6 products fit 64. */
+/* Whether elements [offset + sum (extent - 1) * stride] stay in `elements`. The product of the extents has 32 bits, so that their sum
+ * has little more, and times a stride of 31 bits fits 64. */
 static int reaches_inside(uint32_t offset, const int32_t *extent, const int32_t *stride, uint32_t elements) {
   uint64_t last = offset;
   unsigned k;

@@ -8,7 +8,7 @@ Next: test_format.py, test_device.py, tests/c.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,9 @@ from loadstone.vta.isa.codec import (
     encode_stream,
     encode_uops,
 )
-from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
 
-__all__ = ["Dense", "copy_model", "dense_model"]
+__all__ = ["Dense", "copy_model", "dense_model", "endless_model"]
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -93,6 +93,31 @@ def copy_model(config: HwConfig | None = None) -> Artifact:
                 (LayerRange("copy", 0, len(program)),),
             ),
         ),
+    )
+
+
+def endless_model(config: HwConfig | None = None) -> Artifact:
+    """copy_model with one sound instruction more, which takes the simulator many minutes."""
+    config = config or load_config("vtaq-1x16x16")
+    model = copy_model(config)
+    (step,) = model.steps
+    assert isinstance(step, DeviceProgram)
+    count = 2048
+    uops = replace(model.regions[0], size_bytes=4 * count, data=bytes(4 * count))
+    load = Load(memory_id=Memory.UOP, region=0, y_size=1, x_size=count, x_stride=count)
+    loop = Alu(uop_end=count, iter_out=16383, iter_in=16383, alu_op=AluOp.ADD, use_imm=1)
+    old = [
+        step.instructions[at : at + INSN_BYTES]
+        for at in range(0, len(step.instructions), INSN_BYTES)
+    ]
+    new = [encode_stream([insn], config).tobytes() for insn in (load, loop)]
+    stream = b"".join([new[0], old[1], new[1], *old[2:]])
+    layers = (LayerRange("endless", 0, len(old) + 1),)
+    return replace(
+        model,
+        name="endless",
+        regions=(uops, *model.regions[1:]),
+        steps=(DeviceProgram("endless", stream, layers),),
     )
 
 

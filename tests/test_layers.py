@@ -52,6 +52,7 @@ WITHOUT_TVM = (
     "loadstone.runtime.session",
     "loadstone.simulator.sim",
     "loadstone.simulator.server",
+    "loadstone.simulator.simd",
     "loadstone.simulator.trace",
     "loadstone.simulator.vectors",
     "loadstone.vta",

@@ -41,6 +41,9 @@ enum {
 /* lds_dma_buffer.flags: who else uses the memory. */
 enum { LDS_DMA_DEVICE_READS = 1, LDS_DMA_DEVICE_WRITES = 2 };
 
+/* The largest align_bytes that dma_alloc is asked for (FORMAT.md, R11). */
+enum { LDS_DMA_MAX_ALIGN = 65536 };
+
 /* dma_sync's direction. */
 enum {
   LDS_DMA_TO_DEVICE = 1,  /* the CPU wrote, the device will read: clean the caches */
@@ -55,7 +58,8 @@ typedef struct lds_dma_buffer {
   uint32_t flags;
 } lds_dma_buffer;
 
-/* Callbacks may be NULL where noted. None is called from an interrupt handler, and a device's only from one thread at a time. */
+/* Callbacks may be NULL where noted. None is called from an interrupt handler, and a device's only from one thread at a time:
+ * those of a run, of lds_session_open and of lds_session_close, which loadstone.h (Threads) keeps apart. */
 typedef struct lds_hal {
   uint32_t abi_version; /* LDS_HAL_ABI_VERSION */
   void *ctx;            /* handed to every callback */

@@ -22,7 +22,7 @@ enum {
 typedef struct lds_hal_sim lds_hal_sim;
 
 /* NULL when the configuration cannot be or memory is out. registers: LDS_SIMDEV_*. DMA memory of pool_bytes stands at bus address
- * 0x10000000. The struct below stays until destroy. */
+ * 0x10000000. The struct below stays until destroy, which stops the device whatever it does; sessions that are open then are gone. */
 LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, int registers, size_t pool_bytes,
                                                uint32_t flags);
 LDS_HAL_EXPORT void lds_hal_sim_destroy(lds_hal_sim *sim);

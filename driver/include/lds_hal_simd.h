@@ -2,7 +2,7 @@
  *
  * In:   the path of its socket.
  * Out:  an lds_hal.
- * Next: the runtime cannot tell it from a board. The protocol is described in python/loadstone/simd.py.
+ * Next: the runtime cannot tell it from a board. The protocol is described in python/simd.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_HAL_SIMD_H
@@ -17,7 +17,9 @@ extern "C" {
 typedef struct lds_hal_simd lds_hal_simd;
 
 /* LDS_HAL_OK; LDS_HAL_FAILED: nobody listens or answers there; LDS_HAL_UNSUPPORTED: in another version of the protocol;
- * LDS_HAL_NO_MEMORY: its memory cannot be mapped. When the process ends later, registers read as all ones, as on an empty bus. */
+ * LDS_HAL_TIMEOUT: another client has it; LDS_HAL_NO_MEMORY: its memory cannot be mapped, or it is a file that could become shorter
+ * under whoever has mapped it (`--memory FILE`, which is for an emulated machine). When the process ends later, registers read as all
+ * ones, as on an empty bus. */
 LDS_HAL_EXPORT int lds_hal_simd_open(const char *socket_path, lds_hal_simd **out);
 LDS_HAL_EXPORT void lds_hal_simd_close(lds_hal_simd *simd);
 LDS_HAL_EXPORT const lds_hal *lds_hal_simd_hal(lds_hal_simd *simd);

@@ -23,7 +23,8 @@ typedef struct lds_pool {
   uint32_t used, capacity;
 } lds_pool;
 
-/* LDS_HAL_OK or LDS_HAL_NO_MEMORY. align_bytes: a power of two, for the bus address and the CPU's. */
+/* LDS_HAL_OK or LDS_HAL_NO_MEMORY. align_bytes: a power of two, for the bus address and the CPU's. A pool has such places where the
+ * difference of `cpu` and `bus` is a multiple of it; the owner makes it one of LDS_DMA_MAX_ALIGN, or at least of a page. */
 LDS_HAL_EXPORT int lds_pool_alloc(lds_pool *pool, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out);
 LDS_HAL_EXPORT void lds_pool_free(lds_pool *pool, lds_dma_buffer *buffer);
 

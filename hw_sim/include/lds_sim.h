@@ -61,7 +61,8 @@ enum { LDS_SIM_READ_ONLY = 1 };
 enum {
   LDS_SIM_OK = 0,
   LDS_SIM_BAD_ARGUMENT = -1, /* lds_sim_message says which */
-  LDS_SIM_NO_MEMORY = -2     /* the host has none left */
+  LDS_SIM_NO_MEMORY = -2,    /* the host has none left */
+  LDS_SIM_BUSY = -3          /* not while a job runs */
 };
 
 /* Readers of DRAM, in the order of their priority on the bus: the index of read_bytes. */
@@ -145,9 +146,13 @@ LDS_SIM_EXPORT void lds_sim_reset(lds_sim *sim);
  * the return value is result->status, or negative for a bad argument. */
 LDS_SIM_EXPORT int lds_sim_run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result);
 
-/* From another thread: ends the run soon (LDS_ERROR_ABORTED); instructions completed so far. */
+/* From another thread: ends the run within milliseconds (LDS_ERROR_ABORTED), also inside an instruction; instructions completed so far. */
 LDS_SIM_EXPORT void lds_sim_abort(lds_sim *sim);
 LDS_SIM_EXPORT uint32_t lds_sim_progress(const lds_sim *sim);
+
+/* Called by the thread that runs a program, a few dozen times a second; what is not 0 ends the run as lds_sim_abort does. NULL: nobody is.
+ * (For Ctrl-C: a language whose signal handlers run in this thread has its chance here.) */
+LDS_SIM_EXPORT void lds_sim_on_poll(lds_sim *sim, int (*ask)(void *ctx), void *ctx);
 
 /* Of the last run; valid until the next one. Findings: the first 1000. Events: in the order in which they end. */
 LDS_SIM_EXPORT size_t lds_sim_findings(const lds_sim *sim, const lds_sim_finding **findings);

@@ -43,8 +43,13 @@ LDS_SIM_EXPORT void lds_simdev_destroy(lds_simdev *device);
 
 /* The simulator inside: options, timing. Leave it alone while a job runs. */
 LDS_SIM_EXPORT lds_sim *lds_simdev_sim(lds_simdev *device);
+/* Flag of lds_simdev_map: the memory is of a file that others can make shorter. What is gone then is LDS_ERROR_BUS of the job that
+ * comes across it and of all later ones, and reads as zeros; without the flag it is SIGBUS. (Sealed memory needs none.) */
+enum { LDS_SIM_GUARDED = 2 };
 /* As lds_sim_map. */
 LDS_SIM_EXPORT int lds_simdev_map(lds_simdev *device, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags);
+/* The same in place of all memory so far. LDS_SIM_BUSY while a job runs. */
+LDS_SIM_EXPORT int lds_simdev_remap(lds_simdev *device, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags);
 
 LDS_SIM_EXPORT uint32_t lds_simdev_read32(lds_simdev *device, uint32_t offset);
 LDS_SIM_EXPORT void lds_simdev_write32(lds_simdev *device, uint32_t offset, uint32_t value);
@@ -57,7 +62,8 @@ LDS_SIM_EXPORT int lds_simdev_irq_wait(lds_simdev *device, uint64_t timeout_ns);
 LDS_SIM_EXPORT void lds_simdev_on_irq(lds_simdev *device, void (*notify)(void *ctx, int level), void *ctx);
 
 LDS_SIM_EXPORT void lds_simdev_hw_reset(lds_simdev *device);
-LDS_SIM_EXPORT void lds_simdev_fault(lds_simdev *device, int fault, uint32_t after_jobs, uint64_t argument);
+/* LDS_SIM_BAD_ARGUMENT: no such fault, an instruction that has no 32 bits, a bit of no mapped memory. The order before it is dropped. */
+LDS_SIM_EXPORT int lds_simdev_fault(lds_simdev *device, int fault, uint32_t after_jobs, uint64_t argument);
 /* Of the last job that ended; 0 when there was none. Jobs ended so far. */
 LDS_SIM_EXPORT uint64_t lds_simdev_result(lds_simdev *device, lds_sim_result *out);
 

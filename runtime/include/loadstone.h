@@ -14,7 +14,17 @@
  *     lds_session_close(session);
  *
  * Every function that returns int returns LDS_OK (0), LDS_BUSY (1), or a negative LDS_ERR_*. Nothing is allocated but DMA
- * memory through the HAL; of libc only memcpy and memset are used. A session and its device belong to one thread at a time.
+ * memory through the HAL; of libc only memcpy and memset are used.
+ *
+ * Threads. Nothing is global: devices know nothing of each other, and a model, once opened, is only read.
+ *   - A device runs one session at a time: from lds_session_start until lds_session_wait returns something else than LDS_BUSY, or
+ *     lds_session_close. Meanwhile start and run of its other sessions return LDS_ERR_STATE, touch nothing, and may be called again.
+ *     They may come from any thread at any time (from one at a time where the compiler is neither GCC nor Clang, or the processor has
+ *     no atomic exchange, as ARMv6-M).
+ *   - All other calls for a session come from one thread at a time.
+ *   - While lds_session_open or lds_session_close works, no other thread is in a call for a session of the same device: they take and
+ *     give back the HAL's memory. In one thread they may be called whatever the other sessions do.
+ *   - No call comes from an interrupt handler; an external step's function leaves its own session alone but for the calls made for it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LOADSTONE_H
@@ -48,9 +58,9 @@ enum {
   LDS_BUSY = 1, /* lds_session_wait: the time passed, the device is still working */
 
   LDS_ERR_ARGUMENT = -1, /* a pointer is NULL, an index beyond what there is, or a size is not the tensor's */
-  LDS_ERR_STATE = -2,    /* not in this order: wait without start, start while running */
+  LDS_ERR_STATE = -2,    /* not in this order: wait without start, start while this or another session of the device runs */
   LDS_ERR_MEMORY = -3,   /* the memory given is too small, or the HAL has no DMA memory left */
-  LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, or beyond what the device can address */
+  LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps, or is beyond what the device can address */
 
   LDS_ERR_MAGIC = -10,     /* not an artifact (R1) */
   LDS_ERR_VERSION = -11,   /* an artifact of another format version (R2) */
@@ -139,7 +149,8 @@ typedef struct lds_device {
   const lds_hal *hal;
   const lds_register_block *registers;
   uint32_t config_hash;
-  int32_t dead; /* it hung and did not come back so far */
+  int32_t dead;     /* it hung and did not come back so far */
+  uint32_t claimed; /* 1: a session runs */
 } lds_device;
 
 /* config_hash: of the device as the port knows it; 0: the artifact's is compared with the register, or trusted where there is none. */
@@ -182,7 +193,8 @@ typedef struct lds_session_config {
 /* Validator and all operators linked in, 1 s, nothing in place. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
 
-/* What lds_session_open needs of the caller's memory; 0 for a NULL argument. */
+/* What lds_session_open needs of the caller's memory; 0 for a NULL argument; SIZE_MAX, and LDS_ERR_MEMORY from open, when it is more
+ * than a size_t can say. */
 LDS_EXPORT size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *config);
 
 /* Validates, allocates DMA memory, copies constants and instructions. The model, the device and `memory` must stay until close.
@@ -198,11 +210,13 @@ LDS_EXPORT int lds_session_get_output(lds_session *session, uint32_t index, void
 LDS_EXPORT void *lds_session_input(lds_session *session, uint32_t index);
 LDS_EXPORT void *lds_session_output(lds_session *session, uint32_t index);
 
-/* start + wait until done. */
+/* start + wait until done. LDS_ERR_STATE when this session, or another one of its device, runs. */
 LDS_EXPORT int lds_session_run(lds_session *session);
 LDS_EXPORT int lds_session_start(lds_session *session);
 /* LDS_BUSY when timeout_ns have passed; call it again. Host steps run inside start and wait. */
 LDS_EXPORT int lds_session_wait(lds_session *session, uint64_t timeout_ns);
+/* Ends a run that was started and is not done: the device stops, the outputs are undefined. LDS_ERR_DEAD when it cannot be stopped. */
+LDS_EXPORT int lds_session_stop(lds_session *session);
 
 /* For `external`: what a step is, and its operands (inputs, then outputs). */
 typedef struct lds_step_info {

@@ -7,6 +7,8 @@ with the package's name.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
 import shutil
 import struct
@@ -18,36 +20,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, Region, RegionKind
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.artifact.test_format import every_operator_model
-from tests.board.tools import need
+from tests.board.tools import need, work
+from tests.c.build import MODES, STRICT, compile_c, includes, mode_flags
 from tests.sample_model import copy_model, dense_model
 
 pytestmark = pytest.mark.rung("0")
 
-STRICT = [
-    "-std=c99",
-    "-pedantic",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wconversion",
-    "-Wsign-conversion",
-    "-Wshadow",
-    "-Wstrict-prototypes",
-    "-Wvla",
-    "-Wcast-align",
-    "-Wcast-qual",
-    "-Wundef",
-    "-ffreestanding",
-]
 #: Compiler, its flags, Debian's package. All build what runs on a board.
 COMPILERS = {
     "gcc": (["gcc", "-O2"], "gcc"),
     "clang": (["clang", "-O2"], "clang"),
+    "gcc-32": (["gcc", "-O2", "-m32"], "gcc"),
     "cortex-m0plus": (
         ["arm-none-eabi-gcc", "-mcpu=cortex-m0plus", "-mthumb", "-Os"],
         "gcc-arm-none-eabi",
@@ -85,13 +73,6 @@ def board_sources(root: Path) -> list[str]:
     ]
 
 
-def includes(root: Path) -> list[str]:
-    return [
-        f"-I{root}/{folder}"
-        for folder in ("runtime/include", "driver/include", "runtime", "driver")
-    ]
-
-
 # --- rung 0: compilers, size, stack, libc ---------------------------------------------------------
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in COMPILERS]
@@ -101,9 +82,19 @@ def test_strict_flags_size_and_stack(
 ) -> None:
     command, package = COMPILERS[name]
     compiler = tool(command[0], package)
+    command = [*command, *(mode_flags(32) if "-m32" in command else ())]
     stack = ["-fstack-usage"] if "clang" not in name else []
     run(
-        [compiler, *command[1:], *STRICT, *stack, *includes(root), "-c", *board_sources(root)],
+        [
+            compiler,
+            *command[1:],
+            *STRICT,
+            "-ffreestanding",
+            *stack,
+            *includes(root),
+            "-c",
+            *board_sources(root),
+        ],
         cwd=tmp_path,
     )
     size = compiler.removesuffix("gcc").removesuffix("clang") + "size"
@@ -130,7 +121,7 @@ def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
     helpers."""
     compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     for cpu in ("cortex-m0plus", "cortex-m55"):
-        flags = ["-mcpu=" + cpu, "-mthumb", "-Os", *STRICT]
+        flags = ["-mcpu=" + cpu, "-mthumb", "-Os", "-ffreestanding", *STRICT]
         run(
             [
                 compiler,
@@ -162,6 +153,7 @@ def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
         "-Os",
         "-ffunction-sections",
         "-fdata-sections",
+        "-ffreestanding",
         *STRICT,
     ]
     sources = [str(root / "tests/c/firmware.c"), *board_sources(root)]
@@ -292,23 +284,112 @@ def test_every_flipped_bit_is_noticed_by_c() -> None:
         data[bit // 8] ^= 1 << bit % 8
 
 
+# --- sizes, with 64 and with 32 bits --------------------------------------------------------------
+#: A session itself, and what the validator works in.
+SLACK = 1 << 16
+
+
+def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact:
+    """The model with regions of the host's own: (size_bytes, align_bytes) each."""
+    regions = [
+        Region(f"host {k}", RegionKind.HOST, size, align) for k, (size, align) in enumerate(pieces)
+    ]
+    return dataclasses.replace(model, regions=(*model.regions, *regions))
+
+
+@functools.cache
+def sizes_program(bits: int, root: Path) -> Path:
+    sources = [Path(p) for p in (root / "tests/c/sizes.c", *board_sources(root))]
+    return compile_c(bits, work() / f"sizes-{bits}", sources, includes(root))
+
+
+def sizes(
+    bits: int, root: Path, folder: Path, models: list[Artifact]
+) -> list[tuple[int, int, int]]:
+    """What tests/c/sizes.c says of each: bytes needed, status with so many (or few), with one
+    less."""
+    program = sizes_program(bits, root)
+    files = [str(folder / f"{k}.lds") for k in range(len(models))]
+    for file, model in zip(files, models, strict=True):
+        model.save(file)
+    lines = run([str(program), *files]).splitlines()
+    return [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines)]
+
+
+@pytest.mark.parametrize("bits", MODES)
+def test_memory_beyond_a_size_t_is_refused_and_less_is_kept_to(
+    bits: int, root: Path, tmp_path: Path
+) -> None:
+    """Sums of regions around 2^32, which a size_t of 32 bits would wrap: nothing is written outside
+    what was given."""
+    random, base, top = np.random.default_rng(1), copy_model(), (1 << bits) - 1
+    half, most = 1 << 31, (1 << 32) - 1
+    pieces = [
+        [(half, 16), (half, 16)],
+        [(half, 16), (half + 64, 64)],
+        [(most, 1)],
+        [(most, 1), (2, 1)],
+        [(most, 65536)] * 5,
+    ]
+    pieces += [[(most - k, 1)] for k in (15, 64, 512, 3000, 13000, 100_000)]
+    for _ in range(60):
+        count, large = int(random.integers(6)), random.random() < 0.5
+        extents = [int(random.integers(1, 1 << 32 if large else 1 << 12)) for _ in range(count)]
+        pieces.append([(extent, 1 << int(random.integers(17))) for extent in extents])
+    refused = accepted = 0
+    for wanted, (size, status, less) in zip(
+        pieces,
+        sizes(bits, root, tmp_path, [with_host_memory(base, p) for p in pieces]),
+        strict=True,
+    ):
+        needed = sum(extent for extent, _ in wanted)
+        assert size == top or needed < size <= needed + sum(align for _, align in wanted) + SLACK
+        assert size < top or needed + sum(align for _, align in wanted) + SLACK > top
+        fits = size <= 1 << 24
+        assert (status, less) == (
+            (0, lib().LDS_ERR_MEMORY) if fits else (lib().LDS_ERR_MEMORY,) * 2
+        )
+        accepted += fits
+        refused += size == top
+    assert accepted > 20
+    assert (refused > 20) == (bits == 32)
+
+
+@pytest.mark.parametrize("bits", MODES)
+def test_models_run_in_exactly_the_memory_they_ask_for(
+    bits: int, root: Path, tmp_path: Path
+) -> None:
+    models = [
+        copy_model(),
+        every_operator_model(),
+        *(dense_model(load_config(n)).artifact for n in ("vtaq-1x16x16", "vtaq-tiny")),
+    ]
+    found = sizes(bits, root, tmp_path, models)
+    assert {status for _, status, _ in found} == {0}
+    assert {less for _, _, less in found} == {lib().LDS_ERR_MEMORY}
+
+
 # --- rung 2: fuzzing ------------------------------------------------------------------------------
-def fuzz(root: Path, folder: Path, seconds: int) -> str:
+def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
     clang = tool("clang", "clang libclang-rt-14-dev")
     corpus = folder / "corpus"
     corpus.mkdir()
     devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
-    for k, model in enumerate(
-        [
-            copy_model(),
-            every_operator_model(),
-            *(dense_model(load_config(n)).artifact for n in devices),
-        ]
-    ):
+    models = [
+        copy_model(),
+        every_operator_model(),
+        *(dense_model(load_config(n)).artifact for n in devices),
+    ]
+    models += [
+        with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
+        with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
+    ]
+    for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
     sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
     flags = [
+        *mode_flags(bits),
         "-std=c99",
         "-g",
         "-O1",
@@ -334,12 +415,15 @@ def fuzz(root: Path, folder: Path, seconds: int) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return f"libFuzzer on artifacts, {seconds} s: " + ", ".join(
+    return f"libFuzzer on artifacts, {bits} bits, {seconds} s: " + ", ".join(
         re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
     )
 
 
 @pytest.mark.full
 @pytest.mark.rung("2")
-def test_fuzzing_for_a_minute(root: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    figure(fuzz(root, tmp_path, 60))
+@pytest.mark.parametrize("bits", MODES)
+def test_fuzzing_for_a_minute(
+    bits: int, root: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    figure(fuzz(bits, root, tmp_path, 60))

@@ -3,6 +3,7 @@ simulated device."""
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
+from loadstone.artifact.memory_plan import MAX_ALIGN_BYTES
 from loadstone.errors import DeviceError, DeviceHungError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
@@ -38,7 +40,10 @@ class Recorder:
         lib()
         self.log: list[tuple[str, int, int]] = []
         self.answers = answers
-        self.memory = np.zeros(1 << 20, np.uint8)
+        spare = np.zeros((1 << 20) + MAX_ALIGN_BYTES, np.uint8)
+        self.memory = spare[(bus - spare.ctypes.data) % MAX_ALIGN_BYTES :][
+            : 1 << 20
+        ]  # aligned as the bus address is
         self.pool = ffi.new("lds_pool *")
         self.blocks = ffi.new("lds_pool_block[16]")
         self.pool.cpu, self.pool.bus = ffi.cast("uint8_t *", self.memory.ctypes.data), bus
@@ -188,6 +193,23 @@ def test_memory_beyond_32_bits_is_refused_by_vtas_register_pages() -> None:
     recorder = Recorder(load_config("vta-pynq"), lambda _: 1, bus=1 << 32)
     with pytest.raises(DeviceError, match="beyond what the device can address"):
         recorder.run(dense_model(load_config("vta-pynq")).artifact)
+
+
+def test_a_stream_beyond_32_bits_is_refused_by_vtas_register_pages() -> None:
+    """Its regions lie below 4 GiB, the instructions behind them do not."""
+    config = load_config("vta-pynq")
+    model = dense_model(config).artifact
+    pages = [-(-r.size_bytes // 4096) * 4096 for r in model.regions]
+    filled = [
+        dataclasses.replace(r, size_bytes=p, data=r.data.ljust(p, b"\0") if r.data else b"")
+        for r, p in zip(model.regions, pages, strict=True)
+    ]
+    model = dataclasses.replace(model, regions=tuple(filled))
+    regions = sum(r.size_bytes for r in filled if r.on_device)
+    recorder = Recorder(config, lambda _: 1, bus=(1 << 32) - regions)
+    with pytest.raises(DeviceError, match="beyond what the device can address"):
+        recorder.run(model)
+    Recorder(config, lambda _: 1, bus=(1 << 32) - regions - 65536).run(model)
 
 
 def test_an_error_of_a_later_device_is_said_by_its_number() -> None:

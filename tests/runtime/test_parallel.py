@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.vta.hw_config import load_config
-from tests.sample_model import dense_model
+from tests.sample_model import copy_model, dense_model, endless_model
 
 
 @pytest.mark.parametrize("name", ["vtaq-1x16x16", "vtaq-4x16x16"])
@@ -34,3 +37,43 @@ def test_no_thread_is_a_mistake() -> None:
     artifact = dense_model(load_config("vtaq-tiny")).artifact
     with pytest.raises(DeviceError, match="threads=0 is not in"):
         run_in_threads(artifact, [], device.open, 0)
+
+
+def test_a_share_that_fails_ends_the_others() -> None:
+    """The first would take weeks."""
+    opened: list[device.Device] = []
+
+    def one_only() -> device.Device:
+        opened.append(device.open())
+        if len(opened) > 1:
+            raise DeviceError("no second device")
+        return opened[0]
+
+    x = np.zeros((2, 1, 16), np.int8)
+    done: list[str] = []
+
+    def run() -> None:
+        with pytest.raises(DeviceError, match="no second device|cancelled"):
+            run_in_threads(endless_model(), [x], one_only, 2)
+        done.append("ended")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert done
+
+
+def test_a_cancelled_session_runs_no_more() -> None:
+    with device.open() as dev, dev.load(endless_model()) as session:
+        timer = threading.Timer(0.1, session.cancel)
+        timer.start()
+        begin = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(DeviceError, match="the run of model 'endless' was cancelled"):
+                session.execute()
+        assert time.monotonic() - begin < 2
+        timer.join()
+        with dev.load(copy_model()) as other:
+            assert np.array_equal(
+                other.run([np.ones((1, 1, 16), np.int8)])[0], np.ones((1, 1, 16), np.int8)
+            )

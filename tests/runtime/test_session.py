@@ -13,7 +13,7 @@ import pytest
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import copy_model, dense_model, endless_model
 
 CONFIG = load_config("vtaq-1x16x16")
 X = np.arange(-8, 8, dtype=np.int8)
@@ -133,6 +133,32 @@ def test_a_buffer_that_is_too_small_or_misaligned_is_refused(runtime: Runtime) -
     assert runtime.open(model)[0] == runtime.lib.LDS_ERR_ADDRESS
 
 
+def test_a_buffer_whose_addresses_wrap_is_refused(runtime: Runtime) -> None:
+    """Its last byte would be at the beginning of memory, which a limit compared with a sum does not
+    see."""
+    model = runtime.model(copy_model())
+    own = runtime.buffer(64)
+    for bus, status in (
+        ((1 << 64) - 64, 0),
+        ((1 << 64) - 128, 0),
+        ((1 << 64) - 32, runtime.lib.LDS_ERR_ADDRESS),
+    ):
+        own.bus = bus
+        runtime.config.region[1] = own[0]
+        assert runtime.open(model)[0] == status
+    bigger = dataclasses.replace(
+        copy_model(),
+        regions=(
+            *copy_model().regions[:2],
+            MemoryRegion("out", RegionKind.OUTPUT, 128, 64, device_writes=True),
+        ),
+    )
+    own = runtime.buffer(128)
+    own.bus = (1 << 64) - 64
+    runtime.config.region[1], runtime.config.region[2] = ffi.new("lds_dma_buffer *")[0], own[0]
+    assert runtime.open(runtime.model(bigger))[0] == runtime.lib.LDS_ERR_ADDRESS
+
+
 def test_memory_that_is_too_small_is_refused(runtime: Runtime) -> None:
     model = runtime.model(dense_model(CONFIG).artifact)
     assert runtime.open(model, missing=1)[0] == runtime.lib.LDS_ERR_MEMORY
@@ -160,6 +186,21 @@ def test_the_order_of_calls(runtime: Runtime) -> None:
     assert lib_.lds_session_wait(session, 1_000_000) == lib_.LDS_BUSY
     lib_.lds_session_close(session)
     assert lib_.lds_session_set_input(ffi.NULL, 0, ffi.from_buffer(X), 16) == lib_.LDS_ERR_ARGUMENT
+
+
+def test_a_run_is_stopped_inside_an_instruction(runtime: Runtime) -> None:
+    lib_ = runtime.lib
+    _, session = runtime.open(runtime.model(endless_model()))
+    assert lib_.lds_session_start(session) == 0
+    assert lib_.lds_session_wait(session, 1_000_000) == lib_.LDS_BUSY
+    assert lib_.lds_session_stop(session) == 0
+    assert lib_.lds_session_wait(session, 0) == lib_.LDS_ERR_STATE
+    assert lib_.lds_session_stop(session) == 0, "nothing runs: nothing to stop"
+    assert lib_.lds_session_start(session) == 0, "the device is free again"
+    lib_.lds_session_close(session)
+    _, session = runtime.open(runtime.model(copy_model()))
+    assert np.array_equal(run(runtime, session), X)
+    assert lib_.lds_session_stop(ffi.NULL) == lib_.LDS_ERR_ARGUMENT
 
 
 def test_sizes_and_indices_are_checked(runtime: Runtime) -> None:

@@ -1,379 +1,301 @@
-"""The simulator as a process: the protocol from both ends, DMA in the shared file, the interrupt,
-the faults."""
+"""The simulator process among clients that are silent, deaf, broken or hostile; and a client of a
+server that lies."""
 
 from __future__ import annotations
 
 import contextlib
-import mmap
+import fcntl
 import os
-import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loadstone.errors import DeviceError, DeviceHungError
+from loadstone.errors import DeviceError
 from loadstone.runtime import device
-from loadstone.simulator.server import FAULTS, PROTOCOL_VERSION, Fault
-from loadstone.vta.hw_config import load_config
-from loadstone.vta.isa.codec import Alu, Finish, Load, Store, encode_stream, encode_uops
+from loadstone.simulator.server import BUSY_SECONDS, GREETING_SECONDS, SILENT_SECONDS
+from loadstone.simulator.simd import PROTOCOL_VERSION
 from loadstone.vta.isa.registers import ERRORS
-from loadstone.vta.isa.spec import AluOp, Memory
-from tests.sample_model import copy_model
-
-HELLO, READ, WRITE, IRQ = range(4)
-CONFIG = load_config("vtaq-1x16x16")
-ID, HASH, CTRL, STATUS, IRQ_STATUS, IRQ_MASK, ERROR, ERROR_PC = (
-    0x00,
-    0x08,
-    0x10,
-    0x14,
-    0x18,
-    0x1C,
-    0x20,
-    0x24,
+from tests.sample_model import copy_model, endless_model
+from tests.simd_client import (
+    DONE,
+    ERROR,
+    FAILED,
+    HELLO,
+    IDLE,
+    IRQ,
+    READ,
+    STATUS,
+    WRITE,
+    Client,
+    output,
+    process,
+    run,
+    set_up,
 )
-INSN_BASE, INSN_COUNT, REGION_BASE, REGION_LIMIT = 0x30, 0x38, 0x40, 0x80
-START, ABORT = 1, 4
-IDLE, RUNNING, DONE, FAILED = 1, 2, 3, 4
-X, Y, UOP, STREAM = 0x1000, 0x2000, 0x3000, 0x4000  # offsets in the memory
 
 
-class Client:
-    """The other end of the socket, packet by packet: registers, the interrupt, and the memory as
-    `memory`."""
+def raw(path: Path) -> socket.socket:
+    """A connection that says nothing by itself."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(str(path))
+    connection.settimeout(10.0)
+    return connection
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(10.0)
-        self._socket.connect(str(path))
-        self._socket.send(struct.pack("<4I", HELLO, 0, PROTOCOL_VERSION, 0))
-        text, fds, _, _ = socket.recv_fds(self._socket, 100, 1)
-        _, _, version, self.irq_level, self.page_bytes, _, self.base, size = struct.unpack(
-            "<4I2I2Q", text
+
+def hello(connection: socket.socket) -> bytes:
+    connection.send(struct.pack("<4I", HELLO, 0, PROTOCOL_VERSION, 0))
+    return connection.recv(100)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 17, 40, 4096])
+@pytest.mark.parametrize("greeted", [False, True])
+def test_a_packet_of_another_size_ends_the_connection(
+    tmp_path: Path, size: int, greeted: bool
+) -> None:
+    with process(tmp_path) as (_, path), raw(path) as connection:
+        if greeted:
+            hello(connection)
+        connection.send(
+            struct.pack("<4I", READ if greeted else HELLO, 1, 1, 0).ljust(size, b"\0")[:size]
         )
-        assert version == PROTOCOL_VERSION
-        self.memory = mmap.mmap(fds[0], size)
-        os.close(fds[0])
-        self._sequence = 0
-
-    def read32(self, offset: int) -> int:
-        return self._call(READ, offset, 0)
-
-    def write32(self, offset: int, value: int) -> None:
-        self._call(WRITE, offset, value)
-
-    def wait_irq(self, timeout_s: float) -> bool:
-        """Whether the interrupt line goes high within the time."""
-        deadline = time.monotonic() + timeout_s
-        while not self.irq_level:
-            if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                return False
-            assert self._receive()[0] == IRQ
-        return True
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._socket.close()
-
-    def _call(self, kind: int, offset: int, value: int) -> int:
-        self._sequence += 1
-        self._socket.send(struct.pack("<4I", kind, self._sequence, offset, value))
-        while (answer := self._receive())[0] == IRQ:
-            pass
-        assert answer[:2] == (kind, self._sequence)
-        return answer[2]
-
-    def _receive(self) -> tuple[int, int, int]:
-        kind, sequence, value, self.irq_level = struct.unpack("<4I", self._socket.recv(100))
-        return kind, sequence, value
+        assert connection.recv(100) == b""
+        with Client(path) as client:
+            assert client.read32(STATUS) == IDLE
 
 
-@contextlib.contextmanager
-def process(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """`loadstone simd` on a socket of its own, ready to be connected to."""
-    path = tmp_path / "simd.sock"
-    command = [sys.executable, "-m", "loadstone", "simd", str(path), *arguments]
+def test_a_request_before_hello_or_of_no_kind_ends_the_connection(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path):
+        for greeted, kind in ((False, READ), (False, WRITE), (True, IRQ), (True, 99)):
+            with raw(path) as connection:
+                if greeted:
+                    hello(connection)
+                connection.send(struct.pack("<4I", kind, 1, 0, 0))
+                assert connection.recv(100) == b"", (greeted, kind)
+
+
+def test_silent_connections_keep_nobody_waiting(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), contextlib.ExitStack() as ends:
+        silent = [ends.enter_context(raw(path)) for _ in range(40)]  # more than the server keeps
+        begin = time.monotonic()
+        with Client(path) as client:
+            assert client.read32(STATUS) == IDLE
+            assert time.monotonic() - begin < 2
+            assert silent[0].recv(100) == b"", "the oldest has made room"
+            assert silent[-1].recv(100) == b"", "who says nothing is dropped after a while"
+            assert time.monotonic() - begin > GREETING_SECONDS - 1
+            assert client.read32(STATUS) == IDLE
+
+
+def test_one_silent_connection_costs_nothing(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), raw(path):
+        begin = time.monotonic()
+        with Client(path) as client:
+            assert client.read32(STATUS) == IDLE
+        assert time.monotonic() - begin < 1
+
+
+def test_a_client_that_reads_no_answer_is_dropped(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), raw(path) as deaf:
+        hello(deaf)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100_000):
+                deaf.send(struct.pack("<4I", READ, 1, 0, 0))
+            raise AssertionError("the server takes it all")
+        with Client(path) as client:
+            assert client.read32(STATUS) == IDLE
+
+
+def test_who_has_the_device_keeps_it_while_it_speaks(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), Client(path) as first:
+        x = set_up(first)
+        answers: list[bytes] = []
+
+        def second() -> None:
+            with raw(path) as connection:
+                answers.append(hello(connection))
+                answers.append(connection.recv(100))
+
+        thread = threading.Thread(target=second)
+        thread.start()
+        while thread.is_alive():
+            assert run(first) == DONE
+            time.sleep(0.05)
+        assert answers == [struct.pack("<4I", HELLO, 0, 0, 0), b""]
+        np.testing.assert_array_equal(output(first), x + 1)
+
+
+def test_a_device_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    ram = tmp_path / "ram"
+    ram.write_bytes(
+        bytes(0x10000)
+    )  # a machine's memory: its client may be silent, and keeps the device
+    with process(tmp_path, "--memory", str(ram)) as (_, path), Client(path) as first:
+        begin = time.monotonic()
+        with (
+            device.open(f"simd:{path}") as dev,
+            pytest.raises(DeviceError, match="in use by another client"),
+        ):
+            dev.load(copy_model())
+        assert BUSY_SECONDS <= time.monotonic() - begin < BUSY_SECONDS + 3
+        assert first.read32(STATUS) == IDLE
+
+
+def test_a_silent_client_gives_way_and_reaches_the_next_ones_memory_no_more(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), Client(path) as old:
+        set_up(old)
+        assert run(old) == DONE
+        time.sleep(SILENT_SECONDS)
+        begin = time.monotonic()
+        with Client(path) as new:
+            assert time.monotonic() - begin < 1
+            x = set_up(new)
+            old.memory[:0x10000] = b"\xff" * 0x10000
+            assert run(new) == DONE
+            np.testing.assert_array_equal(output(new), x + 1)
+            with pytest.raises((ConnectionError, struct.error)):
+                old.read32(STATUS)
+
+
+def test_nobody_can_make_the_memory_shorter(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, path), raw(path) as connection:
+        connection.send(struct.pack("<4I", HELLO, 0, PROTOCOL_VERSION, 0))
+        _, (fd,), _, _ = socket.recv_fds(connection, 100, 1)
+        wanted = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        assert fcntl.fcntl(fd, fcntl.F_GET_SEALS) & wanted == wanted
+        with pytest.raises(PermissionError):
+            os.ftruncate(fd, 0)
+        os.close(fd)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_memory_file_that_becomes_shorter_is_a_bus_error_of_the_job(
+    tmp_path: Path, when: str
+) -> None:
+    """The file of an emulated machine has no seals: the server must outlive what others do to
+    it."""
+    file = tmp_path / "ram"
+    file.write_bytes(bytes(0x10000))
+    with process(tmp_path, "--memory", str(file)) as (child, path), Client(path) as client:
+        set_up(client)
+        if when == "during":
+            assert run(client) == DONE
+        os.truncate(file, 0)
+        for _ in range(2):
+            assert run(client) == FAILED
+            assert client.read32(ERROR) == ERRORS["BUS"][0]
+        assert child.poll() is None
+
+
+def test_c_client_refuses_memory_that_could_become_shorter(tmp_path: Path) -> None:
+    file = tmp_path / "ram"
+    file.write_bytes(bytes(0x100000))
+    with (
+        process(tmp_path, "--memory", str(file)) as (_, path),
+        device.open(f"simd:{path}") as dev,
+        pytest.raises(DeviceError, match="not sealed"),
+    ):
+        dev.load(copy_model())
+
+
+@pytest.mark.parametrize(
+    ("answer", "sealed", "message"),
+    [
+        (struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16), False, "not sealed"),
+        (
+            struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, 0x10000000, (1 << 16) + 1),
+            True,
+            "not sealed",
+        ),
+        (
+            struct.pack("<4I2I2Q", HELLO, 0, 1, 0, 4096, 0, (1 << 64) - 8, 1 << 16),
+            True,
+            "not sealed",
+        ),
+        (
+            struct.pack("<4I2I2Q", HELLO, 0, 2, 0, 4096, 0, 0x10000000, 1 << 16),
+            True,
+            "another version",
+        ),
+        (
+            struct.pack("<4I2I2QB", HELLO, 0, 1, 0, 4096, 0, 0x10000000, 1 << 16, 0),
+            True,
+            "no simulator answers",
+        ),
+        (struct.pack("<4I", HELLO, 0, 1, 0), True, "no simulator answers"),
+        (b"short", True, "no simulator answers"),
+    ],
+    ids=["unsealed", "too-short", "beyond-the-bus", "version", "long", "no-memory", "short"],
+)
+def test_c_client_against_a_server_that_lies(
+    tmp_path: Path, answer: bytes, sealed: bool, message: str
+) -> None:
+    path = tmp_path / "liar"
+    fd = os.memfd_create("liar", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 1 << 16)
+    if sealed:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def lie() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(100)
+                socket.send_fds(connection, [answer], [fd])
+                connection.recv(100)
+
+        thread = threading.Thread(target=lie)
+        thread.start()
+        before = len(os.listdir("/proc/self/fd"))
+        with device.open(f"simd:{path}") as dev, pytest.raises(DeviceError, match=message):
+            dev.load(copy_model())
+        thread.join()
+        assert len(os.listdir("/proc/self/fd")) <= before, "no descriptor is left open"
+    os.close(fd)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_it_at_once_and_take_the_socket_away(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    command = [sys.executable, "-c", _SERVE, str(tmp_path / "simd.sock")]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         try:
             assert child.stdout is not None
-            assert child.stderr is not None
-            line = child.stdout.readline()
-            assert line.startswith("vtaq-1x16x16 at "), line + child.stderr.read()
-            yield child, path
+            assert child.stdout.readline()
+            with (
+                device.open(f"simd:{tmp_path}/simd.sock") as dev,
+                dev.load(endless_model()) as session,
+            ):
+                session.start()
+                assert not session.wait(0.1)
+                begin = time.monotonic()
+                child.send_signal(number)
+                out, err = child.communicate(timeout=20)
         finally:
             child.kill()
+    assert (child.returncode, err) == (status, "\n" if number == signal.SIGINT else "")
+    assert float(out) - begin < 1, "a tenth of a second on a machine without other work"
+    assert not (tmp_path / "simd.sock").exists()
 
 
-def set_up(client: Client) -> np.ndarray:
-    """Puts a program that copies 16 int8, and adds 1, into the memory. Returns x; y is at Y."""
-    base = client.base
-    program = [
-        Load(memory_id=Memory.UOP, region=0, y_size=1, x_size=1, x_stride=1),
-        Load(memory_id=Memory.ACC_8BIT, region=1, y_size=1, x_size=1, x_stride=1),
-        Alu(
-            uop_bgn=0,
-            uop_end=1,
-            iter_out=1,
-            iter_in=1,
-            alu_op=AluOp.ADD,
-            use_imm=1,
-            imm=1,
-            push_next=1,
-        ),
-        Store(
-            memory_id=Memory.OUT, region=2, y_size=1, x_size=1, x_stride=1, pop_prev=1, push_prev=1
-        ),
-        Finish(pop_next=1),
-    ]
-    x = np.arange(-8, 8, dtype=np.int8)
-    memory = client.memory
-    memory[X : X + 16] = x.tobytes()
-    uops = encode_uops(np.zeros((1, 3), np.int64), CONFIG).tobytes()
-    memory[UOP : UOP + len(uops)] = uops
-    stream = encode_stream(program, CONFIG).tobytes()
-    memory[STREAM : STREAM + len(stream)] = stream
-    for region, (offset, read_only) in enumerate([(UOP, 1), (X, 1), (Y, 0)]):
-        client.write32(REGION_BASE + 8 * region, base + offset)
-        client.write32(REGION_LIMIT + 8 * region, 64)
-        client.write32(REGION_LIMIT + 8 * region + 4, read_only << 31)
-    client.write32(INSN_BASE, base + STREAM)
-    client.write32(INSN_COUNT, len(program))
-    client.write32(IRQ_MASK, 3)
-    return x
-
-
-def run(client: Client) -> int:
-    """One job: the state it ends in. The interrupt has come, was acknowledged, and is low again."""
-    client.write32(CTRL, START)
-    assert client.wait_irq(5.0)
-    client.write32(IRQ_STATUS, 3)
-    assert client.irq_level == 0
-    return client.read32(STATUS)
-
-
-def output(client: Client) -> np.ndarray:
-    return np.frombuffer(client.memory[Y : Y + 16], np.int8)
-
-
-def test_job_does_dma_in_the_shared_memory_and_raises_the_interrupt(tmp_path: Path) -> None:
-    with process(tmp_path) as (_, path), Client(path) as client:
-        assert client.read32(ID).to_bytes(4, "little") == b"LDS1"
-        assert client.read32(HASH) == CONFIG.config_hash
-        x = set_up(client)
-        assert run(client) == DONE
-        np.testing.assert_array_equal(output(client), x + 1)
-
-
-def test_memory_file_is_the_one_that_was_given(tmp_path: Path) -> None:
-    file = tmp_path / "ram"
-    file.write_bytes(bytes(0x10000))
-    with (
-        process(tmp_path, "--memory", str(file), "--base", "0x40000000") as (_, path),
-        Client(path) as client,
-    ):
-        assert (client.base, len(client.memory)) == (0x40000000, 0x10000)
-        x = set_up(client)
-        assert run(client) == DONE
-        np.testing.assert_array_equal(np.frombuffer(file.read_bytes()[Y : Y + 16], np.int8), x + 1)
-
-
-def test_next_client_finds_the_device_as_it_was_left(tmp_path: Path) -> None:
-    with process(tmp_path) as (_, path):
-        with Client(path) as client:
-            set_up(client)
-            client.write32(CTRL, START)
-            assert client.wait_irq(5.0)
-        with Client(path) as client:
-            assert client.irq_level == 1
-            assert client.read32(STATUS) == DONE
-
-
-def test_faults_come_at_their_jobs(tmp_path: Path) -> None:
-    faults = [
-        "--fault",
-        "bus-error@2:3",
-        "--fault",
-        "hang@1",
-        "--fault",
-        f"bit-flip@4:{(0x10000000 + X) * 8:#x}",
-        "--fault",
-        "lost-irq@3",
-    ]
-    with process(tmp_path, *faults) as (_, path), Client(path) as client:
-        x = set_up(client)
-        assert run(client) == DONE
-        client.write32(CTRL, START)
-        assert not client.wait_irq(0.1)
-        assert client.read32(STATUS) == RUNNING
-        client.write32(CTRL, ABORT)
-        assert client.read32(STATUS) == FAILED
-        client.write32(IRQ_STATUS, 3)
-        assert run(client) == FAILED
-        assert (client.read32(ERROR), client.read32(ERROR_PC)) == (ERRORS["BUS"][0], 3)
-        client.write32(CTRL, START)
-        assert not client.wait_irq(0.1)
-        assert client.read32(STATUS) == DONE
-        assert run(client) == DONE
-        x[0] ^= 1
-        np.testing.assert_array_equal(output(client), x + 1)
-
-
-def test_address_outside_the_memory_is_an_error_of_the_device(tmp_path: Path) -> None:
-    with process(tmp_path) as (_, path), Client(path) as client:
-        set_up(client)
-        client.write32(INSN_BASE, 0x20000000)
-        assert run(client) == FAILED
-        assert client.read32(ERROR) == ERRORS["BUS"][0]
-
-
-def test_c_runtime_runs_a_model_on_it(tmp_path: Path) -> None:
-    x = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
-    with (
-        process(tmp_path) as (_, path),
-        device.open(f"simd:{path}") as dev,
-        dev.load(copy_model()) as session,
-    ):
-        assert np.array_equal(session.run([x])[0], x)
-        assert session.counters.write_bytes == 16
-
-
-def test_c_runtime_gets_over_its_faults(tmp_path: Path) -> None:
-    x = np.ones((1, 1, 16), np.int8)
-    faults = [
-        "--fault",
-        "hang@0:3",
-        "--fault",
-        "hang-reset@1",
-        "--fault",
-        "lost-irq@2",
-        "--fault",
-        "bus-error@3:2",
-        "--fault",
-        "dead@5",
-    ]
-    with (
-        process(tmp_path, *faults) as (_, path),
-        device.open(f"simd:{path}") as dev,
-        dev.load(copy_model(), hang_seconds=0.2) as session,
-    ):
-        for _ in range(2):
-            with pytest.raises(DeviceHungError, match="was reset"):
-                session.run([x])
-        assert np.array_equal(session.run([x])[0], x)
-        with pytest.raises(DeviceError, match="instruction 2.*BUS"):
-            session.run([x])
-        assert np.array_equal(session.run([x])[0], x)
-        for _ in range(2):
-            with pytest.raises(DeviceHungError, match="does not answer a reset"):
-                session.run([x])
-
-
-def test_c_runtime_sees_at_once_that_the_server_was_killed(tmp_path: Path) -> None:
-    x = np.ones((1, 1, 16), np.int8)
-    with (
-        process(tmp_path) as (child, path),
-        device.open(f"simd:{path}") as dev,
-        dev.load(copy_model()) as session,
-    ):
-        session.run([x])
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        begin = time.monotonic()
-        for _ in range(2):
-            with pytest.raises(DeviceError, match="no device answers"):
-                session.run([x])
-        assert time.monotonic() - begin < 1.0
-
-
-def test_answers_repeat_the_sequence_and_carry_the_level(tmp_path: Path) -> None:
-    """The packets themselves, without Client."""
-    with (
-        process(tmp_path) as (_, path),
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as raw,
-    ):
-        raw.connect(str(path))
-        raw.send(struct.pack("<4I", 0, 5, PROTOCOL_VERSION, 0))
-        assert struct.unpack("<4I2I2Q", raw.recv(100)) == (
-            0,
-            5,
-            PROTOCOL_VERSION,
-            0,
-            4096,
-            0,
-            0x10000000,
-            64 << 20,
-        )
-        raw.send(struct.pack("<4I", 1, 0xFFFFFFFF, ID, 0))
-        assert struct.unpack("<4I", raw.recv(100)) == (
-            1,
-            0xFFFFFFFF,
-            int.from_bytes(b"LDS1", "little"),
-            0,
-        )
-        raw.send(b"short")
-        assert raw.recv(100) == b""  # what is no message ends the connection, not the server
-        with Client(path) as client:
-            assert client.read32(STATUS) == IDLE
-
-
-@pytest.mark.parametrize("text", ["hang", "hang@", "hang@x", "melt@1", "hang@1:2:3", "hang@-1"])
-def test_fault_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(DeviceError, match="KIND@JOB"):
-        Fault.parse(text)
-
-
-def test_fault_kinds_are_numbered_as_in_the_header(root: Path) -> None:
-    header = (root / "hw_sim/include/lds_simdev.h").read_text()
-    for number, kind in enumerate(FAULTS, 1):
-        assert f"LDS_FAULT_{kind.upper().replace('-', '_')} = {number}" in header
-
-
-def test_nobody_listening_is_one_clear_line(tmp_path: Path) -> None:
-    with (
-        device.open(f"simd:{tmp_path / 'nobody'}") as dev,
-        pytest.raises(DeviceError, match="start `loadstone simd"),
-    ):
-        dev.load(copy_model())
-
-
-def test_second_server_at_one_socket_is_refused_and_a_stale_socket_replaced(tmp_path: Path) -> None:
-    with process(tmp_path) as (child, path):
-        command = [sys.executable, "-m", "loadstone", "simd", str(path)]
-        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-        assert (second.returncode, second.stderr.count("\n")) == (2, 1)
-        assert str(path) in second.stderr
-        child.kill()
-        child.wait()
-        assert path.is_socket()
-    with process(tmp_path) as (_, path), Client(path) as client:
-        assert client.read32(STATUS) == IDLE
-
-
-def test_empty_memory_file_is_one_clear_line(tmp_path: Path) -> None:
-    (tmp_path / "ram").touch()
-    command = [
-        sys.executable,
-        "-m",
-        "loadstone",
-        "simd",
-        str(tmp_path / "s"),
-        "--memory",
-        str(tmp_path / "ram"),
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=30, env=os.environ
-    )
-    assert done.returncode == 2
-    assert "truncate" in done.stderr
+#: `loadstone simd`, which says at what time (monotonic) it ends.
+_SERVE = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+from loadstone import cli
+status = cli.main(["simd", *sys.argv[1:]])
+print(time.monotonic())
+sys.exit(status)
+"""

@@ -4,6 +4,7 @@ test_replay.py shows.)"""
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from loadstone.simulator.sim import Event, Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
-from loadstone.vta.isa.spec import Stage
+from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.insn import Alu, Finish, Load, MicroOp
+from loadstone.vta.isa.spec import AluOp, Memory, Stage
 from tests.programs import BASE
 from tests.simulated import TINY, VTA, run_text, simulate_text
 
@@ -187,3 +190,41 @@ def test_the_stages_account_for_every_cycle() -> None:
     waited = result.stall_token_cycles[compute] + result.stall_fetch_cycles[compute]
     assert result.busy_cycles[compute] + waited == result.cycles
     assert result.stall_token_cycles["store"] > 200
+
+
+def test_rq_counts_the_steps_whose_operands_are_others() -> None:
+    """Counted here step by step; the simulator does not walk the steps."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        count, outs, ins = (int(rng.integers(1, 5)) for _ in range(3))
+        src_out, src_in = (int(rng.choice([0, 1, 2, 3, 6])) for _ in range(2))
+        sources = [int(rng.integers(0, 4)) for _ in range(count)]
+        steps = [
+            s + i * src_out + j * src_in for i in range(outs) for j in range(ins) for s in sources
+        ]
+        moves = sum(a != b for a, b in pairwise([-1, *steps]))
+        memory = np.zeros(1 << 16, np.uint8)
+        memory[: 4 * count] = (
+            encode_uops([MicroOp(100, s) for s in sources], TINY).view(np.uint8).reshape(-1)
+        )
+        simulator = Simulator(TINY, strict=False, trace=True)
+        for name, value in (
+            ("rq_step_cycles", 0),
+            ("rq_operand_cycles", 1),
+            ("alu_overhead_cycles", 0),
+        ):
+            simulator.set_timing(name, value)
+        simulator.map(BASE, memory)
+        simulator.set_region(0, BASE, memory.size)
+        load = Load(memory_id=Memory.UOP, y_size=1, x_size=count, x_stride=count)
+        loops = Alu(
+            alu_op=AluOp.RQ,
+            uop_end=count,
+            iter_out=outs,
+            iter_in=ins,
+            src_out=src_out,
+            src_in=src_in,
+        )
+        simulator.run(encode_stream([load, loops, Finish()], TINY))
+        event = next(e for e in simulator.events() if e.insn == 1)
+        assert event.end - event.start == moves, (sources, outs, ins, src_out, src_in)

@@ -45,6 +45,7 @@ BOARDS = {
         "hal_simd.c",
         "linux_board.c",
         "linux_board.h",
+        "map_shared.h",
         "mmio.h",
         "pool.c",
     ),
@@ -59,7 +60,7 @@ _REGISTER_FILES = {
     "vta-chisel": "regs_chisel.c",
     "vta-hls": "regs_hls.c",
 }
-_STREAM_ALIGN = 64
+_STREAM_ALIGN, _PAGE = 64, 4096
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -145,8 +146,8 @@ def _copy_sources(folder: Path, drivers: list[str]) -> None:
 
 
 def _dma_bytes(artifact: Artifact) -> int:
-    """Regions of the device and the stream, each at its alignment, from a page on; no less than the
-    C pool needs."""
+    """Regions of the device and the stream, each at its alignment, from a multiple of the largest
+    on; no less than the C pool needs."""
     total = 0
     for region in artifact.regions:
         if region.on_device:
@@ -154,7 +155,7 @@ def _dma_bytes(artifact: Artifact) -> int:
     total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
         len(p.instructions) for p in artifact.programs
     )
-    return -(-total // 4096) * 4096
+    return -(-total // _PAGE) * _PAGE
 
 
 def _session_bytes(data: bytes) -> int:
@@ -191,6 +192,7 @@ def _header(artifact: Artifact, device: Device, data: bytes, sample: bool) -> st
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
 #define MODEL_SESSION_BYTES {_session_bytes(data)}u
 #define MODEL_DMA_BYTES {_dma_bytes(artifact)}u
+#define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];
 {"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}

@@ -1,21 +1,29 @@
 """`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
 
 In:   a device's name, its memory, the faults that it is to have.
-Out:  registers at the socket until the process is ended.
+Out:  registers at the socket until the process is ended: Ctrl-C and SIGTERM end it at once, in the
+      middle of a job too, and
+      take the socket away.
 Next: QEMU with the plug-in of tests/board, or `loadstone run --device simd:SOCKET`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from loadstone.errors import DeviceError
-from loadstone.simulator.server import FAULTS, Device, Fault, Memory, Server
+from loadstone.simulator.server import Server
+from loadstone.simulator.simd import FAULTS, Device, Fault, Memory
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["configure", "run"]
 
+_EXIT_TERMINATED = 143  # 128 + SIGTERM
 _WIDTH = max(map(len, FAULTS))
 _EPILOG = f"""\
 examples:
@@ -26,7 +34,7 @@ examples:
 faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
 {chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
 
-The protocol is described in loadstone/simd.py, the board without a board in docs/board.md.
+The protocol is described in simd.py, the board without a board in docs/board.md.
 """
 
 
@@ -77,7 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
     config = load_config(args.device)
     memory = (
@@ -85,19 +93,48 @@ def run(args: argparse.Namespace) -> None:
         if args.memory
         else Memory.anonymous(args.base, args.size)
     )
-    device = Device(config, memory, registers=args.registers, faults=tuple(args.fault))
-    server = Server(args.socket, device, memory)
-    end = memory.bus_address + memory.size_bytes
-    print(
-        f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
-        f"{len(args.fault)} faults",
-        flush=True,
-    )
+    with _signals() as (stop, caught), contextlib.ExitStack() as ends:
+        device = Device(config, memory, registers=args.registers, faults=tuple(args.fault))
+        ends.callback(device.close)
+        server = Server(args.socket, device, memory)
+        ends.callback(server.close)
+        end = memory.bus_address + memory.size_bytes
+        print(
+            f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
+            f"{len(args.fault)} faults",
+            flush=True,
+        )
+        server.serve(clients=args.clients, stop=stop)
+    if signal.SIGINT in caught:
+        raise KeyboardInterrupt
+    return _EXIT_TERMINATED if caught else 0
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[tuple[int, list[int]]]:
+    """A descriptor that is readable when the process is to end, and the signals that said so. (No
+    exception: it could come while C calls
+    Python, and be lost there.) A signal that is ignored, as SIGINT in a background job of a shell,
+    stays so."""
+    stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    caught: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        caught.append(number)
+        os.eventfd_write(stop, 1)
+
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN
+    ]
+    before = [signal.signal(number, note) for number in numbers]
     try:
-        server.serve(clients=args.clients)
+        yield stop, caught
     finally:
-        server.close()
-        device.close()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+        os.close(stop)
 
 
 def _number(text: str) -> int:

@@ -156,6 +156,17 @@ def _open_simd(opened: OpenedDevice) -> tuple[Any, Any]:
     status = lib().lds_hal_simd_open(opened.argument.encode(), simd)
     if status == lib().LDS_HAL_UNSUPPORTED:
         raise DeviceError(f"the simulator at {opened.argument} is of another version of loadstone")
+    if status == lib().LDS_HAL_TIMEOUT:
+        raise DeviceError(
+            f"the simulator at {opened.argument} is in use by another client: end that one, "
+            "or start a second simulator"
+        )
+    if status == lib().LDS_HAL_NO_MEMORY:
+        raise DeviceError(
+            f"the memory of the simulator at {opened.argument} cannot be used safely: it is "
+            "not sealed (--memory FILE is for emulated "
+            "machines), or too large to be mapped"
+        )
     if status:
         raise DeviceError(
             f"no simulator answers at {opened.argument!r}: start `loadstone simd "

@@ -11,7 +11,7 @@ whole groups of `artifact.samples`, so that every thread runs the batches that o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import pairwise
 from threading import Lock
 from typing import Any
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
-from loadstone.runtime.device import Counters, OpenedDevice
+from loadstone.runtime.device import Counters, OpenedDevice, Session
 
 __all__ = ["run_in_threads"]
 
@@ -51,6 +51,8 @@ def run_in_threads(
     shares = [(a, b) for a, b in pairwise(edges) if a < b] or [(0, count)]
     done = dict.fromkeys(shares, 0)
     lock = Lock()
+    sessions: list[Session] = []
+    cancelled = False
 
     def work(share: tuple[int, int]) -> tuple[list[Array], Counters, Device]:
         def tell(samples: int) -> None:
@@ -61,10 +63,23 @@ def run_in_threads(
 
         begin, end = share
         with open_device() as opened, opened.load(artifact, trust=trust) as session:
+            with lock:
+                sessions.append(session)
+                if cancelled:
+                    session.cancel()
             outputs = session.run([array[begin:end] for array in inputs], tell)
             return outputs, session.counters, opened.device
 
     with ThreadPoolExecutor(len(shares)) as pool:
-        results = list(pool.map(work, shares))
+        futures = [pool.submit(work, share) for share in shares]
+        try:
+            done_or_failed, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            results = [future.result() for future in sorted(done_or_failed, key=futures.index)]
+        except BaseException:  # Ctrl-C, or a share that failed: nobody waits for the others
+            with lock:
+                cancelled = True
+                for session in sessions:
+                    session.cancel()
+            raise
     outputs = [np.concatenate(parts) for parts in zip(*(r[0] for r in results), strict=True)]
     return outputs, results[-1][1], results[-1][2]

@@ -32,6 +32,8 @@ Array = npt.NDArray[Any]
 CODE = ("loadstone.relax",)
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
+#: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
+_LOOK_SECONDS = 0.04
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,12 @@ class Handle:
 
 class Session:
     """A model on a device. A context manager; close it before the device (OpenedDevice.close does
-    both)."""
+    both).
+
+    A session belongs to one thread at a time. Sessions of one device may run in several threads:
+    what would run beside another is refused with DeviceError. Load and close models of a device
+    while no other thread runs one of it.
+    """
 
     def __init__(
         self,
@@ -73,6 +80,8 @@ class Session:
         self.artifact = artifact
         self._session: Any = ffi.NULL
         self._error: BaseException | None = None
+        self._cancelled = False
+        self._started = False
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         self._check_externals(trust)
@@ -87,7 +96,7 @@ class Session:
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)
-        except MemoryError:
+        except (MemoryError, ValueError):  # ValueError: more than an array may have
             raise DeviceError(
                 f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
                 "not to be had"
@@ -144,13 +153,28 @@ class Session:
         return outputs
 
     def execute(self) -> None:
-        """One run on what stands in `inputs`; the result stands in `outputs`. Raises
-        DeviceError."""
-        self._finish(lib().lds_session_run(self._open()))
+        """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError.
+        Ctrl-C stops the device."""
+        self._go_on()
+        self.start()
+        try:
+            while not self.wait(_LOOK_SECONDS):
+                self._go_on()
+        except BaseException:
+            lib().lds_session_stop(self._session)  # of a run that failed nothing is left to stop
+            self._started = False
+            raise
+
+    def cancel(self) -> None:
+        """From another thread: run() and execute(), now and later, end within a tenth of a second
+        with DeviceError."""
+        self._cancelled = True
 
     def start(self) -> None:
-        """Begins a run without waiting for the device."""
-        self._finish(lib().lds_session_start(self._open()))
+        """Begins a run without waiting for the device. Raises DeviceError when it runs another
+        session: it runs one at a time."""
+        self._finish(self._not_beside_another(lib().lds_session_start(self._open())))
+        self._started = True
 
     def wait(self, seconds: float = float("inf")) -> bool:
         """Whether the run is done; False when the time has passed before."""
@@ -158,6 +182,7 @@ class Session:
             raise DeviceError(f"{seconds} seconds are no time to wait")
         status = lib().lds_session_wait(self._open(), _nanoseconds(seconds))
         if status != lib().LDS_BUSY:
+            self._started = False
             self._finish(status)
         return bool(status != lib().LDS_BUSY)
 
@@ -189,10 +214,24 @@ class Session:
         self.close()
 
     # --- inside -----------------------------------------------------------------------------------
+    def _go_on(self) -> None:
+        if self._cancelled:
+            raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
+
     def _open(self) -> Any:
         if self._session == ffi.NULL:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
+
+    def _not_beside_another(self, status: int) -> int:
+        """The status of a start. Raises DeviceError when it was refused for another session's
+        run."""
+        if status == lib().LDS_ERR_STATE and not self._started:
+            raise DeviceError(
+                f"model {self.artifact.name!r}: another session of its device is running; "
+                "wait for it or close it"
+            )
+        return status
 
     def _tensors(self, indices: Sequence[int]) -> list[BufferView]:
         return [self.artifact.tensors[i] for i in indices]

@@ -12,6 +12,7 @@ Next: replay.py compares with vectors; trace.py writes events for Perfetto; devi
 
 Simulators are independent: several can run at once in threads of their own (a run holds no Python
 lock), for batches of inputs.
+Ctrl-C ends a run of the main thread within milliseconds.
 Needs NumPy and cffi, not TVM.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,22 @@ _KINDS = {1: "race", 2: "race", 3: "uninitialised"}
 _NONE = 0xFFFFFFFF
 #: Free places for streams that the simulator puts into the memory map itself.
 _PAGE = 4096
+#: What a signal's handler raised while the main thread was in a run: KeyboardInterrupt, as a rule.
+_raised: list[BaseException] = []
+
+
+def _handle_signals(_ctx: Any) -> int:
+    """Asked of every run a few dozen times a second: that Python runs here at all lets it run the
+    handlers of signals."""
+    return 0
+
+
+_ASK: Any = ffi.callback(
+    "int(void *)",
+    _handle_signals,
+    error=1,
+    onerror=lambda _kind, error, _trace: _raised.append(error),
+)
 
 
 @dataclass(frozen=True)
@@ -145,6 +163,7 @@ class Simulator:
         )
         if self._sim == ffi.NULL:
             raise SimulationError(f"device {config.name} cannot be simulated: out of memory")
+        lib().lds_sim_on_poll(self._sim, _ASK, ffi.NULL)
         self._mapped: list[tuple[int, int]] = []
         self._keep: list[Any] = []
         self._stream = b""
@@ -252,7 +271,7 @@ class Simulator:
         )
 
     def abort(self) -> None:
-        """From another thread: ends the run."""
+        """From another thread: ends the run within milliseconds, also inside a long instruction."""
         lib().lds_sim_abort(self._sim)
 
     def progress(self) -> int:
@@ -352,6 +371,10 @@ class Simulator:
             cycle_limit,
             raw,
         )
+        if _raised and current_thread() is main_thread():  # handlers run in no other
+            error = _raised[0]
+            _raised.clear()
+            raise error
         if status < 0:
             raise SimulationError(self._message())
         result = self._result(raw)

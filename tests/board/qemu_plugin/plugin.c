@@ -2,7 +2,7 @@
  *
  * In:   -plugin lds_board.so,socket=PATH,base=ADDRESS,intc=TYPE-OR-PATH,irq=LINE and `loadstone simd` listening at PATH.
  * Out:  4 KiB of registers at ADDRESS, whose accesses go to that process; its interrupt on input LINE of the controller.
- * Next: docs/board.md. The protocol is the one in python/loadstone/simd.py; DMA goes through a memory file, not through here.
+ * Next: docs/board.md. The protocol is the one in python/simd.py; DMA goes through a memory file, not through here.
  *
  * QEMU has no header for devices outside its tree. The declarations below mirror those of QEMU 7.2 by hand, so the plug-in
  * asks QEMU for its version, and reads one register of its own through QEMU's memory core, before it believes them.
@@ -108,7 +108,8 @@ static void unplug(const char *why) {
   qemu_set_irq(irq, 0);
 }
 
-/* One request, one answer. Interrupts that come before the answer are older than it, and are delivered first. */
+/* One request, one answer. (MSG_TRUNC: a packet's own length, so that a longer one is none.) Interrupts that come before the answer are
+ * older than it, and are delivered first. */
 static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
   packet p = {kind, ++sequence, offset, value};
   if (channel < 0) return UINT32_MAX;
@@ -117,7 +118,7 @@ static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
     return UINT32_MAX;
   }
   for (;;) {
-    ssize_t got = recv(channel, &p, sizeof p, 0);
+    ssize_t got = recv(channel, &p, sizeof p, MSG_TRUNC);
     if (got != (ssize_t)sizeof p) {
       unplug(got < 0 ? strerror(errno) : "closed");
       return UINT32_MAX;
@@ -145,7 +146,7 @@ static void page_write(void *opaque, uint64_t offset, uint64_t value, unsigned s
 /* An interrupt while the guest does not touch the page. A packet may have been taken by `call` meanwhile. */
 static void channel_readable(void *opaque) {
   packet p;
-  ssize_t got = recv(channel, &p, sizeof p, MSG_DONTWAIT);
+  ssize_t got = recv(channel, &p, sizeof p, MSG_DONTWAIT | MSG_TRUNC);
   (void)opaque;
   if (got == (ssize_t)sizeof p && p.kind == KIND_IRQ) {
     qemu_set_irq(irq, p.second & 1);
@@ -166,7 +167,7 @@ static uint64_t connect_simulator(void) {
   if (channel < 0 || connect(channel, (struct sockaddr *)&address, sizeof address)) die("no `loadstone simd` listens at ", socket_path);
   setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (send(channel, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello ||
-      recv(channel, &answer, sizeof answer, 0) != (ssize_t)sizeof answer)
+      recv(channel, &answer, sizeof answer, MSG_TRUNC) != (ssize_t)sizeof answer)
     die("no `loadstone simd` answers at ", socket_path);
   if (answer.head.first != PROTOCOL_VERSION) die("another version of the protocol is spoken at ", socket_path);
   if (answer.page_bytes == 0 || answer.page_bytes % PAGE_BYTES) die("a register page of an odd size is offered at ", socket_path);

@@ -21,7 +21,7 @@
 #define BOARD_REGISTERS MODEL_REGISTER_BASE
 #endif
 
-static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(4096), section(".dma")));
+static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN), section(".dma")));
 static lds_pool_block blocks[12];
 static lds_baremetal board;
 

@@ -1,0 +1,36 @@
+/* One run at a time on a device, whichever thread asks. Private to runtime/.
+ *
+ * In:   the flag of a device.
+ * Out:  whether the caller now has the device, until it gives it back.
+ * Next: run.c claims for a run, session.c gives back what is closed in flight.
+ *
+ * C99 has no atomic exchange. GCC and Clang have it as a builtin, and say in a macro whether the processor does it without a library;
+ * where it does not (ARMv6-M), and for other compilers, the flag is an ordinary one: starts must then come from one thread at a time.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_CLAIM_H
+#define LDS_CLAIM_H
+
+#include <stdint.h>
+
+/* Whether the flag was clear; it is set afterwards. */
+static inline int lds_claim(uint32_t *flag) {
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_4
+  return __atomic_exchange_n(flag, 1u, __ATOMIC_ACQUIRE) == 0u;
+#else
+  const uint32_t before = *flag;
+  *flag = 1u;
+  return before == 0u;
+#endif
+}
+
+/* What was done to the device before is seen by whoever claims it next. */
+static inline void lds_release(uint32_t *flag) {
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_4
+  __atomic_store_n(flag, 0u, __ATOMIC_RELEASE);
+#else
+  *flag = 0u;
+#endif
+}
+
+#endif /* LDS_CLAIM_H */

@@ -1,0 +1,212 @@
+"""What can be counted of the tree's order: `make measure`.
+
+In:   the sources of python/loadstone.
+Out:  a line for each measure with its limit, and what is beyond it; exit status 1 then.
+Next: `make check` runs it; whoever adds a file reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "python" / "loadstone"
+
+MAX_LINES = 400
+MAX_COMPLEXITY = 15
+MAX_PARAMETERS = 6
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of the tree. found: what counts, by name; at most `limit` of these may be."""
+
+    name: str
+    limit: int
+    find: Callable[[], Sequence[str]]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Name -> file of every module of the package."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    """A module's syntax tree."""
+    return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    """Every function, inner ones and methods too, with a name that says where it is."""
+    for module in modules():
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, Function):
+                yield f"{module}:{node.lineno} {node.name}", node
+
+
+def loose_modules() -> list[str]:
+    """Files in the root of the package."""
+    return sorted(path.name for path in PACKAGE.glob("*.py"))
+
+
+def long_files() -> list[str]:
+    """Files that pass 400 lines usually hold two ideas."""
+    counts = {m: len(p.read_text(encoding="utf-8").splitlines()) for m, p in modules().items()}
+    return [f"{module} ({count} lines)" for module, count in counts.items() if count > MAX_LINES]
+
+
+def class_names_twice() -> list[str]:
+    """Two classes of the package that share a name; private ones are their file's own affair."""
+    places = defaultdict(list)
+    for module in modules():
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module)
+    return [f"{name}: {', '.join(where)}" for name, where in sorted(places.items()) if where[1:]]
+
+
+# --- imports --------------------------------------------------------------------------------------
+def imports_of(module: str) -> set[str]:
+    """Modules of ours that a module imports, inside functions too; not what is for type checkers
+    only."""
+    found: set[str] = set()
+    for node in _without_type_checking(tree_of(module)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            inner = names & modules().keys()
+            found |= inner | ({node.module} if names - inner else set())
+    return (found & modules().keys()) - {module}
+
+
+def _without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        yield from _without_type_checking(node)
+
+
+def import_circles() -> list[str]:
+    """Groups of modules that import each other, directly or not (Tarjan's components)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    circles: list[str] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(imports_of(module)):
+            if other not in index:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            at = stack.index(module)
+            if len(stack) - at > 1:
+                circles.append(" <-> ".join(stack[at:]))
+            del stack[at:]
+
+    for module in modules():
+        if module not in index:
+            visit(module)
+    return circles
+
+
+# --- functions ------------------------------------------------------------------------------------
+_BRANCHES = (
+    ast.If,
+    ast.For,
+    ast.While,
+    ast.AsyncFor,
+    ast.IfExp,
+    ast.ExceptHandler,
+    ast.comprehension,
+)
+
+
+def _complexity(function: Function) -> int:
+    """McCabe's: one, and one for every branch; those of inner functions are theirs."""
+    count = 1
+    todo = list(ast.iter_child_nodes(function))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Function | ast.ClassDef):
+            continue
+        count += isinstance(node, _BRANCHES)
+        count += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        count += len(node.cases) if isinstance(node, ast.Match) else 0
+        todo += ast.iter_child_nodes(node)
+    return count
+
+
+def complex_functions() -> list[str]:
+    """Functions whose complexity is above 15."""
+    return [name for name, function in functions() if _complexity(function) > MAX_COMPLEXITY]
+
+
+def wide_functions() -> list[str]:
+    """Functions with more than six parameters, `self` left out."""
+    found = []
+    for name, function in functions():
+        arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        if len([a for a in arguments if a.arg not in ("self", "cls")]) > MAX_PARAMETERS:
+            found.append(name)
+    return found
+
+
+def anys() -> list[str]:
+    """Every `Any`, but for its imports."""
+    found = []
+    for module, path in modules().items():
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.string == "Any" and "import" not in token.line:
+                    found.append(f"{module}:{token.start[0]}")
+    return found
+
+
+MEASURES = (
+    Measure("loose modules in the package's root", 8, loose_modules),
+    Measure("import circles, lazy imports counted", 0, import_circles),
+    Measure("class names that occur twice", 0, class_names_twice),
+    Measure(f"Python files of more than {MAX_LINES} lines", 0, long_files),
+    Measure(f"functions of complexity above {MAX_COMPLEXITY}", 0, complex_functions),
+    Measure(f"functions with more than {MAX_PARAMETERS} parameters", 10, wide_functions),
+    Measure("uses of Any", 199, anys),
+)
+
+
+def main() -> int:
+    """Prints the figures; 1 when one is beyond its limit."""
+    status = 0
+    for measure in MEASURES:
+        found = measure.find()
+        beyond = len(found) > measure.limit
+        print(f"{len(found):>6}  (at most {measure.limit})  {measure.name}")
+        if beyond:
+            status = 1
+            print("\n".join(f"            {name}" for name in found[:40]))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
