@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from loadstone import compiler
 from loadstone.compiler import Compiled, compile
 from loadstone.graph import Operator, Tensor
 from loadstone.graph import reference as graph_reference
+from loadstone.partition import partitioner
 from loadstone.partition.eager import Partition, partition
 from loadstone.vta.hw_config import load_config
 from tests.races import check_races
@@ -135,7 +135,9 @@ def test_every_layer_of_onnx_networks_is_exact(
     """Every tensor between operators, made an output of the network, equals graph_reference; so do
     the outputs of the network as it is."""
     plain = compile(shared / "models" / file, device)
-    monkeypatch.setattr(compiler, "partition", lambda *arguments: observed(partition(*arguments)))
+    monkeypatch.setattr(
+        partitioner, "partition", lambda *arguments: observed(partition(*arguments))
+    )
     compiled = compile(shared / "models" / file, device)
     golden = np.load(shared / "models" / "golden" / f"{file}.npz")
     x = np.resize(golden["in0"], (compiled.artifact.samples, *golden["in0"].shape[1:]))

@@ -2,50 +2,86 @@
 
 In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.
-Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python.
+Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it from Python.
 
     model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is QDQ at
     once)
-               -- partition --> graph and segments -- back end lowers --> regions
+               -- a partitioner divides it --> graph and segments -- back ends lower --> regions
                -- deploy --> memory plan, programs, host steps = artifact
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from loadstone import graph as g
-from loadstone.artifact.deploy import Deployment, deploy
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
-from loadstone.backend.device import Device
-from loadstone.backend.interface import Backend, Phase, Segment
+from loadstone.artifact.deploy import Deployment
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.device import Device, DeviceProgram
+from loadstone.backend.interface import Phase
 from loadstone.backend.plugins import Registry
-from loadstone.backend.region import ExternalRegion, LoweredRegion
-from loadstone.backend.scope import apply_passes, register_tag, within
+from loadstone.backend.region import LoweredRegion
+from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 from loadstone.frontend import import_model, load
-from loadstone.graph.batching import batched
-from loadstone.partition.cost.choice import Choice, LoweredPartition, choose
-from loadstone.partition.cost.prices import CostTable
-from loadstone.partition.eager import HOST, Match, Partition, explain, partition
-from loadstone.partition.network_pass import apply_graph_passes
-from loadstone.partition.relax_region import region_as_relax
+from loadstone.partition.cost.choice import CostPartitioner
+from loadstone.partition.eager import HOST, Partition, explain
+from loadstone.partition.lowering import Clock, LoweredPartition
+from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 
-__all__ = ["STRATEGIES", "Compiled", "compile", "lower_segments", "quantize"]
+__all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What compile() is given besides the model. target: anything that target.resolve takes, such
+    as a device's name or file.
+
+    dump: a folder for what every stage makes.
+    plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins);
+        None: the installed ones.
+    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
+        other arguments. Without a scheme among them, powers of two for a target that has a back end
+        which can only shift.
+    strategy: "eager", every operator goes to the first back end that takes it; or "cost", to where
+        the network takes least (partition/cost/choice.py).
+    costs: a JSON file of costs, read if it is there, written with what was new: with the same file
+        the artifact is the same.
+    """
+
+    target: Any
+    dump: str | Path | None = None
+    plugins: Registry | None = None
+    samples: Any = None
+    options: Mapping[str, Any] | None = None
+    strategy: str = "eager"
+    costs: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ConfigError(
+                f"compile: strategy {self.strategy!r} is not one of {', '.join(STRATEGIES)}"
+            )
+
+
+class _Choices(TypedDict, total=False):
+    """Fields of CompileOptions that compile() takes by name alone."""
+
+    samples: Any
+    options: Mapping[str, Any] | None
+    strategy: str
+    costs: str | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,134 +192,90 @@ def compile(  # noqa: A001
     target: Any,
     dump: str | Path | None = None,
     plugins: Registry | None = None,
-    *,
-    samples: Any = None,
-    options: Mapping[str, Any] | None = None,
-    strategy: str = "eager",
-    costs: str | Path | None = None,
+    **choices: Unpack[_Choices],
 ) -> Compiled:
-    """Compiles `model` for `target`: anything that target.resolve takes, such as a device's name or
-    file.
-
-    plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins);
-        None: the installed ones.
-    samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
-        other arguments. Without a scheme among them, powers of two for a target that has a back end
-        which can only shift.
-    strategy: "eager", every operator goes to the first back end that takes it; or "cost", to where
-        the network takes least (choice.py).
-    costs: a JSON file of costs, read if it is there, written with what was new: with the same file
-        the artifact is the same.
+    """Compiles `model` for `target`; the arguments are the fields of CompileOptions.
 
     Raises ModelError for a model that cannot be read or holds what Loadstone does not do,
     ConfigError for the device or the costs.
     """
-    if strategy not in STRATEGIES:
-        raise ConfigError(f"compile: strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
-    clock = _Clock()
-    chosen = resolve(target, plugins)
-    if chosen.spec.tag:
-        register_tag(chosen.spec.tag, chosen.spec)
-    writer = Dump(dump)
+    return compile_model(model, CompileOptions(target, dump, plugins, **choices))
+
+
+def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
+    """The stages, in order."""
+    clock = Clock()
+    writer = Dump(options.dump)
+    target = resolve(options.target, options.plugins)
+    if target.spec.tag:
+        register_tag(target.spec.tag, target.spec)
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
         module = load(model)
-        name = Path(model).stem if isinstance(model, str | Path) else "model"
         writer.write("relax", module)
-    if samples is not None:
+    if options.samples is not None:
         with clock("quantize"):
-            scheme = (
-                "pow2" if any(backend.scheme == "pow2" for backend in chosen.backends) else "affine"
-            )
-            asked = dict(options or {})
-            module = load(
-                quantize(
-                    model, samples, **{**asked, "scheme": asked.get("scheme") or scheme}
-                ).module
-            )
+            quantized = quantize(model, options.samples, **_quantize_options(options, target))
+            module = load(quantized.module)
             writer.write("qdq", module)
-
-    def split(matches: Sequence[Match] | None = None) -> Partition:
-        return apply_graph_passes(
-            partition(module, chosen.backends, name, matches), chosen.backends
-        )
-
     with clock("partition"):
-        module = apply_passes(chosen.backends, Phase.RELAX, module)
-        divided = split()
-    realised = _realise(divided, chosen, clock)
-    choice = None
-    if strategy == "cost":
-        with clock("choice"):
-            table = CostTable(chosen.device, costs)
-            choice = choose(
-                module,
-                chosen.backends,
-                realised,
-                split,
-                lambda other: _realise(other, chosen, _Clock()),
-                table,
-            )
-            table.save()
-            realised = choice.realised
-    _dump(realised, writer)
-    deployment = realised.deployment
+        module = apply_passes(target.backends, Phase.RELAX, module)
+    partitioner = _partitioner(module, _name_of(model), target, options)
+    lowered = partitioner.run(clock)
+    _dump(lowered, writer)
+    return _compiled(lowered, target, partitioner, clock)
+
+
+def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
+    """Those that were given; a scheme that the target's back ends can do where none was."""
+    given = dict(options.options or {})
+    shifts = any(backend.scheme == "pow2" for backend in target.backends)
+    return {**given, "scheme": given.get("scheme") or ("pow2" if shifts else "affine")}
+
+
+def _name_of(model: str | Path | Any) -> str:
+    return Path(model).stem if isinstance(model, str | Path) else "model"
+
+
+def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:
+    if options.strategy == "cost":
+        return CostPartitioner(module, name, target, options.costs)
+    return EagerPartitioner(module, name, target)
+
+
+def _compiled(
+    lowered: LoweredPartition,
+    target: Target,
+    partitioner: Partitioner,
+    clock: Clock,
+) -> Compiled:
     names = {
         backend.name: str(backend.attributes.get("device", backend.name))
-        for backend in chosen.backends
+        for backend in target.backends
     }
     return Compiled(
-        deployment.artifact,
-        chosen.device,
-        realised.network,
-        realised.partition,
-        deployment,
+        lowered.deployment.artifact,
+        target.device,
+        lowered.network,
+        lowered.partition,
+        lowered.deployment,
         clock.seconds,
-        choice,
+        partitioner.choice,
         names,
     )
 
 
-def _realise(divided: Partition, target: Target, clock: _Clock) -> LoweredPartition:
-    """Lowers a partition."""
-    network, renewed = batched(divided.graph, target.device.batch)
-    with clock("lower"):
-        regions = lower_segments(divided, network, renewed, target.backends)
-    with clock("deploy"):
-        deployment = deploy(
-            network,
-            regions,
-            target.device,
-            partial(_building, divided, target.backends),
-        )
-    segments = tuple(_renewed(divided, segment, network, renewed) for segment in divided.segments)
-    return LoweredPartition(divided, network, segments, regions, deployment)
-
-
-def _building(
-    divided: Partition, backends: Sequence[Backend], region: LoweredRegion
-) -> AbstractContextManager[None]:
-    """The scope in which a region makes its program."""
-    made = region.operators[0].name
-    maker = next(
-        segment.backend
-        for segment in divided.segments
-        if made in (operator.name for operator in segment.operators)
-    )
-    backend = next(backend for backend in backends if backend.name == maker)
-    return within(backend, f"program of {region.name}")
-
-
-def _dump(realised: LoweredPartition, writer: Dump) -> None:
+def _dump(lowered: LoweredPartition, writer: Dump) -> None:
     if writer.folder is None:  # printing TensorIR takes as long as lowering it
         return
-    writer.write("graph", realised.network.describe())
-    for region in realised.regions:
-        for layer, stages in getattr(region, "stages", {}).items():
-            for title, text in stages:
-                writer.write(f"{layer}.{title}", text)
-    writer.write("steps", "\n".join(map(_described, realised.deployment.artifact.steps)))
+    writer.write("graph", lowered.network.describe())
+    for region in lowered.regions:
+        if isinstance(region, LoweredRegion):
+            for layer, stages in region.stages.items():
+                for title, text in stages:
+                    writer.write(f"{layer}.{title}", text)
+    writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
 
 
 def _described(step: DeviceProgram | HostStep) -> str:
@@ -297,66 +289,3 @@ def _described(step: DeviceProgram | HostStep) -> str:
     return (
         f"host {step.name}: {step.opcode.name.lower()} {step.inputs} -> {step.outputs} {parameters}"
     ).rstrip()
-
-
-def lower_segments(
-    divided: Partition,
-    network: g.Graph,
-    renewed: Mapping[g.Operator, g.Operator],
-    backends: Sequence[Backend],
-) -> list[LoweredRegion | ExternalRegion | g.Operator]:
-    """The network's operators in order, those of one segment replaced by what the back end made of
-    them."""
-    by_name = {backend.name: backend for backend in backends}
-    segment_of = {
-        operator: segment for segment in divided.segments for operator in segment.operators
-    }
-    steps: list[LoweredRegion | ExternalRegion | g.Operator] = []
-    lowered: set[str] = set()
-    for operator in divided.graph.operators:
-        segment = segment_of.get(operator)
-        if segment is None:
-            steps.append(renewed[operator])
-        elif segment.name not in lowered:
-            lowered.add(segment.name)
-            backend = by_name[segment.backend]
-            names = [part.name for part in segment.operators]
-            with within(
-                backend,
-                "lowering of "
-                f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}",
-            ):
-                region = backend.lower(_renewed(divided, segment, network, renewed))
-                if not (isinstance(region, ExternalRegion) or hasattr(region, "build")):
-                    raise TypeError(
-                        f"lower returned {region!r}: neither an ExternalRegion nor a LoweredRegion"
-                    )
-                steps.append(region)
-    return steps
-
-
-def _renewed(
-    divided: Partition, segment: Segment, network: g.Graph, renewed: Mapping[g.Operator, g.Operator]
-) -> Segment:
-    tensors = {t.name: t for o in renewed.values() for t in (*o.inputs, *o.outputs)}
-    return replace(
-        segment,
-        graph=network,
-        operators=tuple(renewed[o] for o in segment.operators),
-        inputs=tuple(tensors[t.name] for t in segment.inputs),
-        outputs=tuple(tensors[t.name] for t in segment.outputs),
-        relax=partial(region_as_relax, divided, segment),
-    )
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start

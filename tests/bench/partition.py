@@ -85,8 +85,9 @@ def measure(model: str, target: str) -> dict[str, Any]:
     from loadstone.backend.target import resolve
     from loadstone.compiler import Compiled, compile
     from loadstone.errors import LoadstoneError
-    from loadstone.partition.cost.choice import LoweredPartition, plan_ns
     from loadstone.partition.cost.prices import CostTable
+    from loadstone.partition.cost.pricing import Pricing
+    from loadstone.partition.lowering import LoweredPartition
 
     plugins = load_plugins([ROOT / "docs/examples/c_library"])
     backends = resolve(target, plugins).backends
@@ -106,10 +107,8 @@ def measure(model: str, target: str) -> dict[str, Any]:
 
     def ns(compiled: Compiled, table: CostTable) -> int:
         divided = compiled.partition
-        return plan_ns(
-            LoweredPartition(divided, compiled.graph, divided.segments, (), compiled.deployment),
-            backends,
-            table,
+        return Pricing(backends, table).plan_ns(
+            LoweredPartition(divided, compiled.graph, divided.segments, (), compiled.deployment)
         )
 
     moved = len(places(by_cost) ^ places(eager)) // 2

@@ -22,14 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.artifact.deploy import deploy
 from loadstone.backend.target import Target
-from loadstone.compiler import lower_segments
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
 from loadstone.graph import reference as graph_reference
-from loadstone.graph.batching import batched
 from loadstone.partition.eager import HOST, Partition, divide
+from loadstone.partition.lowering import lower_partition
 from loadstone.partition.network_pass import refusal_of
 from loadstone.runtime.device import OpenedDevice
 
@@ -112,11 +110,7 @@ def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> t
     """Elements that differ, and all: of random samples, and of the least and the largest level
     everywhere."""
     graph, segments = divide(graph, backend_of, [target.backends[0].name])
-    network, renewed = batched(graph, target.device.batch)
-    regions = lower_segments(
-        Partition(None, graph, (), segments), network, renewed, target.backends[:1]
-    )
-    artifact = deploy(network, regions, target.device).artifact
+    artifact = lower_partition(Partition(None, graph, (), segments), target).deployment.artifact
     inputs = [_levels(tensor) for tensor in graph.inputs]
     with (
         OpenedDevice("sim", "", target.device, timing=False) as opened,

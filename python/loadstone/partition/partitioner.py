@@ -1,0 +1,100 @@
+"""What divides a network among back ends and host, and lowers the result: the eager partitioner.
+
+In:   a module in canonical form, the target.
+Out:  a LoweredPartition; and a Choice, of a partitioner that weighs costs.
+Next: compiler.py runs one; cost/choice.py has the other, which asks this one for its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from loadstone.backend.target import Target
+from loadstone.partition.eager import Match, Partition, partition
+from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
+from loadstone.partition.network_pass import apply_graph_passes
+
+__all__ = ["Alternative", "Choice", "EagerPartitioner", "Partitioner"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One place for an operator: what it takes there alone, and what bringing its inputs and taking
+    its outputs away would add."""
+
+    place: str
+    pattern: str
+    ns: int
+    transfer_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """In microseconds."""
+        return {
+            "place": self.place,
+            "pattern": self.pattern,
+            "us": self.ns / 1000,
+            "transfer_us": self.transfer_ns / 1000,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """chosen: "cost", or "eager" when nothing cheaper was found. exact: no cover costs less, as far
+    as costs add up."""
+
+    chosen: str
+    lowered: LoweredPartition
+    eager_ns: int
+    cost_ns: int
+    exact: bool
+    alternatives: Mapping[str, tuple[Alternative, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the alternatives, in microseconds."""
+        return {
+            "chosen": self.chosen,
+            "eager_us": self.eager_ns / 1000,
+            "cost_us": self.cost_ns / 1000,
+            "exact": self.exact,
+        }
+
+
+class Partitioner(Protocol):
+    """One way to divide one network."""
+
+    @property
+    def choice(self) -> Choice | None:
+        """What was found out on the way, of a partitioner that goes by cost."""
+        ...
+
+    def run(self, clock: Clock) -> LoweredPartition:
+        """The network, divided and lowered. clock: counts its stages."""
+        ...
+
+
+class EagerPartitioner:
+    """Every operator goes to the first back end that takes it. name: of the model, for messages."""
+
+    def __init__(self, module: Any, name: str, target: Target) -> None:
+        self.module = module
+        self.name = name
+        self.target = target
+
+    @property
+    def choice(self) -> None:
+        """Nothing was weighed."""
+
+    def split(self, matches: Sequence[Match] | None = None) -> Partition:
+        """The partition by these matches alone, all of them for None; passes of back ends are
+        done. Raises UnsupportedError for dynamic shapes."""
+        backends = self.target.backends
+        divided = partition(self.module, backends, self.name, matches)
+        return apply_graph_passes(divided, backends)
+
+    def run(self, clock: Clock) -> LoweredPartition:
+        """Divides and lowers."""
+        with clock("partition"):
+            divided = self.split()
+        return lower_partition(divided, self.target, clock)
