@@ -9,7 +9,15 @@ from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.prefetch import prefetch
-from loadstone.vta.stream import Access, DramTile, Gemm, Load, Operation, Store, VirtualTile
+from loadstone.vta.stream import (
+    Access,
+    DramTile,
+    GemmNest,
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
 
@@ -18,12 +26,14 @@ def tile(memory: Memory, size: int, name: str = "t") -> VirtualTile:
     return VirtualTile(memory, size, name)
 
 
-def load(into: VirtualTile, tensor: str, first: int = 0) -> Load:
-    return Load(into.memory, into, 0, DramTile(tensor, first), 1, into.size_tiles, into.size_tiles)
+def load(into: VirtualTile, tensor: str, first: int = 0) -> TileLoad:
+    return TileLoad(
+        into.memory, into, 0, DramTile(tensor, first), 1, into.size_tiles, into.size_tiles
+    )
 
 
-def gemm(acc: VirtualTile, inp: VirtualTile, wgt: VirtualTile, steps: int = 1) -> Gemm:
-    return Gemm((steps,), Access(acc, 0, (0,)), Access(inp, 0, (0,)), Access(wgt, 0, (0,)))
+def gemm(acc: VirtualTile, inp: VirtualTile, wgt: VirtualTile, steps: int = 1) -> GemmNest:
+    return GemmNest((steps,), Access(acc, 0, (0,)), Access(inp, 0, (0,)), Access(wgt, 0, (0,)))
 
 
 def use(inp: VirtualTile, acc: VirtualTile, wgt: VirtualTile) -> Operation:
@@ -98,7 +108,7 @@ def test_a_tile_that_alu_or_gemm_writes_is_no_content() -> None:
         operations += [
             load(acc, "bias"),
             use(x, acc, wgt),
-            Store(acc, 0, DramTile("y", 0), 1, 2, 2),
+            TileStore(acc, 0, DramTile("y", 0), 1, 2, 2),
         ]
     assert allocate(operations, CONFIG).loads_dropped == 0
 
@@ -133,13 +143,13 @@ def test_weights_are_pulled_into_the_gap_before_an_input_that_waits() -> None:
             load(x1, "x"),
             load(w1, "w1"),
             gemm(a1, x1, w1, 5000),
-            Store(a1, 0, DramTile("y", 0), 1, 8, 8),
+            TileStore(a1, 0, DramTile("y", 0), 1, 8, 8),
         ),
         *(
             load(x2, "y"),
             load(w2, "w2"),
             gemm(a2, x2, w2, 5000),
-            Store(a2, 0, DramTile("z", 0), 1, 8, 8),
+            TileStore(a2, 0, DramTile("z", 0), 1, 8, 8),
         ),
     ]
     order = prefetch(operations, CONFIG)
@@ -162,7 +172,7 @@ def test_weights_are_not_pulled_where_there_is_no_room() -> None:
             load(x1, "x"),
             load(w1, "w1"),
             gemm(a1, x1, w1, 5000),
-            Store(a1, 0, DramTile("y", 0), 1, 8, 8),
+            TileStore(a1, 0, DramTile("y", 0), 1, 8, 8),
         ),
         *(load(x2, "y"), late, load(w2, "w2"), gemm(a2, x2, w2)),
     ]

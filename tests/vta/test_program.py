@@ -26,12 +26,12 @@ from loadstone.vta.program import DeviceProgram, build_program
 from loadstone.vta.stream import (
     Access,
     DramTile,
-    Fill,
-    Gemm,
-    Load,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 from loadstone.vta.sync import prove, synchronize
@@ -56,13 +56,15 @@ class Layer:
         for o0 in range(0, self.o, outputs):
             n = min(outputs, self.o - o0)
             rq = VirtualTile(Memory.ACC, 3 * n, "operands")
-            ops.append(Load(Memory.ACC, rq, 0, DramTile(y + ".operands", 3 * o0), 1, 3 * n, 3 * n))
+            ops.append(
+                TileLoad(Memory.ACC, rq, 0, DramTile(y + ".operands", 3 * o0), 1, 3 * n, 3 * n)
+            )
             for i0 in range(0, self.h, rows):
                 h = min(rows, self.h - i0)
                 acc = VirtualTile(Memory.ACC, n * h * self.w, "acc")
                 inp = VirtualTile(Memory.INP, self.c * (h + 2 * p) * (self.w + 2 * p), "inp")
                 wgt = VirtualTile(Memory.WGT, n * self.c * kk, "wgt")
-                ops.append(Fill((n * h * self.w,), Access(acc, 0, (1,)), 0))
+                ops.append(FillNest((n * h * self.w,), Access(acc, 0, (1,)), 0))
                 low, high, wide = max(0, i0 - p), min(self.h, i0 + h + p), self.w + 2 * p
                 plane = (h + 2 * p) * wide
                 for c in range(self.c):
@@ -75,11 +77,13 @@ class Layer:
                         "pad_value": ZERO_POINT,
                     }
                     ops.append(
-                        Load(Memory.INP, inp, c * plane, tile, high - low, self.w, self.w, **pads)
+                        TileLoad(
+                            Memory.INP, inp, c * plane, tile, high - low, self.w, self.w, **pads
+                        )
                     )
                 count = n * self.c * kk
                 ops.append(
-                    Load(
+                    TileLoad(
                         Memory.WGT,
                         wgt,
                         0,
@@ -90,7 +94,7 @@ class Layer:
                     )
                 )
                 ops.append(
-                    Gemm(
+                    GemmNest(
                         (n, h, self.w, self.c, self.k, self.k),
                         Access(acc, 0, (h * self.w, self.w, 1, 0, 0, 0)),
                         Access(inp, 0, (0, wide, 1, plane, wide, 1)),
@@ -99,10 +103,12 @@ class Layer:
                 )
                 dst, src = Access(acc, 0, (h * self.w, 1)), Access(rq, 0, (3, 0))
                 ops.append(
-                    Requantize((n, h * self.w), dst, src, ZERO_POINT, -128, 127, Rounding.DOUBLE)
+                    RequantizeNest(
+                        (n, h * self.w), dst, src, ZERO_POINT, -128, 127, Rounding.DOUBLE
+                    )
                 )
                 ops.append(
-                    Store(
+                    TileStore(
                         acc,
                         0,
                         DramTile(y, o0 * self.h * self.w + i0 * self.w),
@@ -293,7 +299,7 @@ def drafts_of(layers: list[Layer], config: HwConfig) -> list[Draft]:
         for k, layer in enumerate(layers)
         for op in layer.operations(f"t{k}", f"t{k + 1}", 2, 2)
     ]
-    names = {op.dram.tensor for _, op in operations if isinstance(op, Load | Store)}
+    names = {op.dram.tensor for _, op in operations if isinstance(op, TileLoad | TileStore)}
     places = {
         name: Place(2 if "." not in name else 0, 1 << 20 | k << 16)
         for k, name in enumerate(sorted(names))
@@ -336,7 +342,7 @@ def test_a_tile_that_does_not_fit_is_named() -> None:
 def test_pads_that_no_field_holds_are_named() -> None:
     config = load_config("vtaq-1x16x16")
     tile = VirtualTile(Memory.INP, 40, "image")
-    load = Load(Memory.INP, tile, 0, DramTile("x", 0), 1, 4, 4, x_pad_0=16)
+    load = TileLoad(Memory.INP, tile, 0, DramTile("x", 0), 1, 4, 4, x_pad_0=16)
     with pytest.raises(LoweringError, match=r"image.*\[0, 15\]"):
         build_program([("l", load)], {"x": Place(2, 0), UOP_TENSOR: Place(1, 0)}, config)
 
@@ -347,16 +353,16 @@ def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
     config = load_config("vtaq-1x16x16")
     sums, weights = VirtualTile(Memory.ACC, 1, "sums"), VirtualTile(Memory.WGT, 1, "weights")
     operations: list[Operation] = [
-        Load(Memory.WGT, weights, 0, DramTile("w", 0), 1, 1, 1),
-        Fill((1,), Access(sums, 0, (0,)), 0),
+        TileLoad(Memory.WGT, weights, 0, DramTile("w", 0), 1, 1, 1),
+        FillNest((1,), Access(sums, 0, (0,)), 0),
     ]
     for number in range(600):
         image = VirtualTile(Memory.INP, 1, "image")
-        operations.append(Load(Memory.INP, image, 0, DramTile("x", 2 * number), 1, 1, 1))
+        operations.append(TileLoad(Memory.INP, image, 0, DramTile("x", 2 * number), 1, 1, 1))
         operations.append(
-            Gemm((1,), Access(sums, 0, (0,)), Access(image, 0, (0,)), Access(weights, 0, (0,)))
+            GemmNest((1,), Access(sums, 0, (0,)), Access(image, 0, (0,)), Access(weights, 0, (0,)))
         )
-    operations.append(Store(sums, 0, DramTile("y", 0), 1, 1, 1))
+    operations.append(TileStore(sums, 0, DramTile("y", 0), 1, 1, 1))
     places = {"w": Place(0, 0), UOP_TENSOR: Place(1, 0), "x": Place(2, 0), "y": Place(2, 1 << 16)}
     program = build_program([("l", operation) for operation in operations], places, config)
     assert 100 < program.tokens["load->compute"] <= 255
@@ -373,11 +379,11 @@ def test_what_fits_only_when_packed_is_packed() -> None:
     )
     constants = VirtualTile(Memory.ACC, 21, "constants")
     operations: list[Operation] = [
-        Fill((first.size_tiles,), Access(first, 0, (1,)), 0),
-        Store(first, 0, DramTile("y", 0), 1, first.size_tiles, first.size_tiles),
-        Load(Memory.ACC, constants, 0, DramTile("p", 0), 1, 21, 21),
-        Fill((second.size_tiles,), Access(second, 0, (1,)), 0),
-        Requantize(
+        FillNest((first.size_tiles,), Access(first, 0, (1,)), 0),
+        TileStore(first, 0, DramTile("y", 0), 1, first.size_tiles, first.size_tiles),
+        TileLoad(Memory.ACC, constants, 0, DramTile("p", 0), 1, 21, 21),
+        FillNest((second.size_tiles,), Access(second, 0, (1,)), 0),
+        RequantizeNest(
             (second.size_tiles,),
             Access(second, 0, (1,)),
             Access(constants, 0, (0,)),
@@ -386,7 +392,7 @@ def test_what_fits_only_when_packed_is_packed() -> None:
             127,
             Rounding.DOUBLE,
         ),
-        Store(second, 0, DramTile("y", depth), 1, second.size_tiles, second.size_tiles),
+        TileStore(second, 0, DramTile("y", depth), 1, second.size_tiles, second.size_tiles),
     ]
     address = allocate(operations, config).address
     assert (

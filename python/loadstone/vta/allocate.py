@@ -35,7 +35,7 @@ from typing import TypeAlias
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Fill, Gemm, Load, Operation, Store, VirtualTile
+from loadstone.vta.stream import FillNest, GemmNest, Operation, TileLoad, TileStore, VirtualTile
 
 __all__ = ["Allocation", "allocate", "contents", "tiles_of"]
 
@@ -58,11 +58,11 @@ class Allocation:
 
 def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
     """The virtual tiles an operation touches."""
-    if isinstance(operation, Load | Store):
+    if isinstance(operation, TileLoad | TileStore):
         return (operation.tile,)
-    if isinstance(operation, Gemm):
+    if isinstance(operation, GemmNest):
         return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
-    if isinstance(operation, Fill):
+    if isinstance(operation, FillNest):
         return (operation.dst.tile,)
     other = getattr(operation, "operands", None) or getattr(operation, "src", None)
     return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)
@@ -203,7 +203,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool
             block.last_use, block.content = last_use[tile], held
             if held is not None:
                 pad.resident[held] = block
-        if isinstance(operation, Load) and operation.tile in resident:
+        if isinstance(operation, TileLoad) and operation.tile in resident:
             loads_dropped += 1
             tiles_dropped += operation.x_size * operation.y_size
             continue
@@ -220,7 +220,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
     computed: set[VirtualTile] = set()
     for operation in operations:
-        if isinstance(operation, Load):
+        if isinstance(operation, TileLoad):
             o = operation
             pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
             loads.setdefault(o.tile, []).append(
@@ -235,7 +235,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
                     pads,
                 )
             )
-        elif not isinstance(operation, Store):
+        elif not isinstance(operation, TileStore):
             computed.add(operation.dst.tile)
     return {
         tile: (("size", tile.size_tiles), *records)

@@ -23,14 +23,14 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.stream import (
     Access,
-    Alu,
+    AluNest,
     DramTile,
-    Fill,
-    Gemm,
-    Load,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 
@@ -101,7 +101,7 @@ class Emitter:
         if nest is not None:
             extents, bases, strides = nest
             self.operations.append(
-                Gemm(extents, *map(_access, repeat(extents), (dst, src, wgt), bases, strides))
+                GemmNest(extents, *map(_access, repeat(extents), (dst, src, wgt), bases, strides))
             )
 
     def fill(
@@ -112,7 +112,7 @@ class Emitter:
         if nest is not None:
             extents, bases, strides = nest
             self.operations.append(
-                Fill(extents, _access(extents, dst, bases[0], strides[0]), value)
+                FillNest(extents, _access(extents, dst, bases[0], strides[0]), value)
             )
 
     def alu_immediate(
@@ -123,7 +123,7 @@ class Emitter:
         if nest is not None:
             extents, bases, strides = nest
             self.operations.append(
-                Alu(op, extents, _access(extents, dst, bases[0], strides[0]), None, value)
+                AluNest(op, extents, _access(extents, dst, bases[0], strides[0]), None, value)
             )
 
     def alu(
@@ -140,7 +140,7 @@ class Emitter:
         if nest is not None:
             extents, bases, strides = nest
             target, source = map(_access, repeat(extents), (dst, src), bases, strides)
-            self.operations.append(Alu(op, extents, target, source))
+            self.operations.append(AluNest(op, extents, target, source))
 
     def requantize(
         self,
@@ -164,7 +164,7 @@ class Emitter:
                 _access(extents, operands, bases[1], strides[1], OPERAND_TILES),
             )
             self.operations.append(
-                Requantize(extents, *accesses, zero_point, low, high, Rounding(rounding))
+                RequantizeNest(extents, *accesses, zero_point, low, high, Rounding(rounding))
             )
 
     # --- copies -----------------------------------------------------------------------------------
@@ -199,17 +199,19 @@ class Emitter:
                 raise LoweringError(f"emitter: a store of tile {tile.name} has pads")
             if y.size == 1 or x.gap == 0:
                 self._copy(
-                    Store(tile, sram, DramTile(tensor.tensor, dram), y.size, x.size, y.dram_stride)
+                    TileStore(
+                        tile, sram, DramTile(tensor.tensor, dram), y.size, x.size, y.dram_stride
+                    )
                 )
                 continue
             for row in range(y.size):
                 place = DramTile(tensor.tensor, dram + row * y.dram_stride)
-                self._copy(Store(tile, sram + row * y.sram_stride, place, 1, x.size, x.size))
+                self._copy(TileStore(tile, sram + row * y.sram_stride, place, 1, x.size, x.size))
 
-    def _copy(self, operation: Load | Store) -> None:
+    def _copy(self, operation: TileLoad | TileStore) -> None:
         """Appends a copy that stays inside its tile and its tensor."""
         o = operation
-        pads = (o.y_pad_0 + o.y_pad_1, o.x_pad_0 + o.x_pad_1) if isinstance(o, Load) else (0, 0)
+        pads = (o.y_pad_0 + o.y_pad_1, o.x_pad_0 + o.x_pad_1) if isinstance(o, TileLoad) else (0, 0)
         end = o.offset + (o.y_size + pads[0]) * (o.x_size + pads[1])
         if o.offset < 0 or end > o.tile.size_tiles:
             raise LoweringError(
@@ -253,7 +255,7 @@ class Emitter:
                 x.pad_1 + x.gap if y.length > 1 else x.pad_1
             )  # what the gap holds is never read: let the pad fill it
             self._copy(
-                Load(
+                TileLoad(
                     memory,
                     tile,
                     sram,
@@ -292,14 +294,16 @@ class Emitter:
             self._load_pads(memory, tile, sram, y.pad_0 * row_tiles, pad_value)
         if x.length == x.size and x.gap == 0:
             self._copy(
-                Load(memory, tile, sram + y.pad_0 * row_tiles, dram, y.size, x.size, y.dram_stride)
+                TileLoad(
+                    memory, tile, sram + y.pad_0 * row_tiles, dram, y.size, x.size, y.dram_stride
+                )
             )
         else:
             for row in range(y.size):
                 start = sram + (y.pad_0 + row) * row_tiles
                 self._load_pads(memory, tile, start, x.pad_0, pad_value)
                 self._copy(
-                    Load(
+                    TileLoad(
                         memory,
                         tile,
                         start + x.pad_0,
@@ -321,7 +325,7 @@ class Emitter:
         if tiles:
             self.pad_values.add(pad_value)
             self._copy(
-                Load(memory, tile, sram, DramTile(PAD_TENSOR.format(pad_value), 0), tiles, 1, 0)
+                TileLoad(memory, tile, sram, DramTile(PAD_TENSOR.format(pad_value), 0), tiles, 1, 0)
             )
 
 

@@ -48,13 +48,13 @@ from loadstone.vta.isa.spec import (
 )
 from loadstone.vta.stream import (
     Access,
-    Alu,
-    Fill,
-    Gemm,
-    Load,
+    AluNest,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 
@@ -141,7 +141,7 @@ def _following(operations: Sequence[tuple[str, Operation]]) -> dict[int, Operati
     upcoming: dict[VirtualTile, Operation] = {}
     for number in range(len(operations) - 1, -1, -1):
         operation = operations[number][1]
-        if isinstance(operation, Fill) and operation.dst.tile in upcoming:
+        if isinstance(operation, FillNest) and operation.dst.tile in upcoming:
             result[number] = upcoming[operation.dst.tile]
         for tile in tiles_of(operation):
             upcoming[tile] = operation
@@ -166,21 +166,21 @@ class _Folder:
 
     # --- what comes -------------------------------------------------------------------------------
     def add(self, operation: Operation, following: Operation | None) -> None:
-        if isinstance(operation, Load):
+        if isinstance(operation, TileLoad):
             self.load(operation)
-        elif isinstance(operation, Store):
+        elif isinstance(operation, TileStore):
             self.store(operation)
-        elif isinstance(operation, Gemm):
+        elif isinstance(operation, GemmNest):
             self.gemm(operation)
-        elif isinstance(operation, Fill):
+        elif isinstance(operation, FillNest):
             self.fill(operation, following)
-        elif isinstance(operation, Requantize):
+        elif isinstance(operation, RequantizeNest):
             self.requantize(operation)
         else:
             self.alu(operation)
 
     # --- memory instructions ----------------------------------------------------------------------
-    def load(self, o: Load) -> None:
+    def load(self, o: TileLoad) -> None:
         stage = Stage.LOAD if o.memory in (Memory.INP, Memory.WGT) else Stage.COMPUTE
         if max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1):
             self.set_register(stage, ConfigRegister.PAD_VALUE, o.pad_value)
@@ -207,7 +207,7 @@ class _Folder:
                 )
             )
 
-    def store(self, o: Store) -> None:
+    def store(self, o: TileStore) -> None:
         for part in _split_store(o):
             base = self.address[o.tile] + part.offset
             scratch = [(Memory.ACC, base, base + part.x_size * part.y_size, False)]
@@ -223,7 +223,9 @@ class _Folder:
                 )
             )
 
-    def memory_fields(self, o: Load | Store, sram_base: int, memory: Memory) -> dict[str, int]:
+    def memory_fields(
+        self, o: TileLoad | TileStore, sram_base: int, memory: Memory
+    ) -> dict[str, int]:
         place = self.places[o.dram.tensor]
         tile_bytes = self.config.tile_bytes(memory)
         assert place.offset_bytes % tile_bytes == 0, (
@@ -239,7 +241,7 @@ class _Folder:
             "x_stride": o.x_stride if o.y_size > 1 else o.x_size,
         }
 
-    def rows(self, o: Load | Store, memory: Memory, write: bool) -> DramRows:
+    def rows(self, o: TileLoad | TileStore, memory: Memory, write: bool) -> DramRows:
         place = self.places[o.dram.tensor]
         size = self.config.tile_bytes(memory)
         return DramRows(
@@ -264,7 +266,7 @@ class _Folder:
         fields = {"stage": int(stage), "register_id": int(register), "value": value}
         self.items.append(Draft(Opcode.CONFIG, stage, fields, [], None, self.layer))
 
-    def gemm(self, o: Gemm) -> None:
+    def gemm(self, o: GemmNest) -> None:
         widths = (self.config.la, self.config.li, self.config.lw)
         fresh = o.dst.tile in self.fresh
         self.fresh.discard(o.dst.tile)
@@ -285,7 +287,7 @@ class _Folder:
             if not begins.all():
                 self.step(Opcode.GEMM, loops, table[~begins], "gemm", {"reset": 0, "overwrite": 0})
 
-    def fill(self, o: Fill, following: Operation | None) -> None:
+    def fill(self, o: FillNest, following: Operation | None) -> None:
         if self.can_overwrite(o, following):
             self.fresh.add(o.dst.tile)
             return
@@ -301,14 +303,14 @@ class _Folder:
                 {"reset": 1, "overwrite": 0},
             )
         if o.value:
-            self.alu(Alu(AluOp.ADD, o.extents, o.dst, None, o.value))
+            self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
 
-    def can_overwrite(self, o: Fill, following: Operation | None) -> bool:
+    def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
         """Whether the GEMM behind a Fill 0 writes every tile that the Fill would, and can be folded
         with its reductions in micro-ops."""
         if o.value or not self.config.has(Capability.GEMM_OVERWRITE):
             return False
-        if not isinstance(following, Gemm) or following.dst.tile is not o.dst.tile:
+        if not isinstance(following, GemmNest) or following.dst.tile is not o.dst.tile:
             return False
         kept = [
             (n, s)
@@ -329,7 +331,7 @@ class _Folder:
         except LoweringError:
             return False
 
-    def alu(self, o: Alu) -> None:
+    def alu(self, o: AluNest) -> None:
         la = self.config.la
         if o.op is AluOp.MUL and not self.config.has(Capability.ALU_MUL):
             raise LoweringError(
@@ -350,7 +352,7 @@ class _Folder:
         for loops, uops, bases in _fold_nest(nest, (la, la), self.config, in_order=True):
             self.step(Opcode.ALU, loops, _alu_table(uops, bases), "alu", fields)
 
-    def requantize(self, o: Requantize) -> None:
+    def requantize(self, o: RequantizeNest) -> None:
         if not self.config.has(Capability.REQUANTIZE):
             raise LoweringError(
                 f"fold: {self.layer}: RQ is needed, but device {self.config.name} has no requantize"
@@ -411,7 +413,7 @@ def _alu_table(uops: NDArray[np.int64], bases: NDArray[np.int64]) -> NDArray[np.
 
 
 # --- memory instructions that do not fit ----------------------------------------------------------
-def _split_load(o: Load, config: HwConfig) -> Iterator[Load]:
+def _split_load(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
     """Parts whose fields fit; offsets stay relative to the tile."""
     if max(o.x_pad_0, o.x_pad_1) > _MAX_PAD or max(o.y_pad_0, o.y_pad_1) > _MAX_PAD:
         pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
@@ -461,7 +463,7 @@ def _split_load(o: Load, config: HwConfig) -> Iterator[Load]:
         )
 
 
-def _split_store(o: Store) -> Iterator[Store]:
+def _split_store(o: TileStore) -> Iterator[TileStore]:
     if (
         o.x_size <= _MAX_SIZE
         and o.y_size <= _MAX_SIZE

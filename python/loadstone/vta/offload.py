@@ -34,7 +34,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Folded
 from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
 from loadstone.vta.program import build_program
-from loadstone.vta.stream import Load, Operation
+from loadstone.vta.stream import Operation, TileLoad
 
 __all__ = ["OffloadedRegion", "find_aliases", "is_free"]
 
@@ -153,7 +153,7 @@ def _folded_form(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> Form
 
 
 def _rename(operation: Operation, old: str, new: str) -> Operation:
-    if isinstance(operation, Load) and operation.dram.tensor == old:
+    if isinstance(operation, TileLoad) and operation.dram.tensor == old:
         return replace(operation, dram=replace(operation.dram, tensor=new))
     return operation
 

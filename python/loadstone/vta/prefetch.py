@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from loadstone.vta.allocate import contents, tiles_of
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Load, Operation, Store, VirtualTile
+from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile
 
 __all__ = ["prefetch"]
 
@@ -78,9 +78,9 @@ class _Walk:
         for number, operation in enumerate(self.operations):
             if number in self.pulled:
                 continue
-            if isinstance(operation, Store):
+            if isinstance(operation, TileStore):
                 self.store(operation)
-            elif isinstance(operation, Load):
+            elif isinstance(operation, TileLoad):
                 self.load(number, operation)
             else:
                 self.compute(operation)
@@ -89,13 +89,13 @@ class _Walk:
 
     # --- one stage each ---------------------------------------------------------------------------
     def compute(self, operation: Operation) -> None:
-        assert not isinstance(operation, Load | Store)
+        assert not isinstance(operation, TileLoad | TileStore)
         tiles = tiles_of(operation)
         start = max(self.free["compute"], *(self.ready_at(tile) for tile in tiles))
         self.finish("compute", start + prod(operation.extents) + _COMPUTE_OVERHEAD, tiles)
         self.ready[operation.dst.tile] = self.free["compute"]
 
-    def store(self, operation: Store) -> None:
+    def store(self, operation: TileStore) -> None:
         tiles = operation.y_size * operation.x_size
         start = max(self.free["store"], self.ready_at(operation.tile))
         cycles = (
@@ -114,7 +114,7 @@ class _Walk:
             row = first + y * operation.x_stride
             times[row : row + operation.x_size] = self.free["store"]
 
-    def load(self, number: int, operation: Load) -> None:
+    def load(self, number: int, operation: TileLoad) -> None:
         stage = "load" if operation.memory in (Memory.INP, Memory.WGT) else "compute"
         held = self.held.get(operation.tile)
         if held is not None and operation.tile not in self.ready and held in self.loaded:
@@ -140,7 +140,7 @@ class _Walk:
         for tile in tiles:
             self.done[tile] = max(self.done.get(tile, 0), time)
 
-    def load_cycles(self, operation: Load) -> int:
+    def load_cycles(self, operation: TileLoad) -> int:
         size = operation.y_size * operation.x_size * self.config.tile_bytes(operation.memory)
         return size * 8 // self.config.bus_bits + _LOAD_OVERHEAD
 
@@ -148,7 +148,7 @@ class _Walk:
         return self.ready.get(tile, 0)
 
     # --- what a load waits for --------------------------------------------------------------------
-    def released(self, operation: Load) -> int:
+    def released(self, operation: TileLoad) -> int:
         """When the last store of what it reads is done."""
         times = self.stored.get(operation.dram.tensor)
         if times is None:
@@ -188,7 +188,7 @@ class _Walk:
                 > 3 * self.config.depth(Memory.WGT) // 4
             ):
                 return
-            cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, Load))
+            cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, TileLoad))
             if self.free["load"] + cycles > release + cycles // 2:
                 return
             numbers = self.weights.popleft()
@@ -204,7 +204,7 @@ class _Walk:
         seen: set[object] = set()
         chosen: dict[VirtualTile, list[int]] = {}
         for number, operation in enumerate(self.operations):
-            if not isinstance(operation, Load) or operation.memory is not Memory.WGT:
+            if not isinstance(operation, TileLoad) or operation.memory is not Memory.WGT:
                 continue
             tile = operation.tile
             if tile not in chosen:

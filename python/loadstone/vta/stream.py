@@ -29,14 +29,14 @@ from loadstone.vta.isa.spec import AluOp, Memory
 
 __all__ = [
     "Access",
-    "Alu",
+    "AluNest",
     "DramTile",
-    "Fill",
-    "Gemm",
-    "Load",
+    "FillNest",
+    "GemmNest",
     "Operation",
-    "Requantize",
-    "Store",
+    "RequantizeNest",
+    "TileLoad",
+    "TileStore",
     "VirtualTile",
 ]
 
@@ -70,7 +70,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TileLoad:
     """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset`
     on, with pads around.
 
@@ -93,7 +93,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class TileStore:
     """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
     DRAM."""
 
@@ -106,7 +106,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
+class GemmNest:
     """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction."""
 
     extents: tuple[int, ...]
@@ -116,7 +116,7 @@ class Gemm:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillNest:
     """acc[dst] = value in every lane."""
 
     extents: tuple[int, ...]
@@ -125,7 +125,7 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Alu:
+class AluNest:
     """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16
     bits signed)."""
 
@@ -137,7 +137,7 @@ class Alu:
 
 
 @dataclass(frozen=True, slots=True)
-class Requantize:
+class RequantizeNest:
     """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
 
     operands: bias, multiplier and shift stand in three consecutive ACC tiles from the access's tile
@@ -153,4 +153,4 @@ class Requantize:
     rounding: Rounding
 
 
-Operation: TypeAlias = Load | Store | Gemm | Fill | Alu | Requantize
+Operation: TypeAlias = TileLoad | TileStore | GemmNest | FillNest | AluNest | RequantizeNest

@@ -41,12 +41,12 @@ from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.stream import (
     Access,
     DramTile,
-    Fill,
-    Gemm,
-    Load,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 
@@ -128,8 +128,8 @@ class _Resize:
             VirtualTile(Memory.ACC, 3, "operands"),
         )
         operations: list[Operation] = [
-            Load(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
-            Load(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
+            TileLoad(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
+            TileLoad(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
         ]
         layout = Blocked(self.op.input.shape, self.config.batch, self.config.block)
         for plane in range(layout.samples * layout.channel_blocks):
@@ -190,7 +190,7 @@ class _Resize:
         inp = VirtualTile(Memory.INP, (high - low) * width, "x")
         acc = VirtualTile(Memory.ACC, (last - first) * out_width, "acc")
         pixels, columns = acc.size_tiles, inp.size_tiles
-        yield Load(
+        yield TileLoad(
             Memory.INP,
             inp,
             0,
@@ -199,14 +199,14 @@ class _Resize:
             columns,
             columns,
         )
-        yield Fill((pixels,), Access(acc, 0, (1,)), 0)
+        yield FillNest((pixels,), Access(acc, 0, (1,)), 0)
         for run in self.rows:
             row = _cut(run, first, last)
             if row is not None:
                 yield from self._products(row, acc, inp, weights, first, low)
         r = requantization
         if self.whole > 1:
-            yield Requantize(
+            yield RequantizeNest(
                 (pixels,),
                 Access(acc, 0, (1,)),
                 Access(operands, 0, (0,)),
@@ -215,7 +215,7 @@ class _Resize:
                 r.high,
                 r.rounding,
             )
-        yield Store(
+        yield TileStore(
             acc,
             0,
             DramTile(self.op.output.name, (plane * out_height + first) * out_width),
@@ -246,7 +246,9 @@ class _Resize:
                 source = (row.source + y - low) * width + column.source + x
                 for part in self.parts[product] if product else ():
                     wgt = Access(weights, self.diagonals.index(part), (0, 0))
-                    yield Gemm((row.count, column.count), dst, Access(inp, source, (width, 1)), wgt)
+                    yield GemmNest(
+                        (row.count, column.count), dst, Access(inp, source, (width, 1)), wgt
+                    )
 
 
 def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
