@@ -8,7 +8,6 @@ from loadstone.errors import LoweringError
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.prefetch import prefetch
 from loadstone.vta.stream import (
     Access,
     DramTile,
@@ -127,54 +126,3 @@ def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
         LoweringError, match="WGT has no room for more of 57 tiles: 200 of 256 are in use"
     ):
         allocate(operations, CONFIG)
-
-
-def test_weights_are_pulled_into_the_gap_before_an_input_that_waits() -> None:
-    """Layer 2 reads what layer 1 stores; its weights need not wait."""
-    w1, w2, x1, x2 = (
-        tile(Memory.WGT, 8, "w1"),
-        tile(Memory.WGT, 8, "w2"),
-        tile(Memory.INP, 8, "x1"),
-        tile(Memory.INP, 8, "x2"),
-    )
-    a1, a2 = tile(Memory.ACC, 8), tile(Memory.ACC, 8)
-    operations: list[Operation] = [
-        *(
-            load(x1, "x"),
-            load(w1, "w1"),
-            gemm(a1, x1, w1, 5000),
-            TileStore(a1, 0, DramTile("y", 0), 1, 8, 8),
-        ),
-        *(
-            load(x2, "y"),
-            load(w2, "w2"),
-            gemm(a2, x2, w2, 5000),
-            TileStore(a2, 0, DramTile("z", 0), 1, 8, 8),
-        ),
-    ]
-    order = prefetch(operations, CONFIG)
-    assert sorted(order) == list(range(8))
-    assert order.index(5) < order.index(4)
-    assert order.index(5) > order.index(3)
-
-
-def test_weights_are_not_pulled_where_there_is_no_room() -> None:
-    w1, w2, x1, x2 = (
-        tile(Memory.WGT, 150, "w1"),
-        tile(Memory.WGT, 150, "w2"),
-        tile(Memory.INP, 8, "x1"),
-        tile(Memory.INP, 8, "x2"),
-    )
-    a1, a2 = tile(Memory.ACC, 8), tile(Memory.ACC, 8)
-    late = gemm(a2, x2, w1)
-    operations: list[Operation] = [
-        *(
-            load(x1, "x"),
-            load(w1, "w1"),
-            gemm(a1, x1, w1, 5000),
-            TileStore(a1, 0, DramTile("y", 0), 1, 8, 8),
-        ),
-        *(load(x2, "y"), late, load(w2, "w2"), gemm(a2, x2, w2)),
-    ]
-    order = prefetch(operations, CONFIG)
-    assert order == list(range(8))

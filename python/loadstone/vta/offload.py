@@ -28,12 +28,12 @@ from loadstone.artifact.format import DeviceProgram, Layer
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.region import Form, Place
 from loadstone.vta.columns import fold_columns
-from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Folded
 from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
-from loadstone.vta.program import build_program
+from loadstone.vta.pipeline import build_program
+from loadstone.vta.program import UOP_TENSOR, LayerOperation
 from loadstone.vta.stream import Operation, TileLoad
 
 __all__ = ["OffloadedRegion", "find_aliases", "is_free"]
@@ -67,7 +67,7 @@ class OffloadedRegion:
         self._lowered: dict[str, LoweredOperator] = {}
         self.tokens: Mapping[str, int] = {}
         self._forms: dict[str, tuple[Form, int, int]] = {}
-        self._operations: list[tuple[str, Operation]] = []
+        self._operations: list[LayerOperation] = []
         for position, operator in enumerate(inside):
             self._lower(operator, position, host)
 
@@ -86,10 +86,10 @@ class OffloadedRegion:
         """The program and its micro-op table."""
         program = build_program(self._operations, {**places, UOP_TENSOR: uops}, self.config)
         self.tokens = program.tokens
-        layers = tuple(Layer(layer, first, count) for first, count, layer in program.source_map)
+        layers = tuple(Layer(layer, first, count) for first, count, layer in program.source_map())
         return DeviceProgram(
-            self.name, program.instructions.tobytes(), layers
-        ), program.uops.tobytes()
+            self.name, program.instruction_bytes().tobytes(), layers
+        ), program.uop_words().tobytes()
 
     def _lower(self, operator: g.Operator, position: int, host: set[str]) -> None:
         folded = (

@@ -5,8 +5,8 @@ In:   lower.py runs the emitted Python of a lowered PrimFunc and appends these r
 Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
       (tensor name, tile).
 Next: allocate.py gives the virtual tiles scratchpad addresses and drops loads of what is still
-      there;
-      fold.py turns operations into instructions and micro-ops; sync.py adds the tokens.
+      there; encode.py turns operations into instructions and micro-ops; synchronize.py adds the
+      tokens.
 
 An operation is a loop nest around one intrinsic; every operand is affine in the loops:
 
@@ -15,8 +15,8 @@ An operation is a loop nest around one intrinsic; every operand is affine in the
 
 Indices count tiles (of the operand's memory), relative to the virtual tile. Loops are outermost
 first and all of extent >= 1;
-a nest with no loops has extents (). Field widths are not a concern here: fold.py splits what does
-not fit.
+a nest with no loops has extents (). Field widths are not a concern here: encode.py splits
+what does not fit.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ __all__ = [
     "TileLoad",
     "TileStore",
     "VirtualTile",
+    "tiles_of",
 ]
 
 
@@ -154,3 +155,15 @@ class RequantizeNest:
 
 
 Operation: TypeAlias = TileLoad | TileStore | GemmNest | FillNest | AluNest | RequantizeNest
+
+
+def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
+    """The virtual tiles an operation touches."""
+    if isinstance(operation, TileLoad | TileStore):
+        return (operation.tile,)
+    if isinstance(operation, GemmNest):
+        return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
+    if isinstance(operation, FillNest):
+        return (operation.dst.tile,)
+    other = operation.operands if isinstance(operation, RequantizeNest) else operation.src
+    return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)

@@ -49,6 +49,8 @@ from loadstone.vta.isa.insn import (
 )
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
+    TOKEN_FLAGS,
+    TOKEN_QUEUES,
     AluOp,
     ConfigRegister,
     Memory,
@@ -61,11 +63,14 @@ __all__ = ["assemble", "disassemble", "parse_insn", "text_of"]
 
 #: Neighbour of a stage -> the flags that pop its token and push it one.
 _NEIGHBOURS = {
-    Stage.LOAD: {"compute": ("pop_next", "push_next")},
-    Stage.COMPUTE: {"load": ("pop_prev", "push_prev"), "store": ("pop_next", "push_next")},
-    Stage.STORE: {"compute": ("pop_prev", "push_prev")},
+    stage: {
+        back.pusher.name.lower(): (back.pop, queue.push)
+        for queue in TOKEN_QUEUES
+        for back in TOKEN_QUEUES
+        if queue.pusher is stage and (back.pusher, back.popper) == (queue.popper, stage)
+    }
+    for stage in Stage
 }
-_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 _PADS = {"top": "y_pad_0", "bottom": "y_pad_1", "left": "x_pad_0", "right": "x_pad_1"}
 _ALU_SIGNS = {
     AluOp.MIN: "min=",
@@ -137,7 +142,7 @@ def _body(insn: Insn) -> str:
 
 
 def _noop(insn: Load | Store) -> str:
-    plain = type(insn)(**{k: v for k, v in insn.values().items() if k not in _FLAGS})
+    plain = type(insn)(**{k: v for k, v in insn.values().items() if k not in TOKEN_FLAGS})
     return next((f"nop {stage}" for stage, noop in _NOOPS.items() if noop == plain), "")
 
 
