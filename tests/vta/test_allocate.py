@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone.errors import LoweringError
-from loadstone.vta.allocate import allocate
+from loadstone.vta.allocate import Allocate, allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
+from loadstone.vta.program import VtaProgram
 from loadstone.vta.stream import (
     Access,
     DramTile,
@@ -17,6 +20,7 @@ from loadstone.vta.stream import (
     TileStore,
     VirtualTile,
 )
+from tests.vta.hand_lowered import behind, compare_golden, small_program
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
 
@@ -126,3 +130,55 @@ def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
         LoweringError, match="WGT has no room for more of 57 tiles: 200 of 256 are in use"
     ):
         allocate(operations, CONFIG)
+
+
+def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
+    compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
+
+
+def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:
+    """Two tiles of 200 fit one after the other, not side by side."""
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    first, second = tile(Memory.WGT, 200, "first"), tile(Memory.WGT, 200, "second")
+    late = [load(x, "x"), load(first, "a"), use(x, acc, first), load(second, "b")]
+    late.append(use(x, acc, second))
+    early = [late[0], late[1], late[3], late[2], late[4]]
+    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], [("l", o) for o in late])
+    after = Allocate().run(program)
+    assert [operation for _, operation in after.operations] == late
+    with pytest.raises(LoweringError, match="no room for second"):
+        Allocate().run(replace(program, source_order=()))
+
+
+def verified(operations: list[Operation], address: dict[VirtualTile, int]) -> None:
+    """Runs the verifier on addresses that this test chose."""
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
+    Allocate().verify(before, replace(before, tile_address=address))
+
+
+def test_the_verifier_finds_tiles_that_overwrite_each_other() -> None:
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    x, y = tile(Memory.INP, 100, "x"), tile(Memory.INP, 100, "y")
+    operations = [load(wgt, "w"), load(x, "x"), load(y, "y"), use(x, acc, wgt), use(y, acc, wgt)]
+    others = {acc: 0, wgt: 0}
+    verified(operations, {**others, x: 0, y: 100})
+    with pytest.raises(LoweringError, match="x is used after y took its place in INP"):
+        verified(operations, {**others, x: 0, y: 99})
+    with pytest.raises(LoweringError, match=r"y at \[200, 300\) leaves INP of 256 tiles"):
+        verified(operations, {**others, x: 0, y: 200})
+
+
+def test_the_verifier_finds_loads_that_should_not_have_been_left_out() -> None:
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 4)
+    first, again = tile(Memory.WGT, 9, "first"), tile(Memory.WGT, 9, "again")
+    address = {acc: 0, x: 0, first: 0, again: 0}
+    for tensor, held in (("w", True), ("v", False)):
+        loads = [load(x, "x"), load(first, "w"), load(again, tensor)]
+        before = VtaProgram(CONFIG, {}, [("l", o) for o in (*loads, use(x, acc, again))])
+        kept = [before.operations[n] for n in (0, 1, 3)]
+        after = replace(before, operations=kept, tile_address=address)
+        if held:
+            Allocate().verify(before, after)
+            continue
+        with pytest.raises(LoweringError, match="loads of again were left out"):
+            Allocate().verify(before, after)
