@@ -155,7 +155,7 @@ def quantize(
 def compile(  # noqa: A001
     model: str | Path | Any,
     target: Any,
-    dump: str | Path | None = None,
+    dump: str | Path | Dump | None = None,
     plugins: Registry | None = None,
     *,
     samples: Any = None,
@@ -185,7 +185,7 @@ def compile(  # noqa: A001
     chosen = resolve(target, plugins)
     if chosen.spec.tag:
         register_tag(chosen.spec.tag, chosen.spec)
-    writer = Dump(dump)
+    writer = dump if isinstance(dump, Dump) else Dump(dump)
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
@@ -278,7 +278,7 @@ def _building(
 
 
 def _dump(realised: Realised, writer: Dump) -> None:
-    if writer.folder is None:  # printing TensorIR takes as long as lowering it
+    if not writer.wanted:
         return
     writer.write("graph", realised.network.describe())
     for region in realised.regions:
@@ -286,6 +286,7 @@ def _dump(realised: Realised, writer: Dump) -> None:
             for title, text in stages:
                 writer.write(f"{layer}.{title}", text)
     writer.write("steps", "\n".join(map(_described, realised.deployment.artifact.steps)))
+    writer.check()
 
 
 def _described(step: DeviceProgram | HostStep) -> str:

@@ -178,7 +178,7 @@ def unbuilt(
 
 
 def small_program(device: str = "vtaq-tiny") -> VtaProgram:
-    """Two layers, unbuilt: loads that are not needed again, two outputs in turn, pads at the border."""
+    """Two layers, unbuilt: loads that are not needed again, outputs in turn, pads at borders."""
     config = load_config(device)
     layers = network(config, np.random.default_rng(0), [1, 2, 1], 3, [3, 1])
     return unbuilt(layers, config, 2, 1)[0]

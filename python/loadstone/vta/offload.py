@@ -32,9 +32,10 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Folded
 from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
-from loadstone.vta.pipeline import build_program
-from loadstone.vta.program import UOP_TENSOR, LayerOperation
+from loadstone.vta.pipeline import build_program, each_pass
+from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad
+from loadstone.vta.stream_text import operation_lines
 
 __all__ = ["OffloadedRegion", "find_aliases", "is_free"]
 
@@ -64,7 +65,8 @@ class OffloadedRegion:
         inside = fold_columns(operators, {tensor.name for tensor in seen}, host, config)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[NDArray[Any], int]] = {}
-        self._lowered: dict[str, LoweredOperator] = {}
+        self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
+        self._placed: Mapping[str, Place] | None = None
         self.tokens: Mapping[str, int] = {}
         self._forms: dict[str, tuple[Form, int, int]] = {}
         self._operations: list[LayerOperation] = []
@@ -73,9 +75,13 @@ class OffloadedRegion:
 
     @property
     def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """(title, text) of the lowering's stages, by operator, for dumps: printed when asked
-        for."""
-        return {name: lowered.stages for name, lowered in self._lowered.items()}
+        """(title, text) of the stages, for dumps: of each operator, then, under the region's name,
+        behind each pass of its program. Printed when somebody asks for them."""
+        texts = {name: _stages(name, lowered) for name, lowered in self._lowered.items()}
+        if self._placed is not None:
+            passes = each_pass(VtaProgram(self.config, self._placed, self._operations))
+            texts[self.name] = tuple((name, program.text()) for name, program in passes)
+        return texts
 
     @property
     def forms(self) -> Sequence[tuple[Form, int, int]]:
@@ -84,7 +90,8 @@ class OffloadedRegion:
 
     def build(self, places: Mapping[str, Place], uops: Place) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
-        program = build_program(self._operations, {**places, UOP_TENSOR: uops}, self.config)
+        self._placed = {**places, UOP_TENSOR: uops}
+        program = build_program(self._operations, self._placed, self.config)
         self.tokens = program.tokens
         layers = tuple(Layer(layer, first, count) for first, count, layer in program.source_map())
         return DeviceProgram(
@@ -103,6 +110,7 @@ class OffloadedRegion:
             else:
                 self._use(_blocked_form(tensor, self.config), position)
         if is_done_by_addresses(operator, self.aliases):
+            self._lowered[operator.name] = None
             return
         lowered = lower_operator(operator, self.config, folded)
         renamed = f"{operator.input.name} for {operator.name}" if folded is not None else None
@@ -125,6 +133,14 @@ class OffloadedRegion:
     def _use(self, form: Form, position: int) -> None:
         first = self._forms[form.name][1] if form.name in self._forms else position
         self._forms[form.name] = (form, first, position)
+
+
+def _stages(name: str, lowered: LoweredOperator | None) -> tuple[tuple[str, str], ...]:
+    """What became of one operator: its kernels' stages, if it has kernels, and its operations."""
+    if lowered is None:
+        return (("operations", "# nothing to do: its tensors share memory\n"),)
+    lines = operation_lines((name, operation) for operation in lowered.operations)
+    return (*lowered.stages, ("operations", "\n".join(lines) + "\n"))
 
 
 def _blocked_form(tensor: g.Tensor, config: HwConfig) -> Form:
