@@ -30,8 +30,8 @@ from loadstone.backend.region import Form, Place
 from loadstone.vta.columns import fold_columns
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked, Folded
-from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
+from loadstone.vta.layout import Blocked, Im2colLayout
+from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.pipeline import build_program, each_pass
 from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad
@@ -100,13 +100,13 @@ class OffloadedRegion:
 
     def _lower(self, operator: g.Operator, position: int, host: set[str]) -> None:
         folded = (
-            folded_input(operator, self.config)
+            im2col_input(operator, self.config)
             if operator.inputs and operator.input.name in host
             else None
         )
         for tensor in (*operator.inputs, *operator.outputs):
             if folded is not None and tensor is operator.input:
-                self._use(_folded_form(tensor, folded, operator), position)
+                self._use(_im2col_form(tensor, folded, operator), position)
             else:
                 self._use(_blocked_form(tensor, self.config), position)
         if is_done_by_addresses(operator, self.aliases):
@@ -151,7 +151,7 @@ def _blocked_form(tensor: g.Tensor, config: HwConfig) -> Form:
     return Form(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
 
 
-def _folded_form(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> Form:
+def _im2col_form(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator) -> Form:
     n, height, width, c = folded.blocked.shape
     kernel, strides, pads = folded.kernel, folded.strides, folded.padding
     name = f"{tensor.name} for {operator.name}"

@@ -40,7 +40,7 @@ from loadstone.vta.isa.spec import (
     TokenQueue,
 )
 
-__all__ = ["STATUS", "Refusal", "validate", "validate_program"]
+__all__ = ["STATUS", "StreamRefusal", "validate", "validate_program"]
 
 #: Statuses of loadstone.h.
 STATUS = {
@@ -82,7 +82,7 @@ _QUEUES: dict[tuple[Stage, str], TokenQueue] = {
 
 
 @dataclass(frozen=True)
-class Refusal:
+class StreamRefusal:
     """The first instruction that is refused, and the rule of VALIDATION.md that it breaks."""
 
     program: int
@@ -95,14 +95,14 @@ class Refusal:
         return STATUS[_RULES[self.rule]]
 
 
-def validate(artifact: Artifact) -> Refusal | None:
+def validate(artifact: Artifact) -> StreamRefusal | None:
     """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible
     device (V0)."""
     config = possible_config(artifact.fingerprint)
     for number, program in enumerate(artifact.programs):
         found = validate_program(program.instructions, config, artifact.regions)
         if found is not None:
-            return Refusal(number, *found)
+            return StreamRefusal(number, *found)
     return None
 
 

@@ -18,7 +18,7 @@ from loadstone.numerics import Rounding
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp
-from loadstone.vta.operators import folded_input, lower_operator, unsupported_reason
+from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
 from loadstone.vta.stream import AluNest, TileLoad
 from tests import lowered as lo
 
@@ -75,10 +75,10 @@ def test_the_largest_weight_less_the_least_zero_point_takes_three_parts(channels
 
 @given(st.data())
 @quick
-def test_first_layers_are_exact_on_a_folded_input(data: Any) -> None:
+def test_first_layers_are_exact_on_a_im2col_input(data: Any) -> None:
     config = data.draw(lo.devices())
     op = data.draw(lo.convolutions(config, largest_channels=3))
-    layout = folded_input(op, config)
+    layout = im2col_input(op, config)
     if layout is None:
         return
     (x,) = lo.random_inputs(op, 2)

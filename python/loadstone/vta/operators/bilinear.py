@@ -33,11 +33,11 @@ from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
 from loadstone.vta.stream import (
     Access,
     DramTile,
@@ -324,4 +324,4 @@ def _requantization(whole: int, unsigned: bool) -> Requantization | None:
     sums, offset = np.arange(-128 * whole, 127 * whole + 1), 128 if unsigned else 0
     raised = sums + offset * whole
     wanted = np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset
-    return find_requantization(sums, wanted, 1 / whole, offset * whole, -offset, -128, 127)
+    return find_requantization(sums, wanted, 1 / whole, offset * whole, OutputRange(-offset))
