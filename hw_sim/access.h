@@ -44,8 +44,7 @@ void visit_rows(const Machine &m, const lds_insn_memory &i, bool writes, Visit v
 }
 
 // The scratchpad that a LOAD fills: ACC for ACC_8BIT.
-inline uint32_t scratchpad_of(uint32_t memory) {
-  return memory == LDS_MEMORY_ACC_8BIT || memory == LDS_MEMORY_OUT ? LDS_MEMORY_ACC : memory;
-}
+constexpr uint32_t kScratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
+inline uint32_t scratchpad_of(uint32_t memory) { return kScratchpads[memory]; }
 
 }  // namespace lds::sim

@@ -13,7 +13,8 @@ constexpr size_t kKept = 1000;
 constexpr uint32_t kInsnWrites = 1, kOtherWrites = 2;
 
 // The stage that writes a scratchpad, and the other one that reads it.
-int writer_of(uint32_t memory) { return memory == LDS_MEMORY_INP || memory == LDS_MEMORY_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE; }
+constexpr int kLoadStages[LDS_MEMORIES] = LDS_LOAD_STAGES;
+int writer_of(uint32_t memory) { return kLoadStages[memory]; }
 int reader_of(uint32_t memory) { return memory == LDS_MEMORY_ACC ? LDS_STAGE_STORE : LDS_STAGE_COMPUTE; }
 
 void join(Clock &into, const Clock &from) {

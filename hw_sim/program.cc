@@ -8,19 +8,6 @@
 namespace lds::sim {
 namespace {
 
-uint8_t stage_of(const lds_insn &i) {
-  switch (i.opcode) {
-    case LDS_OPCODE_LOAD:
-      return i.u.memory.memory_id == LDS_MEMORY_INP || i.u.memory.memory_id == LDS_MEMORY_WGT ? LDS_STAGE_LOAD : LDS_STAGE_COMPUTE;
-    case LDS_OPCODE_STORE:
-      return LDS_STAGE_STORE;
-    case LDS_OPCODE_CONFIG:
-      return static_cast<uint8_t>(i.u.config.stage);
-    default:
-      return LDS_STAGE_COMPUTE;
-  }
-}
-
 std::string refuse_memory(const Geometry &g, const lds_insn &i) {
   const lds_insn_memory &m = i.u.memory;
   const bool store = i.opcode == LDS_OPCODE_STORE;
@@ -53,7 +40,7 @@ std::string refuse_config(const Geometry &g, const lds_insn_config &c) {
 }
 
 std::string refuse(const Geometry &g, const lds_insn &i) {
-  const uint8_t stage = stage_of(i);
+  const uint32_t stage = lds_stage_of(&i);
   if (stage == LDS_STAGE_LOAD && (i.flags.pop_prev | i.flags.push_prev) != 0)
     return "load has no stage before it: pop_prev and push_prev must be 0";
   if (stage == LDS_STAGE_STORE && (i.flags.pop_next | i.flags.push_next) != 0)
@@ -101,7 +88,7 @@ Program decode_program(const Geometry &g, const uint8_t *bytes, uint32_t count, 
     poll->spend(Poll::kBurst);
     Insn insn{};
     insn.refused = !decode(g, bytes + size_t{n} * LDS_INSN_BYTES, &insn.fields).empty();
-    insn.stage = insn.refused ? LDS_STAGE_COMPUTE : stage_of(insn.fields);
+    insn.stage = static_cast<uint8_t>(insn.refused ? LDS_STAGE_COMPUTE : lds_stage_of(&insn.fields));
     if (insn.refused) insn.fields.flags = {};  // it stops the program when compute comes to it, whatever its bits ask for
     p.insns.push_back(insn);
     p.queue[insn.stage].push_back(n);

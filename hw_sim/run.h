@@ -19,19 +19,20 @@
 
 namespace lds::sim {
 
-// What pushes into queue q, and pops from it: tokens[q]. Stage s and its next: 2s forward, 2s + 1 back.
-enum TokenQueue { kLoadToCompute = 0, kComputeToLoad = 1, kComputeToStore = 2, kStoreToCompute = 3, kTokenQueues = 4, kNoQueue = 4 };
+// Token queues are numbered as in lds_isa.h; LDS_QUEUES is the one that does not exist.
+constexpr int kTokenQueues = LDS_QUEUES, kNoQueue = LDS_QUEUES;
+constexpr int kPopPrev[3] = LDS_QUEUE_OF_POP_PREV, kPopNext[3] = LDS_QUEUE_OF_POP_NEXT;
+constexpr int kPushPrev[3] = LDS_QUEUE_OF_PUSH_PREV, kPushNext[3] = LDS_QUEUE_OF_PUSH_NEXT;
 
 // Queues of the four flags for each stage (kNoQueue where the stage has no such neighbour).
 struct StageQueues {
   int pop_prev, pop_next, push_prev, push_next;
 };
-constexpr StageQueues kStageQueues[3] = {{kNoQueue, kComputeToLoad, kNoQueue, kLoadToCompute},
-                                         {kLoadToCompute, kStoreToCompute, kComputeToLoad, kComputeToStore},
-                                         {kComputeToStore, kNoQueue, kStoreToCompute, kNoQueue}};
+constexpr StageQueues queues_of(int stage) { return {kPopPrev[stage], kPopNext[stage], kPushPrev[stage], kPushNext[stage]}; }
+constexpr StageQueues kStageQueues[3] = {queues_of(0), queues_of(1), queues_of(2)};
 
 // The stage that pushes into a token queue.
-constexpr uint32_t kPusher[kTokenQueues + 1] = {LDS_STAGE_LOAD, LDS_STAGE_COMPUTE, LDS_STAGE_COMPUTE, LDS_STAGE_STORE, ~0u};
+constexpr uint32_t kPusher[kTokenQueues] = LDS_QUEUE_PUSHERS;
 
 // Sees each instruction just before it runs, its tokens popped; may throw Stop. (check.h, strict.h)
 class Observer {

@@ -17,8 +17,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "geometry.h"
 
-/* The four token queues, by who pushes and who pops. The queue that runs back from q is q ^ 1. */
-enum { LOAD_TO_COMPUTE, COMPUTE_TO_LOAD, COMPUTE_TO_STORE, STORE_TO_COMPUTE, QUEUES, NO_QUEUE = QUEUES };
+enum { QUEUES = LDS_QUEUES, NO_QUEUE = LDS_QUEUES };
 enum { RING = 256, LOG_SHAPES = 7, SHAPES = 1 << LOG_SHAPES, OPCODES = 8, MEMORIES = 8 };
 
 /* What a LOAD or STORE moves: tiles; micro-ops; nothing, its place being 0. */
@@ -69,10 +68,11 @@ static uint32_t bits_between(uint64_t word, uint32_t first, uint32_t end) {
  * ahead of another: at most the pushes so far less the pops that have certainly happened before this push. A stage learns of its
  * neighbour's pops from the tokens that the neighbour sends: each tells how often its pusher had popped the queue that runs back.
  * No other way brings news: load and store know each other through compute only. */
-static const uint8_t pop_prev_of[3] = {NO_QUEUE, LOAD_TO_COMPUTE, COMPUTE_TO_STORE};
-static const uint8_t pop_next_of[3] = {COMPUTE_TO_LOAD, STORE_TO_COMPUTE, NO_QUEUE};
-static const uint8_t push_prev_of[3] = {NO_QUEUE, COMPUTE_TO_LOAD, STORE_TO_COMPUTE};
-static const uint8_t push_next_of[3] = {LOAD_TO_COMPUTE, COMPUTE_TO_STORE, NO_QUEUE};
+static const uint8_t pop_prev_of[3] = LDS_QUEUE_OF_POP_PREV;
+static const uint8_t pop_next_of[3] = LDS_QUEUE_OF_POP_NEXT;
+static const uint8_t push_prev_of[3] = LDS_QUEUE_OF_PUSH_PREV;
+static const uint8_t push_next_of[3] = LDS_QUEUE_OF_PUSH_NEXT;
+static const uint8_t load_stage_of[LDS_MEMORIES] = LDS_LOAD_STAGES;
 
 static int pop(walk *w, uint32_t queue) {
   if (w->pops[queue] == w->pushes[queue]) return LDS_ERR_TOKEN;
@@ -124,8 +124,7 @@ static uint32_t sram_places(const walk *w, const lds_insn_memory *m) {
 static int shape_memory(const walk *w, const lds_insn_memory *m, int store, shape *s) {
   const uint32_t pads = m->y_pad_0 | m->y_pad_1 | m->x_pad_0 | m->x_pad_1;
   const int padless = store || m->memory_id == LDS_MEMORY_UOP || m->memory_id == LDS_MEMORY_WGT;
-  s->stage = store ? LDS_STAGE_STORE : LDS_STAGE_COMPUTE;
-  if (!store && (m->memory_id == LDS_MEMORY_INP || m->memory_id == LDS_MEMORY_WGT)) s->stage = LDS_STAGE_LOAD;
+  s->stage = store ? LDS_STAGE_STORE : load_stage_of[m->memory_id];
   s->moves = m->x_size == 0 ? NO_OP : m->memory_id == LDS_MEMORY_UOP ? UOPS : TILES;
   if (m->x_size == 0) { /* zeros; a STORE's memory too */
     if ((m->region | m->y_size | m->x_stride | pads) != 0) return LDS_ERR_INSTRUCTION;

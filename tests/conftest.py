@@ -15,6 +15,9 @@ from hypothesis import settings
 settings.register_profile("loadstone", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("loadstone")
 
+#: The verifier of each pass of the VTA pipeline runs behind it (vta/pipeline.py).
+os.environ.setdefault("LOADSTONE_VERIFY", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LOADSTONE_SHARED", ROOT.parent / "shared"))
 

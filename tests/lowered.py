@@ -16,7 +16,7 @@ from loadstone.graph.kernels.windows import convolve
 from loadstone.numerics import Rounding, requantize, wrap_int32
 from loadstone.vta.constants import requantization
 from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import LoweredOperator, lower_operator
 from loadstone.vta.stream_reference import execute
 
@@ -32,7 +32,7 @@ def devices(names: tuple[str, ...] = VTAQ) -> st.SearchStrategy[HwConfig]:
 
 
 def run(
-    op: g.Operator, config: HwConfig, inputs: list[Array], folded: Folded | None = None
+    op: g.Operator, config: HwConfig, inputs: list[Array], folded: Im2colLayout | None = None
 ) -> tuple[Array, LoweredOperator]:
     """The operator's output on the stream reference, and what it was lowered to."""
     lowered = lower_operator(op, config, folded) if folded else lower_operator(op, config)

@@ -47,6 +47,25 @@ extern "C" {
 #define LDS_STAGE_COMPUTE 1u
 #define LDS_STAGE_STORE 2u
 
+/* Token queues between neighbouring stages; the one that runs back from queue q is q ^ 1. */
+#define LDS_QUEUE_LOAD_TO_COMPUTE 0u
+#define LDS_QUEUE_COMPUTE_TO_LOAD 1u
+#define LDS_QUEUE_COMPUTE_TO_STORE 2u
+#define LDS_QUEUE_STORE_TO_COMPUTE 3u
+#define LDS_QUEUES 4u
+/* Initializers, by stage: the queue that a flag is about; LDS_QUEUES where the stage has no such neighbour. */
+#define LDS_QUEUE_OF_POP_PREV {4u, 0u, 2u}
+#define LDS_QUEUE_OF_POP_NEXT {1u, 3u, 4u}
+#define LDS_QUEUE_OF_PUSH_PREV {4u, 1u, 3u}
+#define LDS_QUEUE_OF_PUSH_NEXT {0u, 2u, 4u}
+/* Initializer, by queue: the stage that pushes. */
+#define LDS_QUEUE_PUSHERS {0u, 1u, 1u, 2u}
+
+/* Initializers, by memory_id: the stage that loads it; the scratchpad that it means. */
+#define LDS_MEMORIES 6u
+#define LDS_LOAD_STAGES {1u, 0u, 0u, 1u, 1u, 1u}
+#define LDS_SCRATCHPADS {0u, 1u, 2u, 3u, 3u, 3u}
+
 #define LDS_CONFIG_PAD_VALUE 0u
 #define LDS_CONFIG_RQ_ZERO_POINT 1u
 #define LDS_CONFIG_RQ_MIN 2u
@@ -465,6 +484,21 @@ static inline int lds_insn_encode(lds_isa_widths w, const lds_insn *in, uint8_t 
   lds_put_u64(bytes, word[0]);
   lds_put_u64(bytes + 8, word[1]);
   return misfits == 0 ? LDS_ISA_OK : LDS_ISA_RANGE;
+}
+
+/* The stage that executes an instruction; compute for values that do not decode. */
+static inline uint32_t lds_stage_of(const lds_insn *insn) {
+  static const uint8_t load_stage[LDS_MEMORIES] = LDS_LOAD_STAGES;
+  switch (insn->opcode) {
+    case LDS_OPCODE_LOAD:
+      return insn->u.memory.memory_id < LDS_MEMORIES ? load_stage[insn->u.memory.memory_id] : LDS_STAGE_COMPUTE;
+    case LDS_OPCODE_STORE:
+      return LDS_STAGE_STORE;
+    case LDS_OPCODE_CONFIG:
+      return insn->u.config.stage;
+    default:
+      return LDS_STAGE_COMPUTE;
+  }
 }
 
 static inline lds_uop lds_uop_decode(lds_isa_widths w, uint32_t bits) {

@@ -61,7 +61,7 @@ class CompileOptions:
     """
 
     target: Any
-    dump: str | Path | None = None
+    dump: str | Path | Dump | None = None
     plugins: Registry | None = None
     samples: Any = None
     options: Mapping[str, Any] | None = None
@@ -190,7 +190,7 @@ def quantize(
 def compile(  # noqa: A001
     model: str | Path | Any,
     target: Any,
-    dump: str | Path | None = None,
+    dump: str | Path | Dump | None = None,
     plugins: Registry | None = None,
     **choices: Unpack[_Choices],
 ) -> Compiled:
@@ -205,7 +205,7 @@ def compile(  # noqa: A001
 def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     """The stages, in order."""
     clock = Clock()
-    writer = Dump(options.dump)
+    writer = options.dump if isinstance(options.dump, Dump) else Dump(options.dump)
     target = resolve(options.target, options.plugins)
     if target.spec.tag:
         register_tag(target.spec.tag, target.spec)
@@ -267,7 +267,7 @@ def _compiled(
 
 
 def _dump(lowered: LoweredPartition, writer: Dump) -> None:
-    if writer.folder is None:  # printing TensorIR takes as long as lowering it
+    if not writer.wanted:  # printing TensorIR takes as long as lowering it
         return
     writer.write("graph", lowered.network.describe())
     for region in lowered.regions:
@@ -276,6 +276,7 @@ def _dump(lowered: LoweredPartition, writer: Dump) -> None:
                 for title, text in stages:
                     writer.write(f"{layer}.{title}", text)
     writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
+    writer.check()
 
 
 def _described(step: DeviceProgram | HostStep) -> str:

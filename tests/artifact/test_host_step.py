@@ -25,7 +25,7 @@ from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
 from loadstone.graph.kernels import tflite
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.layout import Blocked, Im2colLayout
 
 Array = npt.NDArray[Any]
 CONFIG = load_config("vtaq-1x16x16")
@@ -158,7 +158,7 @@ def test_pack_folds_the_taps_of_a_kernel_into_channels(data: st.DataObject) -> N
     )
     zero_point = data.draw(st.integers(-128, 127))
     x = np.random.default_rng(h * w * c).integers(-128, 128, (1, h, w, c), np.int8)
-    folded = Folded((1, h, w, c), kernel, strides, pads, size, zero_point, 1, 16)  # type: ignore[arg-type]
+    folded = Im2colLayout((1, h, w, c), kernel, strides, pads, size, zero_point, 1, 16)  # type: ignore[arg-type]
     channels = kernel[0] * kernel[1] * c
     y = run_step(
         host_step.pack("p", 0, 1, (h, w, c), PackWindow(kernel, strides, pads, zero_point)),  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from loadstone.errors import LoadstoneError, ModelError
 from loadstone.quantization.export_onnx import export_onnx
 from loadstone.quantization.pipeline import Options, quantize_module, quantize_prepared
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.reference import Machine, Region
+from loadstone.vta.reference import DramBytes, Machine
 from tests.float_models import images, simulator, small_onnx
 
 
@@ -97,7 +97,7 @@ def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
     vectors = of_artifact(compiled.artifact, config)  # on the simulator, which is strict for VTA
     assert vectors
     for vector in vectors:
-        memory = Region(vector.dram_in.copy(), base=vector.dram_base)
+        memory = DramBytes(vector.dram_in.copy(), base=vector.dram_base)
         Machine(config, [memory]).run(vector.insns)
         np.testing.assert_array_equal(memory.data, vector.dram_out())
         assert vector.out.size > 0

@@ -21,7 +21,7 @@ from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Load, MicroOp
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
-from loadstone.vta.reference import Machine, Region
+from loadstone.vta.reference import DramBytes, Machine
 from tests.programs import BASE, Program, random_program
 from tests.simulated import TINY, VTA, run_text, simulate
 
@@ -60,7 +60,8 @@ HOST_KERNELS = kernels_available(load_config("vtaq-1x16x16"))
 def refer(program: Program) -> tuple[np.ndarray, Machine]:
     memory = program.memory.copy()
     machine = Machine(
-        program.config, [Region(memory, base=0 if program.config.has(Capability.REGIONS) else BASE)]
+        program.config,
+        [DramBytes(memory, base=0 if program.config.has(Capability.REGIONS) else BASE)],
     )
     machine.run(program.insns)
     return memory, machine
@@ -589,7 +590,7 @@ def test_an_instruction_in_parts_is_the_instruction(
         Finish(),
     ]
     machine = Machine(
-        config, [Region(memory.copy(), base=0 if config.has(Capability.REGIONS) else BASE)]
+        config, [DramBytes(memory.copy(), base=0 if config.has(Capability.REGIONS) else BASE)]
     )
     simulator = Simulator(config, strict=False, kernels=kernels)
     simulator.map(BASE, memory)

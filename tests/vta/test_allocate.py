@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone.errors import LoweringError
-from loadstone.vta.allocate import allocate
+from loadstone.vta.allocate import Allocate, allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.prefetch import prefetch
-from loadstone.vta.stream import Access, DramTile, Gemm, Load, Operation, Store, VirtualTile
+from loadstone.vta.program import VtaProgram
+from loadstone.vta.stream import (
+    Access,
+    DramTile,
+    GemmNest,
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
+from tests.vta.hand_lowered import behind, compare_golden, small_program
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
 
@@ -18,12 +29,14 @@ def tile(memory: Memory, size: int, name: str = "t") -> VirtualTile:
     return VirtualTile(memory, size, name)
 
 
-def load(into: VirtualTile, tensor: str, first: int = 0) -> Load:
-    return Load(into.memory, into, 0, DramTile(tensor, first), 1, into.size_tiles, into.size_tiles)
+def load(into: VirtualTile, tensor: str, first: int = 0) -> TileLoad:
+    return TileLoad(
+        into.memory, into, 0, DramTile(tensor, first), 1, into.size_tiles, into.size_tiles
+    )
 
 
-def gemm(acc: VirtualTile, inp: VirtualTile, wgt: VirtualTile, steps: int = 1) -> Gemm:
-    return Gemm((steps,), Access(acc, 0, (0,)), Access(inp, 0, (0,)), Access(wgt, 0, (0,)))
+def gemm(acc: VirtualTile, inp: VirtualTile, wgt: VirtualTile, steps: int = 1) -> GemmNest:
+    return GemmNest((steps,), Access(acc, 0, (0,)), Access(inp, 0, (0,)), Access(wgt, 0, (0,)))
 
 
 def use(inp: VirtualTile, acc: VirtualTile, wgt: VirtualTile) -> Operation:
@@ -98,7 +111,7 @@ def test_a_tile_that_alu_or_gemm_writes_is_no_content() -> None:
         operations += [
             load(acc, "bias"),
             use(x, acc, wgt),
-            Store(acc, 0, DramTile("y", 0), 1, 2, 2),
+            TileStore(acc, 0, DramTile("y", 0), 1, 2, 2),
         ]
     assert allocate(operations, CONFIG).loads_dropped == 0
 
@@ -119,52 +132,53 @@ def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
         allocate(operations, CONFIG)
 
 
-def test_weights_are_pulled_into_the_gap_before_an_input_that_waits() -> None:
-    """Layer 2 reads what layer 1 stores; its weights need not wait."""
-    w1, w2, x1, x2 = (
-        tile(Memory.WGT, 8, "w1"),
-        tile(Memory.WGT, 8, "w2"),
-        tile(Memory.INP, 8, "x1"),
-        tile(Memory.INP, 8, "x2"),
-    )
-    a1, a2 = tile(Memory.ACC, 8), tile(Memory.ACC, 8)
-    operations: list[Operation] = [
-        *(
-            load(x1, "x"),
-            load(w1, "w1"),
-            gemm(a1, x1, w1, 5000),
-            Store(a1, 0, DramTile("y", 0), 1, 8, 8),
-        ),
-        *(
-            load(x2, "y"),
-            load(w2, "w2"),
-            gemm(a2, x2, w2, 5000),
-            Store(a2, 0, DramTile("z", 0), 1, 8, 8),
-        ),
-    ]
-    order = prefetch(operations, CONFIG)
-    assert sorted(order) == list(range(8))
-    assert order.index(5) < order.index(4)
-    assert order.index(5) > order.index(3)
+def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
+    compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
 
 
-def test_weights_are_not_pulled_where_there_is_no_room() -> None:
-    w1, w2, x1, x2 = (
-        tile(Memory.WGT, 150, "w1"),
-        tile(Memory.WGT, 150, "w2"),
-        tile(Memory.INP, 8, "x1"),
-        tile(Memory.INP, 8, "x2"),
-    )
-    a1, a2 = tile(Memory.ACC, 8), tile(Memory.ACC, 8)
-    late = gemm(a2, x2, w1)
-    operations: list[Operation] = [
-        *(
-            load(x1, "x"),
-            load(w1, "w1"),
-            gemm(a1, x1, w1, 5000),
-            Store(a1, 0, DramTile("y", 0), 1, 8, 8),
-        ),
-        *(load(x2, "y"), late, load(w2, "w2"), gemm(a2, x2, w2)),
-    ]
-    order = prefetch(operations, CONFIG)
-    assert order == list(range(8))
+def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:
+    """Two tiles of 200 fit one after the other, not side by side."""
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    first, second = tile(Memory.WGT, 200, "first"), tile(Memory.WGT, 200, "second")
+    late = [load(x, "x"), load(first, "a"), use(x, acc, first), load(second, "b")]
+    late.append(use(x, acc, second))
+    early = [late[0], late[1], late[3], late[2], late[4]]
+    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], [("l", o) for o in late])
+    after = Allocate().run(program)
+    assert [operation for _, operation in after.operations] == late
+    with pytest.raises(LoweringError, match="no room for second"):
+        Allocate().run(replace(program, source_order=()))
+
+
+def verified(operations: list[Operation], address: dict[VirtualTile, int]) -> None:
+    """Runs the verifier on addresses that this test chose."""
+    before = VtaProgram(CONFIG, {}, [("l", operation) for operation in operations])
+    Allocate().verify(before, replace(before, tile_address=address))
+
+
+def test_the_verifier_finds_tiles_that_overwrite_each_other() -> None:
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    x, y = tile(Memory.INP, 100, "x"), tile(Memory.INP, 100, "y")
+    operations = [load(wgt, "w"), load(x, "x"), load(y, "y"), use(x, acc, wgt), use(y, acc, wgt)]
+    others = {acc: 0, wgt: 0}
+    verified(operations, {**others, x: 0, y: 100})
+    with pytest.raises(LoweringError, match="x is used after y took its place in INP"):
+        verified(operations, {**others, x: 0, y: 99})
+    with pytest.raises(LoweringError, match=r"y at \[200, 300\) leaves INP of 256 tiles"):
+        verified(operations, {**others, x: 0, y: 200})
+
+
+def test_the_verifier_finds_loads_that_should_not_have_been_left_out() -> None:
+    acc, x = tile(Memory.ACC, 1), tile(Memory.INP, 4)
+    first, again = tile(Memory.WGT, 9, "first"), tile(Memory.WGT, 9, "again")
+    address = {acc: 0, x: 0, first: 0, again: 0}
+    for tensor, held in (("w", True), ("v", False)):
+        loads = [load(x, "x"), load(first, "w"), load(again, tensor)]
+        before = VtaProgram(CONFIG, {}, [("l", o) for o in (*loads, use(x, acc, again))])
+        kept = [before.operations[n] for n in (0, 1, 3)]
+        after = replace(before, operations=kept, tile_address=address)
+        if held:
+            Allocate().verify(before, after)
+            continue
+        with pytest.raises(LoweringError, match="loads of again were left out"):
+            Allocate().verify(before, after)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.layout import Blocked, Im2colLayout
 
 
 @given(
@@ -51,7 +51,7 @@ def test_a_folded_input_holds_the_taps_of_every_output_pixel(data: Any) -> None:
     padding = tuple(draw(st.integers(0, k - 1)) for k in kernel)
     shape = (1, draw(st.integers(4, 8)), draw(st.integers(4, 8)), draw(st.integers(1, 3)))
     size = tuple((shape[1 + a] + 2 * padding[a] - kernel[a]) // strides[a] + 1 for a in (0, 1))
-    layout = Folded(shape, kernel, strides, padding, size, -7, 1, 16)
+    layout = Im2colLayout(shape, kernel, strides, padding, size, -7, 1, 16)
     array = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
     folded = layout.gather(array)
     assert folded.shape == layout.blocked.shape

@@ -14,7 +14,7 @@ from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Finish, Gemm, Load, MicroOp
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.listing import Program, listing, programs_of
-from loadstone.vta.reference import Region
+from loadstone.vta.reference import DramBytes
 from tests.sample_model import copy_model
 
 TINY = load_config("vtaq-tiny")
@@ -89,9 +89,9 @@ def test_micro_ops_are_shown_while_they_are_known() -> None:
         ],
         TINY,
     )
-    notes = [line.partition("#")[2] for line in listing(Program("x", TINY, insns, [Region(uops)]))][
-        1:
-    ]
+    notes = [
+        line.partition("#")[2] for line in listing(Program("x", TINY, insns, [DramBytes(uops)]))
+    ][1:]
     assert notes == [
         "",
         "",

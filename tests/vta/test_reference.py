@@ -18,7 +18,7 @@ from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
-from loadstone.vta.reference import Machine, Region, shift_right
+from loadstone.vta.reference import DramBytes, Machine, shift_right
 
 VTA = load_config("vta-pynq")
 TINY = load_config("vtaq-tiny")
@@ -30,7 +30,7 @@ def test_every_measured_program_byte_for_byte(vectors: list[Path]) -> None:
     for path in vectors:
         vector = np.load(path)
         before = vector["dram_in"]
-        memory = Region(before.copy(), base=int(vector["dram_base"]))
+        memory = DramBytes(before.copy(), base=int(vector["dram_base"]))
         Machine(FSIM if path.name.startswith("fsim") else VTA, [memory]).run(vector["insns"])
         after, cursor = before.copy(), 0
         for offset, length in vector["out_regions"]:
@@ -49,7 +49,7 @@ def test_the_vectors_would_catch_a_change(
     differing = 0
     for path in vectors:
         vector = np.load(path)
-        memory = Region(vector["dram_in"].copy(), base=int(vector["dram_base"]))
+        memory = DramBytes(vector["dram_in"].copy(), base=int(vector["dram_base"]))
         Machine(FSIM, [memory]).run(vector["insns"])
         out = [memory.data[o : o + n] for o, n in vector["out_regions"]]
         differing += bool(out) and not np.array_equal(np.concatenate(out), vector["out"])
@@ -60,7 +60,7 @@ def test_the_vectors_would_catch_a_change(
 def machine(seed: int, regions: int = 1) -> Machine:
     """vtaq-tiny with random scratchpads."""
     rng = np.random.default_rng(seed)
-    m = Machine(TINY, [Region(rng.integers(0, 256, 4096, np.uint8)) for _ in range(regions)])
+    m = Machine(TINY, [DramBytes(rng.integers(0, 256, 4096, np.uint8)) for _ in range(regions)])
     for pad in (m.inp, m.wgt, m.acc):
         pad[:] = rng.integers(
             np.iinfo(pad.dtype).min, np.iinfo(pad.dtype).max, pad.shape, endpoint=True
@@ -379,7 +379,7 @@ def test_what_cannot_be_done_stops_the_program(insn: Insn, message: str) -> None
 )
 def test_a_capability_that_the_device_lacks(insn: Insn, what: str) -> None:
     with pytest.raises(SimulationError) as caught:
-        execute(Machine(VTA, [Region(np.zeros(16, np.uint8))]), insn)
+        execute(Machine(VTA, [DramBytes(np.zeros(16, np.uint8))]), insn)
     assert str(caught.value) == f"instruction 0: {what}, which vta-pynq lacks"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from loadstone.commands import quantize
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 
 __all__ = ["configure", "extend", "run"]
@@ -25,6 +26,8 @@ examples:
   loadstone compile net.onnx --target vtaq-tiny --explain        a table: operator, where it runs, why, what would change it
   loadstone compile net.tflite --target my_vta_config.json --dump stages/
                                                                  every stage as a numbered text file
+  loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
+                                                                 one stage, printed: the instructions with their tokens
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
@@ -76,6 +79,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dump", metavar="DIR", help="write every stage as a numbered text file into DIR"
     )
+    parser.add_argument(
+        "--dump-after",
+        metavar="NAME",
+        help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
+        "operations, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
+    )
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument(
         "--data",
@@ -93,9 +102,17 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(
             "--costs is for --partition cost: the eager partition does not look at costs"
         )
+    if args.json and args.dump_after and not args.dump:
+        raise ConfigError(
+            "--dump-after prints text: with --json it needs --dump DIR to write it to"
+        )
     options = {**quantize.arguments(args), "strategy": args.partition, "costs": args.costs}
     compiled = compile_model(
-        args.model, target_of(args, args.target), dump=args.dump, plugins=args.plugins, **options
+        args.model,
+        target_of(args, args.target),
+        dump=Dump(args.dump, args.dump_after),
+        plugins=args.plugins,
+        **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
     compiled.save(output)

@@ -1,10 +1,9 @@
-"""Scratchpad addresses for virtual tiles, over the whole static stream.
+"""Allocate: scratchpad addresses for virtual tiles, over the whole static stream.
 
-In:   the operations of stream.py, in program order.
-Out:  which operations remain when the loads of what is still there are left out, and an address
-      (first tile) for every
-      virtual tile.
-Next: fold.py puts the addresses into instructions and micro-ops.
+In:   a VtaProgram's operations.
+Out:  those that remain when the loads of what is still there are left out, and an address (first
+      tile) for every virtual tile.
+Next: encode.py puts the addresses into instructions and micro-ops.
 
 Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1
 lands beside tile n while space lasts, so its load need not wait for the work on tile n. The whole
@@ -17,7 +16,8 @@ stream is known, so two more things are:
   away.
 
 Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
-allocated again, packed: tiles of constants from the top, all others from the bottom.
+allocated again, packed: tiles of constants from the top, all others from the bottom. Where that
+fails, too, weights are loaded as late as the program says.
 
               +------+------+------------+----------+
     INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted
@@ -29,15 +29,17 @@ allocated again, packed: tiles of constants from the top, all others from the bo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
 
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Fill, Gemm, Load, Operation, Store, VirtualTile
+from loadstone.vta.program import ProgramPass, VtaProgram
+from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, tiles_of
+from loadstone.vta.verify_residency import verify_residency
 
-__all__ = ["Allocation", "allocate", "contents", "tiles_of"]
+__all__ = ["Allocate", "Allocation", "allocate", "contents"]
 
 #: What a tile that only loads write holds: its loads, relative to its start.
 Content: TypeAlias = tuple[tuple[object, ...], ...]
@@ -56,16 +58,33 @@ class Allocation:
     tiles_dropped: int
 
 
-def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
-    """The virtual tiles an operation touches."""
-    if isinstance(operation, Load | Store):
-        return (operation.tile,)
-    if isinstance(operation, Gemm):
-        return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
-    if isinstance(operation, Fill):
-        return (operation.dst.tile,)
-    other = getattr(operation, "operands", None) or getattr(operation, "src", None)
-    return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)
+class Allocate(ProgramPass):
+    """Virtual tiles -> scratchpad addresses."""
+
+    name: ClassVar[str] = "allocate"
+
+    def run(self, program: VtaProgram) -> VtaProgram:
+        """Weights early, as long as everything then still has room. Raises LoweringError when the
+        tiles of one operation do not fit a scratchpad together."""
+        operations = program.operations
+        try:
+            allocation = allocate([operation for _, operation in operations], program.config)
+        except LoweringError:
+            if not program.source_order:
+                raise
+            operations = program.source_order
+            allocation = allocate([operation for _, operation in operations], program.config)
+        return replace(
+            program,
+            operations=[operations[number] for number in allocation.kept],
+            tile_address=allocation.address,
+            loads_dropped=allocation.loads_dropped,
+            tiles_dropped=allocation.tiles_dropped,
+        )
+
+    def verify(self, before: VtaProgram, after: VtaProgram) -> None:
+        """Whatever an operation uses is still in the scratchpad when it does."""
+        verify_residency(after, contents([operation for _, operation in before.operations]))
 
 
 @dataclass(slots=True)
@@ -203,7 +222,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool
             block.last_use, block.content = last_use[tile], held
             if held is not None:
                 pad.resident[held] = block
-        if isinstance(operation, Load) and operation.tile in resident:
+        if isinstance(operation, TileLoad) and operation.tile in resident:
             loads_dropped += 1
             tiles_dropped += operation.x_size * operation.y_size
             continue
@@ -220,7 +239,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
     computed: set[VirtualTile] = set()
     for operation in operations:
-        if isinstance(operation, Load):
+        if isinstance(operation, TileLoad):
             o = operation
             pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
             loads.setdefault(o.tile, []).append(
@@ -235,7 +254,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
                     pads,
                 )
             )
-        elif not isinstance(operation, Store):
+        elif not isinstance(operation, TileStore):
             computed.add(operation.dst.tile)
     return {
         tile: (("size", tile.size_tiles), *records)

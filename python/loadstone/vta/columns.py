@@ -58,7 +58,7 @@ def fold_columns(
 
 
 @dataclass(frozen=True)
-class _Key:
+class _FactorsKey:
     """An operator under certain factors of its tensors."""
 
     name: str
@@ -76,7 +76,7 @@ class _Chain:
         config: HwConfig,
     ) -> None:
         self.operators, self.from_host, self.config = operators, from_host, config
-        self.costs: dict[_Key, int] = {}
+        self.costs: dict[_FactorsKey, int] = {}
         held = set(fixed)
         for operator in operators:
             if not _can_fold(operator):
@@ -150,7 +150,7 @@ class _Chain:
         )
 
     def _cost_of(self, operator: g.Operator, factors: Mapping[str, int]) -> int:
-        key = _Key(operator.name, self._own(operator, factors))
+        key = _FactorsKey(operator.name, self._own(operator, factors))
         if key not in self.costs:
             self.costs[key] = self._estimate(self.rewritten(operator, factors))
         return self.costs[key]

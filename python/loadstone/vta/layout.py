@@ -1,17 +1,17 @@
-"""How activations lie in the device's DRAM: the blocked layout, and the folded input of first
+"""How activations lie in the device's DRAM: the blocked layout, and the im2col layout of first
 layers.
 
 In:   an int8 array in the graph's layout: batch first, channels last.
 Out:  tiles: [N/batch][C/block][H][W] of [batch][block], and back.
-Next: operators.py counts tiles in it; the runtime's pack and unpack steps move the same bytes.
+Next: the operators count tiles in it; the runtime's pack and unpack steps move the same bytes.
 
 A tile is what one step of the GEMM core reads: `batch` samples of `block` channels at one pixel.
 Lanes beyond the last channel are zero when the host packs, and hold anything when the device wrote
 them: nobody reads them.
 
-`Folded` is for a first layer with few channels: the taps of the kernel that the GEMM would visit
-one after the other, each with a tile of mostly empty lanes, become channels of one tile: packed
-channel (ky*KW + kx)*C + c. It costs the host a gather.
+`Im2colLayout` is for a first layer with few channels: the taps of the kernel that the GEMM would
+visit one after the other, each with a tile of mostly empty lanes, become channels of one tile:
+packed channel (ky*KW + kx)*C + c. It costs the host a gather.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Blocked", "Folded", "Layout"]
+__all__ = ["Blocked", "Im2colLayout", "TensorLayout"]
 
 Int8Array = NDArray[np.int8]
 
 
-class Layout(Protocol):
+class TensorLayout(Protocol):
     """What the runtime has to know of a tensor's place in DRAM."""
 
     @property
@@ -100,7 +100,7 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Folded:
+class Im2colLayout:
     """The input of a convolution with its taps gathered into channels, then blocked.
 
     shape: (N, H, W, C) of the graph's tensor. kernel, strides, padding (top, left): of the axes

@@ -25,7 +25,7 @@ from loadstone.vta.isa.asm import disassemble
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load
 from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory
-from loadstone.vta.reference import Machine, Region
+from loadstone.vta.reference import DramBytes, Machine
 
 __all__ = ["DEFAULT_DEVICE", "Program", "listing", "programs_of"]
 
@@ -41,7 +41,7 @@ class Program:
     name: str
     config: HwConfig
     instructions: NDArray[np.uint8] | bytes
-    regions: Sequence[Region] = ()
+    regions: Sequence[DramBytes] = ()
     layers: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -71,7 +71,7 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
             f"not for {device} (0x{load_config(device).config_hash:08X})"
         )
     regions = [
-        Region(
+        DramBytes(
             np.frombuffer(r.data + bytes(r.size_bytes - len(r.data)) if r.data else b"", np.uint8)
         )
         for r in artifact.regions
@@ -101,7 +101,7 @@ def _of_vector(data: bytes, name: str, config: HwConfig) -> Program:
                 name,
                 config,
                 insns,
-                [Region(vector["dram_in"], int(vector["dram_base"]))] if known else [],
+                [DramBytes(vector["dram_in"], int(vector["dram_base"]))] if known else [],
             )
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError) as error:
         raise LoadstoneError(f"{name}: is no sound .npz file: {error}") from None

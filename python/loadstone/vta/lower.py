@@ -4,15 +4,15 @@ In:   a scheduled IRModule of one operator on the blocked layout.
 Out:  `Kernel`: a Python function that, given an Emitter and the names of the DRAM tensors, appends
       the operator's operations;
       and the text of every stage, for dumps.
-Next: operators.py calls it with names; allocate.py places what it emitted.
+Next: operators/kernels.py calls it with names; allocate.py places what it emitted.
 
 ir_pass/translate.py makes Python source of the lowered TensorIR; here its calls get the words of
 emitter.py:
 
     for i3_0 in range(4):
         x_local = e.tile(Memory.INP, 252, "x_local")
-        e.load(Memory.INP, x_local, 0, x, i3_0*80-17, -5, ((7, 0, min(7,18-i3_0*5), max(0,1-i3_0*5),
-        min(7,17-i3_0*5), 18, 16), ...))
+        e.load(Memory.INP, (x_local, 0), (x, i3_0*80-17), -5, ((7, 0, min(7,18-i3_0*5),
+        max(0,1-i3_0*5), min(7,17-i3_0*5), 18, 16), ...))
 
 Every buffer ends in the two dimensions of a tile. Here the loops over lanes are taken off, and
 everything counts tiles.
@@ -40,7 +40,7 @@ _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memo
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
     `parameters`."""
@@ -97,7 +97,7 @@ class _Translator(Translator):
         if call.name == "dma_copy":
             return self._copy(call, axes)
         buffers = [
-            f"{self.name(operand.buffer)}, {self._tile(operand)}" for operand in call.operands
+            f"({self.name(operand.buffer)}, {self._tile(operand)})" for operand in call.operands
         ]
         loops = self._tuple([self._compute_loop(axis) for axis in axes])
         if call.name == "gemm":
@@ -111,7 +111,7 @@ class _Translator(Translator):
             )
             return (
                 f"e.requantize({buffers[0]}, {buffers[1]}, "
-                f"{', '.join(map(str, call.immediates))}, {loops})"
+                f"({', '.join(map(str, call.immediates))}), {loops})"
             )
         if call.name not in _ALU:
             raise LoweringError(f"lower: the device has no ALU operation {call.name}")
@@ -127,8 +127,8 @@ class _Translator(Translator):
         order = (0, 1) if is_load else (1, 0)
         loops = self._tuple([self._copy_loop(axis, order) for axis in axes])
         places = (
-            f"{self.name(on_chip.buffer)}, {self._tile(on_chip)}, "
-            f"{self.name(in_dram.buffer)}, {self._tile(in_dram)}"
+            f"({self.name(on_chip.buffer)}, {self._tile(on_chip)}), "
+            f"({self.name(in_dram.buffer)}, {self._tile(in_dram)})"
         )
         if not is_load:
             return f"e.store({places}, {loops})"

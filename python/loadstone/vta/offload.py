@@ -28,13 +28,14 @@ from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.vta.columns import fold_columns
-from loadstone.vta.fold import UOP_TENSOR
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked, Folded
-from loadstone.vta.operators import LoweredOperator, folded_input, lower_operator
-from loadstone.vta.program import build_program
-from loadstone.vta.stream import Load, Operation
+from loadstone.vta.layout import Blocked, Im2colLayout
+from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
+from loadstone.vta.pipeline import build_program, each_pass
+from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
+from loadstone.vta.stream import Operation, TileLoad
+from loadstone.vta.stream_text import operation_lines
 
 __all__ = ["OffloadedRegion", "find_aliases", "is_free"]
 
@@ -64,18 +65,23 @@ class OffloadedRegion(LoweredRegion):
         inside = fold_columns(operators, {tensor.name for tensor in seen}, host, config)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[NDArray[Any], int]] = {}
-        self._lowered: dict[str, LoweredOperator] = {}
+        self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
+        self._placed: Mapping[str, Address] | None = None
         self.tokens: Mapping[str, int] = {}
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
-        self._operations: list[tuple[str, Operation]] = []
+        self._operations: list[LayerOperation] = []
         for position, operator in enumerate(inside):
             self._lower(operator, position, host)
 
     @property
     def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """(title, text) of the lowering's stages, by operator, for dumps: printed when asked
-        for."""
-        return {name: lowered.stages for name, lowered in self._lowered.items()}
+        """(title, text) of the stages, for dumps: of each operator, then, under the region's name,
+        behind each pass of its program. Printed when somebody asks for them."""
+        texts = {name: _stages(name, lowered) for name, lowered in self._lowered.items()}
+        if self._placed is not None:
+            passes = each_pass(VtaProgram(self.config, self._placed, self._operations))
+            texts[self.name] = tuple((name, program.text()) for name, program in passes)
+        return texts
 
     @property
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
@@ -84,27 +90,29 @@ class OffloadedRegion(LoweredRegion):
 
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
-        program = build_program(self._operations, {**addresses, UOP_TENSOR: uops}, self.config)
+        self._placed = {**addresses, UOP_TENSOR: uops}
+        program = build_program(self._operations, self._placed, self.config)
         self.tokens = program.tokens
         layers = tuple(
-            LayerRange(layer, first, count) for first, count, layer in program.source_map
+            LayerRange(layer, first, count) for first, count, layer in program.source_map()
         )
         return DeviceProgram(
-            self.name, program.instructions.tobytes(), layers
-        ), program.uops.tobytes()
+            self.name, program.instruction_bytes().tobytes(), layers
+        ), program.uop_words().tobytes()
 
     def _lower(self, operator: g.Operator, position: int, host: set[str]) -> None:
         folded = (
-            folded_input(operator, self.config)
+            im2col_input(operator, self.config)
             if operator.inputs and operator.input.name in host
             else None
         )
         for tensor in (*operator.inputs, *operator.outputs):
             if folded is not None and tensor is operator.input:
-                self._use(_folded_layout(tensor, folded, operator), position)
+                self._use(_im2col_layout(tensor, folded, operator), position)
             else:
                 self._use(_blocked_layout(tensor, self.config), position)
         if is_done_by_addresses(operator, self.aliases):
+            self._lowered[operator.name] = None
             return
         lowered = lower_operator(operator, self.config, folded)
         renamed = f"{operator.input.name} for {operator.name}" if folded is not None else None
@@ -129,6 +137,14 @@ class OffloadedRegion(LoweredRegion):
         self._layouts[layout.name] = (layout, first, position)
 
 
+def _stages(name: str, lowered: LoweredOperator | None) -> tuple[tuple[str, str], ...]:
+    """What became of one operator: its kernels' stages, if it has kernels, and its operations."""
+    if lowered is None:
+        return (("operations", "# nothing to do: its tensors share memory\n"),)
+    lines = operation_lines((name, operation) for operation in lowered.operations)
+    return (*lowered.stages, ("operations", "\n".join(lines) + "\n"))
+
+
 def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     n, c = tensor.shape[0], tensor.shape[-1] if len(tensor.shape) > 1 else 1
     height, width = (
@@ -137,7 +153,7 @@ def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     return DeviceLayout(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
 
 
-def _folded_layout(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> DeviceLayout:
+def _im2col_layout(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator) -> DeviceLayout:
     n, height, width, c = folded.blocked.shape
     kernel, strides, pads = folded.kernel, folded.strides, folded.padding
     name = f"{tensor.name} for {operator.name}"
@@ -155,7 +171,7 @@ def _folded_layout(tensor: g.Tensor, folded: Folded, operator: g.Operator) -> De
 
 
 def _rename(operation: Operation, old: str, new: str) -> Operation:
-    if isinstance(operation, Load) and operation.dram.tensor == old:
+    if isinstance(operation, TileLoad) and operation.dram.tensor == old:
         return replace(operation, dram=replace(operation.dram, tensor=new))
     return operation
 

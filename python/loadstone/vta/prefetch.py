@@ -1,8 +1,8 @@
-"""Load weights before they are needed, in the time in which the load stage would wait.
+"""Prefetch: load weights before they are needed, in the time in which the load stage would wait.
 
-In:   operations in program order.
-Out:  their numbers in a better order: loads of weights pulled forward into gaps of the load stage.
-Next: allocate.py places the tiles.
+In:   a VtaProgram's operations in program order.
+Out:  the same in a better order: loads of weights pulled forward into gaps of the load stage.
+Next: allocate.py gives the tiles addresses.
 
 Loads run in order, and an input that waits for the store of the layer before holds back the weights
 behind it:
@@ -22,19 +22,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.allocate import contents, tiles_of
+from loadstone.errors import LoweringError
+from loadstone.vta.allocate import contents
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Load, Operation, Store, VirtualTile
+from loadstone.vta.isa.spec import LOAD_STAGE, Memory, Stage
+from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
+from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, tiles_of
 
-__all__ = ["prefetch"]
+__all__ = ["Prefetch"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 #: What an instruction costs beyond its steps or its bytes; estimates, the simulator knows better.
@@ -43,13 +45,61 @@ _LOAD_OVERHEAD = 25
 _STORE_OVERHEAD = 10
 
 
-def prefetch(operations: Sequence[Operation], config: HwConfig) -> list[int]:
-    """Numbers of the operations in their new order."""
-    return _Walk(operations, config).run()
+class Prefetch(ProgramPass):
+    """Moves loads of weights forward."""
+
+    name: ClassVar[str] = "prefetch"
+
+    def run(self, program: VtaProgram) -> VtaProgram:
+        """The operations in their new order, and in `source_order` the one before."""
+        order = _Timeline([operation for _, operation in program.operations], program.config).run()
+        return replace(
+            program,
+            operations=[program.operations[number] for number in order],
+            source_order=program.operations,
+        )
+
+    def verify(self, before: VtaProgram, after: VtaProgram) -> None:
+        """Only loads of weights moved, forward, in their own order."""
+        others = [_others(program.operations) for program in (before, after)]
+        loads = [_weight_loads(program.operations) for program in (before, after)]
+        if not _same_objects(*others) or sorted(map(id, loads[0])) != sorted(map(id, loads[1])):
+            raise LoweringError("prefetch: something other than a load of weights moved")
+        position = {id(o): number for number, (_, o) in enumerate(after.operations)}
+        for tile, parts in _by_tile(before.operations).items():
+            places = [position[id(o)] for o in parts]
+            if places != sorted(places):
+                raise LoweringError(f"prefetch: {tile.name} is used before its load")
+
+
+def _is_weight_load(operation: Operation) -> bool:
+    return isinstance(operation, TileLoad) and operation.memory is Memory.WGT
+
+
+def _others(operations: Sequence[LayerOperation]) -> list[Operation]:
+    return [operation for _, operation in operations if not _is_weight_load(operation)]
+
+
+def _weight_loads(operations: Sequence[LayerOperation]) -> list[Operation]:
+    return [operation for _, operation in operations if _is_weight_load(operation)]
+
+
+def _same_objects(first: Sequence[Operation], second: Sequence[Operation]) -> bool:
+    return list(map(id, first)) == list(map(id, second))
+
+
+def _by_tile(operations: Sequence[LayerOperation]) -> dict[VirtualTile, list[Operation]]:
+    """The operations that touch each weight tile, in order."""
+    touched: dict[VirtualTile, list[Operation]] = {}
+    for _, operation in operations:
+        for tile in tiles_of(operation):
+            if tile.memory is Memory.WGT:
+                touched.setdefault(tile, []).append(operation)
+    return touched
 
 
 @dataclass(slots=True)
-class _Ring:
+class _InputRing:
     """A scratchpad that is filled in a circle: a new tile has room when the oldest ones are done
     with."""
 
@@ -58,19 +108,21 @@ class _Ring:
     used: int = 0
 
 
-class _Walk:
+class _Timeline:
+    """One walk over the program that estimates when each stage does what."""
+
     def __init__(self, operations: Sequence[Operation], config: HwConfig) -> None:
         self.operations = operations
         self.config = config
         self.held = contents(operations)
         self.weights = self._first_weight_loads()
         self.pressure = self._weight_pressure()
-        self.free = {"load": 0, "compute": 0, "store": 0}
+        self.free = dict.fromkeys(Stage, 0)
         self.ready: dict[VirtualTile, int] = {}  # last write of a tile is done
         self.done: dict[VirtualTile, int] = {}  # last use of a tile so far is done
         self.stored: dict[str, Int64Array] = {}  # per DRAM tensor and tile: when its store is done
         self.loaded: dict[object, int] = {}  # content -> when it was loaded
-        self.inputs = _Ring(config.depth(Memory.INP))
+        self.inputs = _InputRing(config.depth(Memory.INP))
         self.pulled: set[int] = set()
         self.order: list[int] = []
 
@@ -78,9 +130,9 @@ class _Walk:
         for number, operation in enumerate(self.operations):
             if number in self.pulled:
                 continue
-            if isinstance(operation, Store):
+            if isinstance(operation, TileStore):
                 self.store(operation)
-            elif isinstance(operation, Load):
+            elif isinstance(operation, TileLoad):
                 self.load(number, operation)
             else:
                 self.compute(operation)
@@ -89,19 +141,19 @@ class _Walk:
 
     # --- one stage each ---------------------------------------------------------------------------
     def compute(self, operation: Operation) -> None:
-        assert not isinstance(operation, Load | Store)
+        assert not isinstance(operation, TileLoad | TileStore)
         tiles = tiles_of(operation)
-        start = max(self.free["compute"], *(self.ready_at(tile) for tile in tiles))
-        self.finish("compute", start + prod(operation.extents) + _COMPUTE_OVERHEAD, tiles)
-        self.ready[operation.dst.tile] = self.free["compute"]
+        start = max(self.free[Stage.COMPUTE], *(self.ready_at(tile) for tile in tiles))
+        self.finish(Stage.COMPUTE, start + prod(operation.extents) + _COMPUTE_OVERHEAD, tiles)
+        self.ready[operation.dst.tile] = self.free[Stage.COMPUTE]
 
-    def store(self, operation: Store) -> None:
+    def store(self, operation: TileStore) -> None:
         tiles = operation.y_size * operation.x_size
-        start = max(self.free["store"], self.ready_at(operation.tile))
+        start = max(self.free[Stage.STORE], self.ready_at(operation.tile))
         cycles = (
             tiles * self.config.tile_bytes(Memory.OUT) * 8 // self.config.bus_bits + _STORE_OVERHEAD
         )
-        self.finish("store", start + cycles, (operation.tile,))
+        self.finish(Stage.STORE, start + cycles, (operation.tile,))
         first, last = (
             operation.dram.tile,
             operation.dram.tile + (operation.y_size - 1) * operation.x_stride + operation.x_size,
@@ -112,10 +164,10 @@ class _Walk:
             self.stored[operation.dram.tensor] = times
         for y in range(operation.y_size):
             row = first + y * operation.x_stride
-            times[row : row + operation.x_size] = self.free["store"]
+            times[row : row + operation.x_size] = self.free[Stage.STORE]
 
-    def load(self, number: int, operation: Load) -> None:
-        stage = "load" if operation.memory in (Memory.INP, Memory.WGT) else "compute"
+    def load(self, number: int, operation: TileLoad) -> None:
+        stage = LOAD_STAGE[operation.memory]
         held = self.held.get(operation.tile)
         if held is not None and operation.tile not in self.ready and held in self.loaded:
             self.ready[operation.tile] = self.loaded[held]  # still there: dropped by allocate.py
@@ -135,12 +187,12 @@ class _Walk:
         )
         self.ready[operation.tile] = self.free[stage]
 
-    def finish(self, stage: str, time: int, tiles: Sequence[VirtualTile]) -> None:
+    def finish(self, stage: Stage, time: int, tiles: Sequence[VirtualTile]) -> None:
         self.free[stage] = time
         for tile in tiles:
             self.done[tile] = max(self.done.get(tile, 0), time)
 
-    def load_cycles(self, operation: Load) -> int:
+    def load_cycles(self, operation: TileLoad) -> int:
         size = operation.y_size * operation.x_size * self.config.tile_bytes(operation.memory)
         return size * 8 // self.config.bus_bits + _LOAD_OVERHEAD
 
@@ -148,7 +200,7 @@ class _Walk:
         return self.ready.get(tile, 0)
 
     # --- what a load waits for --------------------------------------------------------------------
-    def released(self, operation: Load) -> int:
+    def released(self, operation: TileLoad) -> int:
         """When the last store of what it reads is done."""
         times = self.stored.get(operation.dram.tensor)
         if times is None:
@@ -176,7 +228,7 @@ class _Walk:
 
     def pull_weights(self, number: int, release: int) -> None:
         """Loads of weights, in front of operation `number`, until `release`."""
-        while self.weights and self.free["load"] < release:
+        while self.weights and self.free[Stage.LOAD] < release:
             first = self.weights[0][0]
             if first <= number or first in self.pulled:
                 self.weights.popleft()
@@ -188,15 +240,15 @@ class _Walk:
                 > 3 * self.config.depth(Memory.WGT) // 4
             ):
                 return
-            cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, Load))
-            if self.free["load"] + cycles > release + cycles // 2:
+            cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, TileLoad))
+            if self.free[Stage.LOAD] + cycles > release + cycles // 2:
                 return
             numbers = self.weights.popleft()
             self.pressure[number:first] += tile.size_tiles
             self.pulled.update(numbers)
             self.order += numbers
-            self.free["load"] += cycles
-            self.ready[tile] = self.loaded[self.held[tile]] = self.free["load"]
+            self.free[Stage.LOAD] += cycles
+            self.ready[tile] = self.loaded[self.held[tile]] = self.free[Stage.LOAD]
 
     # --- weights ----------------------------------------------------------------------------------
     def _first_weight_loads(self) -> deque[list[int]]:
@@ -204,7 +256,7 @@ class _Walk:
         seen: set[object] = set()
         chosen: dict[VirtualTile, list[int]] = {}
         for number, operation in enumerate(self.operations):
-            if not isinstance(operation, Load) or operation.memory is not Memory.WGT:
+            if not isinstance(operation, TileLoad) or operation.memory is not Memory.WGT:
                 continue
             tile = operation.tile
             if tile not in chosen:

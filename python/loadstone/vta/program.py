@@ -1,106 +1,175 @@
-"""From operations on virtual tiles to one device program: prefetch, allocate, fold, sync, prove,
-encode.
+"""A device program on its way from operations to instructions: what every pass takes and returns.
 
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
-Out:  a DeviceProgram: instruction bytes, the micro-op table, the source map, and figures for the
-      report.
-Next: artifact/format.py puts it into a file; the simulator or the board runs it.
+Out:  VtaProgram, which each pass of pipeline.py replaces by one that holds more; `text()` for
+      people.
+Next: prefetch.py, allocate.py, encode.py and synchronize.py, in this order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
-from loadstone.errors import LoweringError
-from loadstone.vta.allocate import Allocation, allocate
-from loadstone.vta.fold import Draft, fold
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.codec import Columns, Stream, encode_stream, encode_uops
-from loadstone.vta.isa.spec import INSTRUCTIONS, Opcode, Stage
-from loadstone.vta.prefetch import prefetch
-from loadstone.vta.stream import Operation
-from loadstone.vta.sync import prove, synchronize
+from loadstone.vta.isa.asm import text_of
+from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.insn import Insn, stage_of
+from loadstone.vta.isa.spec import Memory, Stage
+from loadstone.vta.stream import Operation, VirtualTile
+from loadstone.vta.stream_text import operation_lines
 
-__all__ = ["DeviceProgram", "build_program"]
+__all__ = [
+    "UOP_TENSOR",
+    "DramRows",
+    "LayerOperation",
+    "PendingInstruction",
+    "ProgramPass",
+    "ScratchRange",
+    "VtaProgram",
+]
+
+#: Name of the micro-op table among the DRAM tensors.
+UOP_TENSOR = "micro-ops"
+
+#: The layer's name, and one of its operations.
+LayerOperation: TypeAlias = tuple[str, Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchRange:
+    """Tiles [first, end) of a scratchpad that an instruction touches; written, or only read."""
+
+    memory: Memory
+    first: int
+    end: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DramRows:
+    """Bytes of DRAM that an instruction touches: `rows` rows of `row_bytes`, `stride_bytes`
+    apart."""
+
+    region: int
+    start_bytes: int
+    rows: int
+    row_bytes: int
+    stride_bytes: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PendingInstruction:
+    """An instruction, the layer it belongs to, and what it touches: what orders it against others.
+
+    Its token flags are 0 until synchronize.py sets them.
+    """
+
+    insn: Insn
+    layer: str
+    scratch: tuple[ScratchRange, ...] = ()
+    dram: DramRows | None = None
+
+    @property
+    def stage(self) -> Stage:
+        """The queue that executes it."""
+        return stage_of(self.insn)
+
+    @property
+    def name(self) -> str:
+        """`GEMM of conv2d_3`, for messages."""
+        return f"{self.insn.SPEC.name} of {self.layer}"
 
 
 @dataclass(frozen=True)
-class DeviceProgram:
-    """instructions: uint8 (N, 16), FINISH last. uops: uint32 (M,), to stand at the place of
-    UOP_TENSOR.
+class VtaProgram:
+    """What a region computes, as far as the passes have come.
 
-    source_map: (first instruction, count, layer), ascending. tokens: the most each queue can hold.
+    operations: in the order of execution. source_order: the order before weights were loaded early,
+        to which allocate.py returns when they leave no room.
+    tile_address: of each virtual tile, its first scratchpad tile (from allocate.py on).
+    instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode.py on).
+    tokens: the most that each queue can hold (from synchronize.py on).
     """
 
-    instructions: NDArray[np.uint8]
-    uops: NDArray[np.uint32]
-    source_map: tuple[tuple[int, int, str], ...]
-    tokens: Mapping[str, int]
-    loads_dropped: int
-    tiles_dropped: int
+    config: HwConfig
+    places: Mapping[str, Address]
+    operations: Sequence[LayerOperation]
+    source_order: Sequence[LayerOperation] = ()
+    tile_address: Mapping[VirtualTile, int] | None = None
+    loads_dropped: int = 0
+    tiles_dropped: int = 0
+    instructions: Sequence[PendingInstruction] = ()
+    uops: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+    def instruction_bytes(self) -> NDArray[np.uint8]:
+        """uint8 (N, 16), FINISH last."""
+        return encode_stream([pending.insn for pending in self.instructions], self.config)
+
+    def uop_words(self) -> NDArray[np.uint32]:
+        """uint32 (M,): the micro-op table, to stand at the place of UOP_TENSOR."""
+        return encode_uops(self.uops, self.config)
+
+    def source_map(self) -> tuple[tuple[int, int, str], ...]:
+        """(first instruction, count, layer), ascending."""
+        ranges: list[tuple[int, int, str]] = []
+        for number, pending in enumerate(self.instructions):
+            if ranges and ranges[-1][2] == pending.layer:
+                first, count, layer = ranges[-1]
+                ranges[-1] = (first, count + 1, layer)
+            else:
+                ranges.append((number, 1, pending.layer))
+        return tuple(ranges)
+
+    def text(self) -> str:
+        """The program for people: operations, then with scratchpad addresses, then
+        instructions."""
+        lines = self._instruction_lines() if self.instructions else self._operation_lines()
+        return "\n".join(lines) + "\n"
+
+    def _operation_lines(self) -> Iterator[str]:
+        yield f"# {len(self.operations)} operations for {self.config.name}"
+        if self.tile_address is not None:
+            yield f"# {self.loads_dropped} loads left out: their tiles were still there"
+        yield from operation_lines(self.operations, self.tile_address)
+
+    def _instruction_lines(self) -> Iterator[str]:
+        yield (
+            f"# {len(self.instructions)} instructions and {len(self.uops)} micro-ops for "
+            f"{self.config.name}"
+        )
+        if self.tokens:
+            most = ", ".join(f"{queue} {count}" for queue, count in self.tokens.items())
+            yield f"# tokens at most: {most}"
+        last = None
+        for pending in self.instructions:
+            if pending.layer != last:
+                yield f"# layer {pending.layer}"
+                last = pending.layer
+            yield text_of(pending.insn)
+        for number, uop in enumerate(self.uops.tolist()):
+            yield f"u{number}: acc[{uop[0]}] [{uop[1]}] [{uop[2]}]"
 
 
-def build_program(
-    operations: Sequence[tuple[str, Operation]], places: Mapping[str, Address], config: HwConfig
-) -> DeviceProgram:
-    """`operations`: (layer, operation) in program order. Raises LoweringError when a stage meets
-    what it cannot do."""
-    operations, allocation = _placed(operations, config)
-    folded = fold(
-        [operations[number] for number in allocation.kept], allocation.address, places, config
-    )
-    finish = Draft(Opcode.FINISH, Stage.COMPUTE, {}, [], None, "finish")
-    drafts = synchronize([*folded.drafts, finish], config)
-    tokens = prove(drafts, config)
-    return DeviceProgram(
-        encode_stream(_columns(drafts), config),
-        encode_uops(folded.uops, config),
-        _source_map(drafts),
-        tokens,
-        allocation.loads_dropped,
-        allocation.tiles_dropped,
-    )
+class ProgramPass(ABC):
+    """One step of the pipeline: a name, what it does, and what must hold behind it."""
 
+    name: ClassVar[str]
 
-def _placed(
-    operations: Sequence[tuple[str, Operation]], config: HwConfig
-) -> tuple[Sequence[tuple[str, Operation]], Allocation]:
-    """Weights early, as long as everything then still has room."""
-    order = prefetch([operation for _, operation in operations], config)
-    early = [operations[number] for number in order]
-    try:
-        return early, allocate([operation for _, operation in early], config)
-    except LoweringError:
-        return operations, allocate([operation for _, operation in operations], config)
+    @abstractmethod
+    def run(self, program: VtaProgram) -> VtaProgram:
+        """The program after this pass; the one before is not changed. Raises LoweringError where
+        the device cannot do what it holds."""
 
-
-def _columns(drafts: Sequence[Draft]) -> Stream:
-    """Drafts as columns; a field that a draft does not name is 0."""
-    opcode = np.array([int(d.opcode) for d in drafts], np.uint8)
-    index = {op: np.flatnonzero(opcode == op) for op in Opcode}
-    columns: dict[Opcode, Columns] = {}
-    for spec in INSTRUCTIONS:
-        chosen = [drafts[n] for n in index[spec.opcode].tolist()]
-        columns[spec.opcode] = {
-            f.name: np.array(
-                [d.flags.get(f.name, d.fields.get(f.name, 0)) for d in chosen], np.int64
-            )
-            for f in spec.fields[1:]
-        }
-    return Stream(opcode, index, columns)
-
-
-def _source_map(drafts: Sequence[Draft]) -> tuple[tuple[int, int, str], ...]:
-    ranges: list[tuple[int, int, str]] = []
-    for number, draft in enumerate(drafts):
-        if ranges and ranges[-1][2] == draft.layer:
-            first, count, layer = ranges[-1]
-            ranges[-1] = (first, count + 1, layer)
-        else:
-            ranges.append((number, 1, draft.layer))
-    return tuple(ranges)
+    @abstractmethod
+    def verify(self, before: VtaProgram, after: VtaProgram) -> None:
+        """Checks what the pass promises, by other means than those it works with. Raises
+        LoweringError."""

@@ -35,7 +35,7 @@ from loadstone.vta.isa.spec import (
     Stage,
 )
 
-__all__ = ["Machine", "Region", "shift_right"]
+__all__ = ["DramBytes", "Machine", "shift_right"]
 
 Int32Array = NDArray[np.int32]
 IndexArray = NDArray[np.int64]
@@ -45,7 +45,7 @@ _CHUNK = 1 << 14
 
 
 @dataclass
-class Region:
+class DramBytes:
     """Bytes of DRAM, changed in place by STORE.
 
     data: uint8. base: the address of data[0] as instructions count (dram_base * tile bytes): 0 for
@@ -63,7 +63,7 @@ class Machine:
     """One device: scratchpads and registers. Scratchpads begin as zeros and keep their contents
     from run to run."""
 
-    def __init__(self, config: HwConfig, regions: Sequence[Region]) -> None:
+    def __init__(self, config: HwConfig, regions: Sequence[DramBytes]) -> None:
         self.config = config
         self.regions = list(regions)
         self.uop = np.zeros((config.depth(Memory.UOP), 3), np.int64)  # dst, src, wgt

@@ -5,8 +5,8 @@ In:   lower.py runs the emitted Python of a lowered PrimFunc and appends these r
 Out:  a list of operations whose scratchpad operands are VirtualTiles and whose DRAM operands are
       (tensor name, tile).
 Next: allocate.py gives the virtual tiles scratchpad addresses and drops loads of what is still
-      there;
-      fold.py turns operations into instructions and micro-ops; sync.py adds the tokens.
+      there; encode.py turns operations into instructions and micro-ops; synchronize.py adds the
+      tokens.
 
 An operation is a loop nest around one intrinsic; every operand is affine in the loops:
 
@@ -15,8 +15,8 @@ An operation is a loop nest around one intrinsic; every operand is affine in the
 
 Indices count tiles (of the operand's memory), relative to the virtual tile. Loops are outermost
 first and all of extent >= 1;
-a nest with no loops has extents (). Field widths are not a concern here: fold.py splits what does
-not fit.
+a nest with no loops has extents (). Field widths are not a concern here: encode.py splits
+what does not fit.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from loadstone.vta.isa.spec import AluOp, Memory
 
 __all__ = [
     "Access",
-    "Alu",
+    "AluNest",
     "DramTile",
-    "Fill",
-    "Gemm",
-    "Load",
+    "FillNest",
+    "GemmNest",
     "Operation",
-    "Requantize",
-    "Store",
+    "RequantizeNest",
+    "TileLoad",
+    "TileStore",
     "VirtualTile",
+    "tiles_of",
 ]
 
 
@@ -70,7 +71,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TileLoad:
     """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset`
     on, with pads around.
 
@@ -93,7 +94,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class TileStore:
     """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
     DRAM."""
 
@@ -106,7 +107,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
+class GemmNest:
     """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction."""
 
     extents: tuple[int, ...]
@@ -116,7 +117,7 @@ class Gemm:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillNest:
     """acc[dst] = value in every lane."""
 
     extents: tuple[int, ...]
@@ -125,7 +126,7 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Alu:
+class AluNest:
     """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16
     bits signed)."""
 
@@ -137,7 +138,7 @@ class Alu:
 
 
 @dataclass(frozen=True, slots=True)
-class Requantize:
+class RequantizeNest:
     """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
 
     operands: bias, multiplier and shift stand in three consecutive ACC tiles from the access's tile
@@ -153,4 +154,16 @@ class Requantize:
     rounding: Rounding
 
 
-Operation: TypeAlias = Load | Store | Gemm | Fill | Alu | Requantize
+Operation: TypeAlias = TileLoad | TileStore | GemmNest | FillNest | AluNest | RequantizeNest
+
+
+def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:
+    """The virtual tiles an operation touches."""
+    if isinstance(operation, TileLoad | TileStore):
+        return (operation.tile,)
+    if isinstance(operation, GemmNest):
+        return (operation.dst.tile, operation.src.tile, operation.wgt.tile)
+    if isinstance(operation, FillNest):
+        return (operation.dst.tile,)
+    other = operation.operands if isinstance(operation, RequantizeNest) else operation.src
+    return (operation.dst.tile,) if other is None else (operation.dst.tile, other.tile)

@@ -22,13 +22,13 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.stream import (
     Access,
-    Alu,
-    Fill,
-    Gemm,
-    Load,
+    AluNest,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 
@@ -53,18 +53,18 @@ class _Machine:
 
     def run(self, operation: Operation) -> None:
         match operation:
-            case Load():
+            case TileLoad():
                 self._load(operation)
-            case Store():
+            case TileStore():
                 self._store(operation)
-            case Gemm():
+            case GemmNest():
                 self._gemm(operation)
-            case Fill():
+            case FillNest():
                 for (dst,) in _steps(operation.extents, operation.dst):
                     self._data(operation.dst)[dst] = operation.value
-            case Alu():
+            case AluNest():
                 self._alu(operation)
-            case Requantize():
+            case RequantizeNest():
                 self._requantize(operation)
 
     def _data(self, access: Access) -> Tiles:
@@ -78,7 +78,7 @@ class _Machine:
             self._tiles[tile] = garbage.astype(np.int32 if tile.memory is Memory.ACC else np.int8)
         return self._tiles[tile]
 
-    def _load(self, load: Load) -> None:
+    def _load(self, load: TileLoad) -> None:
         source, target = self._dram[load.dram.tensor], self._contents(load.tile)
         rows = (
             load.dram.tile
@@ -91,7 +91,7 @@ class _Machine:
             -1, *target.shape[1:]
         )
 
-    def _store(self, store: Store) -> None:
+    def _store(self, store: TileStore) -> None:
         rows = (
             store.dram.tile
             + store.x_stride * np.arange(store.y_size)[:, None]
@@ -100,7 +100,7 @@ class _Machine:
         tiles = self._contents(store.tile)[store.offset : store.offset + rows.size]
         self._dram[store.dram.tensor][rows.ravel()] = tiles.astype(np.int8)  # the low 8 bits
 
-    def _gemm(self, gemm: Gemm) -> None:
+    def _gemm(self, gemm: GemmNest) -> None:
         acc, inp, wgt = (self._data(access) for access in (gemm.dst, gemm.src, gemm.wgt))
         for dst, src, weight in _steps(gemm.extents, gemm.dst, gemm.src, gemm.wgt):
             products = np.matmul(
@@ -108,7 +108,7 @@ class _Machine:
             )  # exact below 2^53
             acc[dst] = wrap_int32(acc[dst].astype(np.int64) + products.astype(np.int64))
 
-    def _alu(self, alu: Alu) -> None:
+    def _alu(self, alu: AluNest) -> None:
         acc = self._data(alu.dst)
         accesses = (alu.dst,) if alu.src is None else (alu.dst, alu.src)
         for dst, *src in _steps(alu.extents, *accesses):
@@ -119,7 +119,7 @@ class _Machine:
             )
             acc[dst] = wrap_int32(_alu(alu.op, acc[dst].astype(np.int64), operand))
 
-    def _requantize(self, op: Requantize) -> None:
+    def _requantize(self, op: RequantizeNest) -> None:
         acc, operands = self._data(op.dst), self._data(op.operands)
         for dst, first in _steps(op.extents, op.dst, op.operands):
             bias, multiplier, shift = (operands[first + tile] for tile in range(3))

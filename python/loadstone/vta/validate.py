@@ -26,7 +26,10 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Columns, Stream, decode, decode_stream, decode_uops
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
+    LOAD_STAGE,
     MAX_TOKENS,
+    TOKEN_FLAGS,
+    TOKEN_QUEUES,
     UOP_BYTES,
     AluOp,
     Capability,
@@ -34,9 +37,10 @@ from loadstone.vta.isa.spec import (
     Memory,
     Opcode,
     Stage,
+    TokenQueue,
 )
 
-__all__ = ["STATUS", "Refusal", "validate", "validate_program"]
+__all__ = ["STATUS", "StreamRefusal", "validate", "validate_program"]
 
 #: Statuses of loadstone.h.
 STATUS = {
@@ -70,22 +74,15 @@ _ORDER = {rule: rank for rank, rule in enumerate(_RULES)}
 Indices = npt.NDArray[np.int64]
 Violation = tuple[int, str]  # instruction, rule
 
-#: (stage, flag) -> (pushing stage, popping stage) of the queue that the flag is about.
-_QUEUES = {
-    (Stage.LOAD, "pop_next"): (Stage.COMPUTE, Stage.LOAD),
-    (Stage.LOAD, "push_next"): (Stage.LOAD, Stage.COMPUTE),
-    (Stage.COMPUTE, "pop_prev"): (Stage.LOAD, Stage.COMPUTE),
-    (Stage.COMPUTE, "pop_next"): (Stage.STORE, Stage.COMPUTE),
-    (Stage.COMPUTE, "push_prev"): (Stage.COMPUTE, Stage.LOAD),
-    (Stage.COMPUTE, "push_next"): (Stage.COMPUTE, Stage.STORE),
-    (Stage.STORE, "pop_prev"): (Stage.COMPUTE, Stage.STORE),
-    (Stage.STORE, "push_prev"): (Stage.STORE, Stage.COMPUTE),
+#: (stage, flag) -> the queue that the flag is about.
+_QUEUES: dict[tuple[Stage, str], TokenQueue] = {
+    **{(queue.pusher, queue.push): queue for queue in TOKEN_QUEUES},
+    **{(queue.popper, queue.pop): queue for queue in TOKEN_QUEUES},
 }
-_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 @dataclass(frozen=True)
-class Refusal:
+class StreamRefusal:
     """The first instruction that is refused, and the rule of VALIDATION.md that it breaks."""
 
     program: int
@@ -98,14 +95,14 @@ class Refusal:
         return STATUS[_RULES[self.rule]]
 
 
-def validate(artifact: Artifact) -> Refusal | None:
+def validate(artifact: Artifact) -> StreamRefusal | None:
     """All device programs of an artifact. Raises ConfigError for a fingerprint of no possible
     device (V0)."""
     config = possible_config(artifact.fingerprint)
     for number, program in enumerate(artifact.programs):
         found = validate_program(program.instructions, config, artifact.regions)
         if found is not None:
-            return Refusal(number, *found)
+            return StreamRefusal(number, *found)
     return None
 
 
@@ -315,8 +312,8 @@ def _stages(stream: Stream) -> Indices:
     stage = np.full(len(stream), int(Stage.COMPUTE), np.int64)
     stage[stream.index[Opcode.STORE]] = Stage.STORE
     stage[stream.index[Opcode.CONFIG]] = stream.columns[Opcode.CONFIG]["stage"]
-    memory = stream.columns[Opcode.LOAD]["memory_id"]
-    stage[stream.index[Opcode.LOAD][(memory == Memory.INP) | (memory == Memory.WGT)]] = Stage.LOAD
+    of_memory = np.array([LOAD_STAGE[memory] for memory in Memory], np.int64)
+    stage[stream.index[Opcode.LOAD]] = of_memory[stream.columns[Opcode.LOAD]["memory_id"]]
     return stage
 
 
@@ -331,10 +328,10 @@ def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
     """V14 to V16. Clocks count instructions: clock[i][s] of stage s have certainly happened when
     instruction i begins."""
     stage = _stages(stream)
-    flags = {name: _flag(stream, name) for name in _FLAGS}
+    flags = {name: _flag(stream, name) for name in TOKEN_FLAGS}
     everywhere = np.arange(len(stream))
     for (s, name), on in (
-        (pair, flags[pair[1]]) for pair in [(s, f) for s in Stage for f in _FLAGS]
+        (pair, flags[pair[1]]) for pair in [(s, f) for s in Stage for f in TOKEN_FLAGS]
     ):
         if (s, name) not in _QUEUES:
             yield from _where(everywhere, on & (stage == s), "V14")
@@ -383,7 +380,7 @@ def _overflows(
         latest[s] = now
         latest[s][s] = number_in_stage[i] + 1
     for queue, pushing in pushes.items():
-        popper = int(queue[1])
+        popper = int(queue.popper)
         popped_by = number_in_stage[pops[queue]]  # ascending: positions in the popping stage
         certainly = np.searchsorted(popped_by, clock[pushing, popper], side="left")
         late = np.flatnonzero(np.arange(pushing.size) - certainly >= MAX_TOKENS)

@@ -17,8 +17,8 @@ from loadstone.errors import EncodingError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa import generate, registers
 from loadstone.vta.isa.codec import decode, decode_stream, decode_uops, encode_stream, encode_uops
-from loadstone.vta.isa.insn import CLASSES, KINDS
-from loadstone.vta.isa.spec import INSTRUCTIONS, Opcode, layout
+from loadstone.vta.isa.insn import CLASSES, KINDS, stage_of
+from loadstone.vta.isa.spec import INSTRUCTIONS, Memory, Opcode, Stage, layout
 from tests.random_insns import CONFIGS, random_stream
 
 STRICT = [
@@ -306,3 +306,60 @@ def test_all_classes_are_covered() -> None:
             encode_stream(random_stream(CONFIGS[0], 6, 0), CONFIGS[0]), CONFIGS[0]
         )
     } == set(CLASSES.values())
+
+
+@needs_gcc
+def test_c_and_python_agree_on_stages_and_queues(root: Path, tmp_path: Path) -> None:
+    """Every opcode, memory and CONFIG stage; every flag of every stage."""
+    source = tmp_path / "tables.c"
+    source.write_text(
+        """
+        #include <stdio.h>
+        #include "lds_isa.h"
+        int main(void) {
+          static const unsigned of[4][3] = {LDS_QUEUE_OF_POP_PREV, LDS_QUEUE_OF_POP_NEXT,
+                                            LDS_QUEUE_OF_PUSH_PREV, LDS_QUEUE_OF_PUSH_NEXT};
+          static const unsigned pushers[LDS_QUEUES] = LDS_QUEUE_PUSHERS;
+          static const unsigned scratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
+          unsigned opcode, value, k;
+          for (opcode = 0; opcode < 6u; ++opcode)
+            for (value = 0; value < LDS_MEMORIES; ++value) {
+              lds_insn i = {0};
+              i.opcode = opcode;
+              if (opcode == LDS_OPCODE_CONFIG) i.u.config.stage = value % 3u;
+              if (opcode <= LDS_OPCODE_STORE) i.u.memory.memory_id = value;
+              printf("%u ", (unsigned)lds_stage_of(&i));
+            }
+          for (k = 0; k < 12u; ++k) printf("%u ", of[k / 3u][k % 3u]);
+          for (k = 0; k < LDS_QUEUES; ++k) printf("%u ", pushers[k]);
+          for (k = 0; k < LDS_MEMORIES; ++k) printf("%u ", scratchpads[k]);
+          return 0;
+        }
+        """
+    )
+    program = tmp_path / "tables"
+    include = root / "driver" / "include"
+    subprocess.run(["gcc", *STRICT, f"-I{include}", source, "-o", program], check=True)
+    out = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    insns = [
+        CLASSES[opcode](
+            **({"stage": value % 3} if opcode is Opcode.CONFIG else {}),
+            **({"memory_id": value} if opcode in (Opcode.LOAD, Opcode.STORE) else {}),
+        )
+        for opcode in Opcode
+        for value in range(len(Memory))
+    ]
+    expected = [int(stage_of(insn)) for insn in insns]
+    queues = [("load", "compute"), ("compute", "load"), ("compute", "store"), ("store", "compute")]
+    for flag in ("pop_prev", "pop_next", "push_prev", "push_next"):
+        for stage, (before, after) in {
+            "load": (None, "compute"),
+            "compute": ("load", "store"),
+            "store": ("compute", None),
+        }.items():
+            other = before if flag.endswith("prev") else after
+            queue = (stage, other) if flag.startswith("push") else (other, stage)
+            expected.append(queues.index(queue) if queue in queues else len(queues))
+    expected += [Stage[pusher.upper()] for pusher, _ in queues]
+    expected += [0, 1, 2, 3, 3, 3]
+    assert [int(word) for word in out.split()] == expected

@@ -18,8 +18,8 @@ from loadstone.numerics import Rounding
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp
-from loadstone.vta.operators import folded_input, lower_operator, unsupported_reason
-from loadstone.vta.stream import Alu, Load
+from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
+from loadstone.vta.stream import AluNest, TileLoad
 from tests import lowered as lo
 
 quick = settings(
@@ -52,7 +52,7 @@ def test_pads_that_no_field_of_load_holds_come_from_a_constant(
     pads = [
         max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
         for o in lowered.operations
-        if isinstance(o, Load)
+        if isinstance(o, TileLoad)
     ]
     assert max(pads) <= 15
 
@@ -75,10 +75,10 @@ def test_the_largest_weight_less_the_least_zero_point_takes_three_parts(channels
 
 @given(st.data())
 @quick
-def test_first_layers_are_exact_on_a_folded_input(data: Any) -> None:
+def test_first_layers_are_exact_on_a_im2col_input(data: Any) -> None:
     config = data.draw(lo.devices())
     op = data.draw(lo.convolutions(config, largest_channels=3))
-    layout = folded_input(op, config)
+    layout = im2col_input(op, config)
     if layout is None:
         return
     (x,) = lo.random_inputs(op, 2)
@@ -168,7 +168,7 @@ def test_ties_go_where_the_rule_sends_them(rounding: Rounding, least_steps: int)
     inputs = lo.random_inputs(op, 8)
     result, lowered = lo.run(op, config, inputs)
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
-    assert sum(isinstance(operation, Alu) for operation in lowered.operations) >= least_steps
+    assert sum(isinstance(operation, AluNest) for operation in lowered.operations) >= least_steps
 
 
 def test_ties_cost_nothing_where_a_clamp_hides_them() -> None:
@@ -184,7 +184,7 @@ def test_ties_cost_nothing_where_a_clamp_hides_them() -> None:
         signs = [
             o
             for o in lowered.operations
-            if isinstance(o, Alu) and o.op is AluOp.MIN and o.src is None and o.imm == 0
+            if isinstance(o, AluNest) and o.op is AluOp.MIN and o.src is None and o.imm == 0
         ]
         assert bool(signs) is corrected
 

@@ -49,6 +49,8 @@ from loadstone.vta.isa.insn import (
 )
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
+    TOKEN_FLAGS,
+    TOKEN_QUEUES,
     AluOp,
     ConfigRegister,
     Memory,
@@ -61,11 +63,14 @@ __all__ = ["assemble", "disassemble", "parse_insn", "text_of"]
 
 #: Neighbour of a stage -> the flags that pop its token and push it one.
 _NEIGHBOURS = {
-    Stage.LOAD: {"compute": ("pop_next", "push_next")},
-    Stage.COMPUTE: {"load": ("pop_prev", "push_prev"), "store": ("pop_next", "push_next")},
-    Stage.STORE: {"compute": ("pop_prev", "push_prev")},
+    stage: {
+        back.pusher.name.lower(): (back.pop, queue.push)
+        for queue in TOKEN_QUEUES
+        for back in TOKEN_QUEUES
+        if queue.pusher is stage and (back.pusher, back.popper) == (queue.popper, stage)
+    }
+    for stage in Stage
 }
-_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 _PADS = {"top": "y_pad_0", "bottom": "y_pad_1", "left": "x_pad_0", "right": "x_pad_1"}
 _ALU_SIGNS = {
     AluOp.MIN: "min=",
@@ -137,7 +142,7 @@ def _body(insn: Insn) -> str:
 
 
 def _noop(insn: Load | Store) -> str:
-    plain = type(insn)(**{k: v for k, v in insn.values().items() if k not in _FLAGS})
+    plain = type(insn)(**{k: v for k, v in insn.values().items() if k not in TOKEN_FLAGS})
     return next((f"nop {stage}" for stage, noop in _NOOPS.items() if noop == plain), "")
 
 
@@ -184,7 +189,7 @@ def assemble(text: str, config: HwConfig) -> NDArray[np.uint8]:
 
 def parse_insn(text: str) -> Insn:
     """The instruction of one line. Raises AssemblerError saying what was expected where."""
-    words = _Words(text)
+    words = _TokenReader(text)
     pops = _parse_tokens(words, "pop")
     verb = words.one_of(("load", "store", "gemm", "alu", "config", "nop", "finish"))
     opcode, values = _PARSERS[verb](words)
@@ -199,7 +204,7 @@ def parse_insn(text: str) -> Insn:
     return _with_tokens(CLASSES[opcode](**values), pops, pushes)
 
 
-def _parse_tokens(words: _Words, verb: str) -> list[str]:
+def _parse_tokens(words: _TokenReader, verb: str) -> list[str]:
     stages = []
     while words.take(verb):
         words.expect("(")
@@ -224,7 +229,7 @@ def _with_tokens(insn: Insn, pops: Sequence[str], pushes: Sequence[str]) -> Insn
     return type(insn)(**{**insn.values(), **flags})
 
 
-class _Words:
+class _TokenReader:
     """The words of one line, taken from left to right."""
 
     _WORD = re.compile(r"\s*([A-Za-z_]\w*|0[xX][0-9a-fA-F]+|\d+|\.\.|\+=|\*=|>>=|\S)")
@@ -278,19 +283,19 @@ class _Words:
 _Parsed = tuple[Opcode, dict[str, int]]
 
 
-def _parse_load(words: _Words) -> _Parsed:
+def _parse_load(words: _TokenReader) -> _Parsed:
     sram = _parse_scratchpad(words)
     words.expect("=")
     return Opcode.LOAD, _parse_rows(words, {**sram, **_parse_dram(words)})
 
 
-def _parse_store(words: _Words) -> _Parsed:
+def _parse_store(words: _TokenReader) -> _Parsed:
     dram = _parse_dram(words)
     words.expect("=")
     return Opcode.STORE, _parse_rows(words, {**dram, **_parse_scratchpad(words)})
 
 
-def _parse_scratchpad(words: _Words) -> dict[str, int]:
+def _parse_scratchpad(words: _TokenReader) -> dict[str, int]:
     memory = Memory[words.one_of([m.name.lower() for m in Memory]).upper()]
     words.expect("[")
     base = words.number()
@@ -298,7 +303,7 @@ def _parse_scratchpad(words: _Words) -> dict[str, int]:
     return {"memory_id": memory, "sram_base": base}
 
 
-def _parse_dram(words: _Words) -> dict[str, int]:
+def _parse_dram(words: _TokenReader) -> dict[str, int]:
     """dramR[base + stride y + x]; without the y term the stride is 0, and decided by
     _parse_rows."""
     match = re.fullmatch(r"dram(\d*)", words.peek())
@@ -315,7 +320,7 @@ def _parse_dram(words: _Words) -> dict[str, int]:
     return values
 
 
-def _parse_rows(words: _Words, values: dict[str, int]) -> dict[str, int]:
+def _parse_rows(words: _TokenReader, values: dict[str, int]) -> dict[str, int]:
     words.expect("for")
     flat = not words.take("y")
     if not flat:
@@ -334,7 +339,7 @@ def _parse_rows(words: _Words, values: dict[str, int]) -> dict[str, int]:
     return values
 
 
-def _parse_gemm(words: _Words) -> _Parsed:
+def _parse_gemm(words: _TokenReader) -> _Parsed:
     values = _parse_tile(words, "acc", "dst")
     if words.one_of(("+=", "=")) == "=":
         values["overwrite"] = 1
@@ -348,7 +353,7 @@ def _parse_gemm(words: _Words) -> _Parsed:
     return Opcode.GEMM, values | _parse_loops(words)
 
 
-def _parse_alu(words: _Words) -> _Parsed:
+def _parse_alu(words: _TokenReader) -> _Parsed:
     values = _parse_tile(words, "acc", "dst")
     sign = words.one_of(("min", "max", "rq", "+=", ">>=", "*="))
     if sign.isalpha():
@@ -367,7 +372,7 @@ def _parse_alu(words: _Words) -> _Parsed:
     return Opcode.ALU, values | _parse_loops(words)
 
 
-def _parse_tile(words: _Words, memory: str, operand: str) -> dict[str, int]:
+def _parse_tile(words: _TokenReader, memory: str, operand: str) -> dict[str, int]:
     """memory[u + factor i + factor j]."""
     words.expect(memory, "[", "u")
     factors = {"i": 0, "j": 0}
@@ -378,7 +383,7 @@ def _parse_tile(words: _Words, memory: str, operand: str) -> dict[str, int]:
     return {f"{operand}_out": factors["i"], f"{operand}_in": factors["j"]}
 
 
-def _parse_loops(words: _Words) -> dict[str, int]:
+def _parse_loops(words: _TokenReader) -> dict[str, int]:
     words.expect("for", "i", "<")
     values = {"iter_out": words.number()}
     words.expect("j", "<")
@@ -390,7 +395,7 @@ def _parse_loops(words: _Words) -> dict[str, int]:
     return values
 
 
-def _parse_config(words: _Words) -> _Parsed:
+def _parse_config(words: _TokenReader) -> _Parsed:
     stage = Stage[words.one_of([s.name.lower() for s in Stage]).upper()]
     register = ConfigRegister[words.one_of([r.name.lower() for r in ConfigRegister]).upper()]
     words.expect("=")
@@ -399,16 +404,16 @@ def _parse_config(words: _Words) -> _Parsed:
     return Opcode.CONFIG, {"stage": stage, "register_id": register, "value": value}
 
 
-def _parse_nop(words: _Words) -> _Parsed:
+def _parse_nop(words: _TokenReader) -> _Parsed:
     insn = _NOOPS[words.one_of(_NOOPS)]
     return insn.SPEC.opcode, insn.values()
 
 
-def _parse_finish(words: _Words) -> _Parsed:
+def _parse_finish(words: _TokenReader) -> _Parsed:
     return Finish.SPEC.opcode, {}
 
 
-_PARSERS: dict[str, Callable[[_Words], _Parsed]] = {
+_PARSERS: dict[str, Callable[[_TokenReader], _Parsed]] = {
     "load": _parse_load,
     "store": _parse_store,
     "gemm": _parse_gemm,

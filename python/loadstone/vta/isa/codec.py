@@ -46,6 +46,7 @@ __all__ = [
     "MicroOp",
     "Store",
     "Stream",
+    "bit_fields",
     "decode",
     "decode_stream",
     "decode_uops",
@@ -90,7 +91,8 @@ def _layouts(lu: int, li: int, lw: int, la: int) -> dict[Opcode, dict[str, BitFi
     return {op: layout(spec.fields, widths) for op, spec in KINDS.items()}
 
 
-def _places(config: HwConfig) -> dict[Opcode, dict[str, BitField]]:
+def bit_fields(config: HwConfig) -> Mapping[Opcode, Mapping[str, BitField]]:
+    """Address, width and limits of every field on one device."""
     return _layouts(config.lu, config.li, config.lw, config.la)
 
 
@@ -129,7 +131,7 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
         )
     index: dict[Opcode, npt.NDArray[np.int64]] = {}
     columns: dict[Opcode, Columns] = {}
-    for op, places in _places(config).items():
+    for op, places in bit_fields(config).items():
         rows = np.flatnonzero(opcode == op)
         index[op] = rows
         columns[op] = _decode_kind(op, places, (words[rows, 0], words[rows, 1]), rows)
@@ -183,7 +185,7 @@ def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDAr
     does not fit."""
     columns = stream if isinstance(stream, Stream) else _to_columns(list(stream))
     words = np.zeros((len(columns), 2), np.uint64)
-    for op, places in _places(config).items():
+    for op, places in bit_fields(config).items():
         rows = columns.index[op]
         if not rows.size:
             continue
@@ -226,7 +228,7 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
 def encode(insn: Insn, config: HwConfig) -> bytes:
     """16 bytes. Raises EncodingError: `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`."""
     value = 0
-    for name, place in _places(config)[insn.SPEC.opcode].items():
+    for name, place in bit_fields(config)[insn.SPEC.opcode].items():
         field = int(insn.SPEC.opcode) if name == "opcode" else int(getattr(insn, name))
         if not place.low <= field <= place.high:
             raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", field, place))

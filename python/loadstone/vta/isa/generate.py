@@ -11,6 +11,7 @@ Its decoder takes the device's widths at run time, as codec.py does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def header() -> str:
         _PRIMITIVES,
         "\n\n".join(_decoder(i) + "\n\n" + _encoder(i) for i in _distinct() if _own(i)),
         _dispatch(),
+        _stage_of(),
         _micro_ops(),
         _register_defines(),
         "#ifdef __cplusplus\n}\n#endif\n\n#endif /* LDS_ISA_H */",
@@ -76,6 +78,8 @@ def _constants() -> str:
         _enum(spec.Memory, "MEMORY"),
         _enum(spec.AluOp, "ALU"),
         _enum(spec.Stage, "STAGE"),
+        _queues(),
+        _by_memory(),
         _enum(spec.ConfigRegister, "CONFIG"),
         _enum(spec.Rounding, "ROUNDING"),
         _enum(spec.Capability, "CAP"),
@@ -87,6 +91,73 @@ def _constants() -> str:
         "*/\n#define LDS_ISA_RANGE (-4)     /* a field does not fit */",
     ]
     return "\n\n".join(blocks)
+
+
+def _queues() -> str:
+    """The token queues, and tables of them by stage, as initializers."""
+    queues = spec.TOKEN_QUEUES
+    assert all(
+        (queues[n ^ 1].pusher, queues[n ^ 1].popper) == (queue.popper, queue.pusher)
+        for n, queue in enumerate(queues)
+    )
+    lines = [
+        "/* Token queues between neighbouring stages; the one that runs back from queue q is q ^ 1. */"
+    ]
+    lines += [
+        f"#define LDS_QUEUE_{queue.pusher.name}_TO_{queue.popper.name} {n}u"
+        for n, queue in enumerate(queues)
+    ]
+    lines += [
+        f"#define LDS_QUEUES {len(queues)}u",
+        "/* Initializers, by stage: the queue that a flag is about; LDS_QUEUES where the stage has no such neighbour. */",
+    ]
+    for flag in spec.TOKEN_FLAGS:
+        row = []
+        for stage in spec.Stage:
+            ends = [
+                (q.pusher, q.push) if flag.startswith("push") else (q.popper, q.pop) for q in queues
+            ]
+            row.append(ends.index((stage, flag)) if (stage, flag) in ends else len(queues))
+        lines.append(f"#define LDS_QUEUE_OF_{flag.upper()} {_initializer(row)}")
+    lines.append("/* Initializer, by queue: the stage that pushes. */")
+    lines.append(f"#define LDS_QUEUE_PUSHERS {_initializer([q.pusher for q in queues])}")
+    return "\n".join(lines)
+
+
+def _by_memory() -> str:
+    """Tables by memory_id, as initializers."""
+    stages = _initializer([spec.LOAD_STAGE[memory] for memory in spec.Memory])
+    scratchpads = _initializer([spec.SCRATCHPAD_OF[memory] for memory in spec.Memory])
+    return (
+        "/* Initializers, by memory_id: the stage that loads it; the scratchpad that it means. */\n"
+        f"#define LDS_MEMORIES {len(spec.Memory)}u\n"
+        f"#define LDS_LOAD_STAGES {stages}\n#define LDS_SCRATCHPADS {scratchpads}"
+    )
+
+
+def _initializer(values: Sequence[int]) -> str:
+    return f"{{{', '.join(f'{int(value)}u' for value in values)}}}"
+
+
+def _stage_of() -> str:
+    """The stage that executes an instruction."""
+    lines = [
+        "/* The stage that executes an instruction; compute for values that do not decode. */",
+        "static inline uint32_t lds_stage_of(const lds_insn *insn) {",
+        "  static const uint8_t load_stage[LDS_MEMORIES] = LDS_LOAD_STAGES;",
+        "  switch (insn->opcode) {",
+    ]
+    for insn in INSTRUCTIONS:
+        if insn.stage == "memory_id":
+            value = f"insn->u.{_struct_of(insn)}.memory_id"
+            where = f"{value} < LDS_MEMORIES ? load_stage[{value}] : LDS_STAGE_COMPUTE"
+        elif isinstance(insn.stage, spec.Stage):
+            where = f"LDS_STAGE_{insn.stage.name}"
+        else:
+            where = f"insn->u.{_struct_of(insn)}.{insn.stage}"
+        if where != "LDS_STAGE_COMPUTE":
+            lines += [f"    case LDS_OPCODE_{insn.name}:", f"      return {where};"]
+    return "\n".join([*lines, "    default:", "      return LDS_STAGE_COMPUTE;", "  }", "}"])
 
 
 def _distinct() -> list[Instruction]:

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from loadstone.vta.isa.spec import (
     INSTRUCTIONS,
+    LOAD_STAGE,
     VALUE_NEEDS,
     AluOp,
     Capability,
@@ -194,15 +195,13 @@ class MicroOp:
 
 def stage_of(insn: Insn) -> Stage:
     """The queue that executes it."""
-    match insn:
-        case Load():
-            return Stage.LOAD if insn.memory_id in (Memory.INP, Memory.WGT) else Stage.COMPUTE
-        case Store():
-            return Stage.STORE
-        case Config():
-            return Stage(insn.stage)
-        case _:
-            return Stage.COMPUTE
+    stage = insn.SPEC.stage
+    if isinstance(stage, Stage):
+        return stage
+    decides = int(getattr(insn, stage))
+    if stage == "memory_id":
+        return LOAD_STAGE[Memory(decides)]
+    return Stage(decides)
 
 
 #: Opcode -> its class.

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import Literal
 
 from loadstone.numerics import Rounding
 
@@ -39,10 +40,14 @@ __all__ = [
     "CONFIG_DEFAULTS",
     "INSN_BYTES",
     "INSTRUCTIONS",
+    "LOAD_STAGE",
     "MAX_REGIONS",
     "MAX_TOKENS",
     "MICRO_OPS",
+    "SCRATCHPAD_OF",
     "STAGE_REGISTERS",
+    "TOKEN_FLAGS",
+    "TOKEN_QUEUES",
     "UOP_BYTES",
     "VALUE_NEEDS",
     "AluOp",
@@ -55,6 +60,7 @@ __all__ = [
     "Opcode",
     "Rounding",
     "Stage",
+    "TokenQueue",
     "layout",
 ]
 
@@ -105,6 +111,56 @@ class Stage(IntEnum):
     LOAD = 0
     COMPUTE = 1
     STORE = 2
+
+
+#: The stage whose queue a LOAD of each memory goes to. OUT is never loaded: compute refuses it.
+LOAD_STAGE: Mapping[Memory, Stage] = {
+    Memory.UOP: Stage.COMPUTE,
+    Memory.WGT: Stage.LOAD,
+    Memory.INP: Stage.LOAD,
+    Memory.ACC: Stage.COMPUTE,
+    Memory.OUT: Stage.COMPUTE,
+    Memory.ACC_8BIT: Stage.COMPUTE,
+}
+
+#: The scratchpad that a memory_id means.
+SCRATCHPAD_OF: Mapping[Memory, Memory] = {
+    **{memory: memory for memory in Memory},
+    Memory.OUT: Memory.ACC,
+    Memory.ACC_8BIT: Memory.ACC,
+}
+
+
+@dataclass(frozen=True)
+class TokenQueue:
+    """A queue of tokens between neighbouring stages: `popper` waits for `pusher`."""
+
+    pusher: Stage
+    popper: Stage
+
+    @property
+    def push(self) -> str:
+        """The pusher's flag."""
+        return "push_next" if self.popper > self.pusher else "push_prev"
+
+    @property
+    def pop(self) -> str:
+        """The popper's flag."""
+        return "pop_prev" if self.popper > self.pusher else "pop_next"
+
+    def __str__(self) -> str:
+        """`load->compute`."""
+        return f"{self.pusher.name.lower()}->{self.popper.name.lower()}"
+
+
+#: All queues: of each pair of neighbours, the one forward and the one back. Load and store are no
+#: neighbours.
+TOKEN_QUEUES: tuple[TokenQueue, ...] = (
+    TokenQueue(Stage.LOAD, Stage.COMPUTE),
+    TokenQueue(Stage.COMPUTE, Stage.LOAD),
+    TokenQueue(Stage.COMPUTE, Stage.STORE),
+    TokenQueue(Stage.STORE, Stage.COMPUTE),
+)
 
 
 class ConfigRegister(IntEnum):
@@ -178,10 +234,15 @@ class Field:
 @dataclass(frozen=True)
 class Instruction:
     """One instruction: its opcode, its fields in the order of the bits, and its meaning as a
-    loop."""
+    loop.
+
+    stage: the one that executes it, or the name of the field that decides: memory_id (by
+        LOAD_STAGE) or stage.
+    """
 
     name: str
     opcode: Opcode
+    stage: Stage | Literal["memory_id", "stage"]
     fields: tuple[Field, ...]
     doc: str
     pseudo: str
@@ -195,6 +256,9 @@ _FLAGS = (
     Field("push_prev", 1, "give the previous stage a token when done"),
     Field("push_next", 1, "give the next stage a token when done"),
 )
+
+#: The flags that all instructions have, in the order of the bits.
+TOKEN_FLAGS: tuple[str, ...] = tuple(field.name for field in _FLAGS[1:])
 
 _MEMORY = (
     *_FLAGS,
@@ -222,6 +286,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "LOAD",
         Opcode.LOAD,
+        "memory_id",
         _MEMORY,
         "Copies a strided 2-D block of tiles from DRAM to a scratchpad, packed, with padding "
         "around it. "
@@ -237,6 +302,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "STORE",
         Opcode.STORE,
+        Stage.STORE,
         _MEMORY,
         "Copies packed tiles of OUT (the low 8 bits of ACC's lanes, no saturation) to a "
         "strided 2-D block in DRAM. No pads. "
@@ -247,6 +313,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "GEMM",
         Opcode.GEMM,
+        Stage.COMPUTE,
         (
             *_FLAGS,
             Field("reset", 1, "write zeros instead of multiplying"),
@@ -280,6 +347,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "FINISH",
         Opcode.FINISH,
+        Stage.COMPUTE,
         _FLAGS,
         "Ends the program, in the compute stage.",
         "done",
@@ -287,6 +355,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "ALU",
         Opcode.ALU,
+        Stage.COMPUTE,
         (
             *_FLAGS,
             Field("reset", 1, "must be 0"),
@@ -320,6 +389,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "CONFIG",
         Opcode.CONFIG,
+        "stage",
         (
             *_FLAGS,
             Field("stage", 3, "the queue whose register is set", enum=Stage),

@@ -18,12 +18,12 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.layout import Folded
+from loadstone.vta.layout import Im2colLayout
 from loadstone.vta.operators import bilinear, elementwise, move, pool, weighted
 from loadstone.vta.operators.kernels import LoweredOperator
-from loadstone.vta.operators.weighted import folded_input
+from loadstone.vta.operators.weighted import im2col_input
 
-__all__ = ["LoweredOperator", "folded_input", "lower_operator", "unsupported_reason"]
+__all__ = ["LoweredOperator", "im2col_input", "lower_operator", "unsupported_reason"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
 
 
 def lower_operator(
-    op: g.Operator, config: HwConfig, folded: Folded | None = None
+    op: g.Operator, config: HwConfig, folded: Im2colLayout | None = None
 ) -> LoweredOperator:
-    """The operator's operations. folded: the layout of its input, when `folded_input` offered one
+    """The operator's operations. folded: the layout of its input, when `im2col_input` offered one
     and the host packs it so.
 
     Raises LoweringError for an operator that this device does not do.

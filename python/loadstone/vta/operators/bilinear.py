@@ -33,20 +33,20 @@ from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator
+from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
 from loadstone.vta.stream import (
     Access,
     DramTile,
-    Fill,
-    Gemm,
-    Load,
+    FillNest,
+    GemmNest,
     Operation,
-    Requantize,
-    Store,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
     VirtualTile,
 )
 
@@ -128,8 +128,8 @@ class _Resize:
             VirtualTile(Memory.ACC, 3, "operands"),
         )
         operations: list[Operation] = [
-            Load(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
-            Load(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
+            TileLoad(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
+            TileLoad(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
         ]
         layout = Blocked(self.op.input.shape, self.config.batch, self.config.block)
         for plane in range(layout.samples * layout.channel_blocks):
@@ -190,7 +190,7 @@ class _Resize:
         inp = VirtualTile(Memory.INP, (high - low) * width, "x")
         acc = VirtualTile(Memory.ACC, (last - first) * out_width, "acc")
         pixels, columns = acc.size_tiles, inp.size_tiles
-        yield Load(
+        yield TileLoad(
             Memory.INP,
             inp,
             0,
@@ -199,14 +199,14 @@ class _Resize:
             columns,
             columns,
         )
-        yield Fill((pixels,), Access(acc, 0, (1,)), 0)
+        yield FillNest((pixels,), Access(acc, 0, (1,)), 0)
         for run in self.rows:
             row = _cut(run, first, last)
             if row is not None:
                 yield from self._products(row, acc, inp, weights, first, low)
         r = requantization
         if self.whole > 1:
-            yield Requantize(
+            yield RequantizeNest(
                 (pixels,),
                 Access(acc, 0, (1,)),
                 Access(operands, 0, (0,)),
@@ -215,7 +215,7 @@ class _Resize:
                 r.high,
                 r.rounding,
             )
-        yield Store(
+        yield TileStore(
             acc,
             0,
             DramTile(self.op.output.name, (plane * out_height + first) * out_width),
@@ -246,7 +246,9 @@ class _Resize:
                 source = (row.source + y - low) * width + column.source + x
                 for part in self.parts[product] if product else ():
                     wgt = Access(weights, self.diagonals.index(part), (0, 0))
-                    yield Gemm((row.count, column.count), dst, Access(inp, source, (width, 1)), wgt)
+                    yield GemmNest(
+                        (row.count, column.count), dst, Access(inp, source, (width, 1)), wgt
+                    )
 
 
 def _runs(op: g.ResizeBilinear, axis: int) -> tuple[_Run, ...]:
@@ -322,4 +324,4 @@ def _requantization(whole: int, unsigned: bool) -> Requantization | None:
     sums, offset = np.arange(-128 * whole, 127 * whole + 1), 128 if unsigned else 0
     raised = sums + offset * whole
     wanted = np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset
-    return find_requantization(sums, wanted, 1 / whole, offset * whole, -offset, -128, 127)
+    return find_requantization(sums, wanted, 1 / whole, offset * whole, OutputRange(-offset))

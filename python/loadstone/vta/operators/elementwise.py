@@ -20,15 +20,20 @@ from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
 from loadstone.numerics import INT32_MAX, INT32_MIN, Rounding, shift_lane
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization, find_requantization, on_all_values
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.requantization_search import (
+    OutputRange,
+    Requantization,
+    find_requantization,
+    on_all_values,
+)
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
+from loadstone.vta.schedule.epilogue import Immediate, Rq
 from loadstone.vta.schedule.select import SelectSpec
-from loadstone.vta.schedule.tail import Immediate, Rq
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
 
@@ -122,7 +127,7 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
 
 
 @dataclass(frozen=True)
-class _Key:
+class _RuleKey:
     """All that an element's result depends on; `op` is one operator that has it."""
 
     kind: str
@@ -133,9 +138,9 @@ class _Key:
     op: g.Elementwise | g.Requantize = field(compare=False)
 
 
-def _key(op: g.Elementwise | g.Requantize) -> _Key:
+def _key(op: g.Elementwise | g.Requantize) -> _RuleKey:
     quantizations = tuple(_quantization(tensor) for tensor in (*op.inputs, op.output))
-    return _Key(op.kind, quantizations, op.low, op.high, op.rounding, op)
+    return _RuleKey(op.kind, quantizations, op.low, op.high, op.rounding, op)
 
 
 def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
@@ -146,7 +151,7 @@ def _needed(op: g.Elementwise | g.Requantize) -> tuple[Requantization, ...]:
 
 
 @lru_cache(maxsize=256)
-def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
+def _requantizations(key: _RuleKey) -> tuple[Requantization, ...] | None:
     """Those of add: both inputs and the output; of the others: the output. Compared with the rule
     on every value or pair."""
     wanted = on_all_values(key.op)
@@ -158,7 +163,12 @@ def _requantizations(key: _Key) -> tuple[Requantization, ...] | None:
 
     def output(sums: NDArray[np.int64], scale: float, bias: int = 0) -> Requantization | None:
         return find_requantization(
-            sums, wanted, scale, bias, q_out.zero_point, key.low, key.high, key.rounding
+            sums,
+            wanted,
+            scale,
+            bias,
+            OutputRange(q_out.zero_point, key.low, key.high),
+            key.rounding,
         )
 
     if key.kind == "requantize":

@@ -58,8 +58,13 @@ class LoweredOperator:
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:
-        """(title, text) of every stage of the first kernel, for dumps."""
-        return self.kernels[0].stages if self.kernels else ()
+        """(title, text) of every stage of each kernel, for dumps; those of the second kernel are
+        called `kernel_2.schedule` ..."""
+        return tuple(
+            (f"kernel_{number}.{title}" if number > 1 else title, text)
+            for number, kernel in enumerate(dict.fromkeys(self.kernels), start=1)
+            for title, text in kernel.stages
+        )
 
 
 def emit(
@@ -93,7 +98,7 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
     return LoweredOperator(
         operations,
         {name: tiles for part in parts for name, tiles in part.constants.items()},
-        parts[0].kernels,
+        tuple(kernel for part in parts for kernel in part.kernels),
     )
 
 

@@ -25,9 +25,9 @@ from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
+from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.select import SelectSpec
-from loadstone.vta.schedule.tail import Immediate
 from loadstone.vta.stream import DramTile
 
 __all__ = ["concatenate", "max_pool2d", "pad", "resize", "slice_", "unsupported"]

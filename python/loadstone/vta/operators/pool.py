@@ -27,14 +27,14 @@ from loadstone.graph.kernels import onnx, tflite
 from loadstone.graph.kernels.windows import windows
 from loadstone.numerics import Rounding, scale_lane, shift_lane
 from loadstone.vta import constants
-from loadstone.vta.exact import Requantization, find_requantization
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.tail import Rq, Step
+from loadstone.vta.schedule.epilogue import Rq, Step
 
 __all__ = ["average_pool2d", "mean", "unsupported"]
 
@@ -155,7 +155,7 @@ def _finish(
     return (Rq(first.zero_point, first.low, first.high, first.rounding),), np.concatenate(tiles)
 
 
-def _by_shift(op: g.Mean | g.AveragePool2D, count: int) -> shifted.Finish | None:
+def _by_shift(op: g.Mean | g.AveragePool2D, count: int) -> shifted.Epilogue | None:
     """Where TFLite's average of the integers as they are is a shift."""
     if isinstance(op, g.Mean) or op.rounding is Rounding.FLOAT32:
         return None
@@ -196,7 +196,9 @@ def _integer_mean(count: int, low: int, high: int, unsigned: bool) -> Requantiza
     """A requantization that is the mean of the integers as they are."""
     sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if unsigned else 0
     wanted = np.clip(_integer_means(sums, count, offset), low, high)
-    return find_requantization(sums, wanted, 1 / count, offset * count, -offset, low, high)
+    return find_requantization(
+        sums, wanted, 1 / count, offset * count, OutputRange(-offset, low, high)
+    )
 
 
 def _integer_means(sums: IntArray, count: int, offset: int) -> IntArray:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import Access, DramTile, Gemm, Load, Operation, VirtualTile
+from loadstone.vta.stream import Access, DramTile, GemmNest, Operation, TileLoad, VirtualTile
 
 __all__ = ["with_rest"]
 
@@ -38,7 +38,7 @@ def with_rest(
     result: list[Operation] = []
     for operation in operations:
         result.append(operation)
-        if isinstance(operation, Load) and operation.dram.tensor == weights:
+        if isinstance(operation, TileLoad) and operation.dram.tensor == weights:
             numbers = held.setdefault(operation.tile, np.full(operation.tile.size_tiles, -1))
             rows = (
                 operation.dram.tile
@@ -46,12 +46,12 @@ def with_rest(
                 + np.arange(operation.x_size)
             )
             numbers[operation.offset : operation.offset + rows.size] = rows.ravel()
-        elif isinstance(operation, Gemm) and operation.wgt.tile in held:
+        elif isinstance(operation, GemmNest) and operation.wgt.tile in held:
             result += _products(operation, held[operation.wgt.tile], rest, tiles)
     return result
 
 
-def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iterator[Operation]:
+def _products(gemm: GemmNest, numbers: IntArray, rest: str, tiles: IntArray) -> Iterator[Operation]:
     """Loads of the rests that a GEMM needs, and a GEMM for each."""
     moving = [loop for loop, stride in enumerate(gemm.wgt.strides) if stride]
     still = [loop for loop, stride in enumerate(gemm.wgt.strides) if not stride]
@@ -75,7 +75,7 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
     tile = VirtualTile(Memory.WGT, chosen.size, "rest_local_wgt")
     starts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), places.size]
     for first, last in pairwise(starts):
-        yield Load(
+        yield TileLoad(
             Memory.WGT,
             tile,
             first,
@@ -91,4 +91,4 @@ def _products(gemm: Gemm, numbers: IntArray, rest: str, tiles: IntArray) -> Iter
             Access(access.tile, int(bases[turn]), tuple(access.strides[loop] for loop in still))
             for access, bases in ((gemm.dst, dst), (gemm.src, src))
         )
-        yield Gemm(extents, target, source, Access(tile, position, (0,) * len(still)))
+        yield GemmNest(extents, target, source, Access(tile, position, (0,) * len(still)))

@@ -39,10 +39,10 @@ from loadstone.numerics import (
     requantize_single,
 )
 from loadstone.vta import constants
-from loadstone.vta.exact import on_all_values
-from loadstone.vta.schedule.tail import Immediate, Operand, Step, Ties
+from loadstone.vta.requantization_search import OutputRange, on_all_values
+from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Step, TieCorrection
 
-__all__ = ["Finish", "divided", "linear", "weighted"]
+__all__ = ["Epilogue", "divided", "linear", "weighted"]
 
 _POW2 = "quantization with scales that are powers of two (`loadstone quantize --scheme pow2`)"
 _RQ = "a device with the capability requantize"
@@ -55,7 +55,7 @@ IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Finish:
+class Epilogue:
     """What follows a sum: steps, and the rows of operand tiles that they read (a value per
     channel)."""
 
@@ -81,7 +81,7 @@ class _Tie(Enum):
         return np.asarray((acc + half + np.where(shift > 0, correction, 0)) >> shift, np.int64)
 
 
-def weighted(op: g.Weighted) -> Finish | Refusal:
+def weighted(op: g.Weighted) -> Epilogue | Refusal:
     """A convolution or dense layer."""
     shift = _shifts(op.real_scales())
     if isinstance(shift, Refusal):
@@ -97,10 +97,10 @@ def weighted(op: g.Weighted) -> Finish | Refusal:
     tie = next((tie for tie in _Tie if _rounds_alike(op, shift, tie)), None)
     if tie is None:
         return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
-    return _finish(bias, shift, tie, op.output.zero_point, op.low, op.high)
+    return _epilogue(bias, shift, tie, OutputRange(op.output.zero_point, op.low, op.high))
 
 
-def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] | Refusal:
+def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Epilogue] | Refusal:
     """An element-wise operator as a sum of inputs times small weights: the weights, and what
     follows. Tried on all values."""
     quantizations = [tensor.quantization for tensor in op.inputs]
@@ -137,7 +137,7 @@ def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] |
         sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64
     )
     wanted = on_all_values(op)
-    finish = _first(sums, wanted, bias, shift, op.output.zero_point, op.low, op.high)
+    finish = _first(sums, wanted, bias, shift, OutputRange(op.output.zero_point, op.low, op.high))
     if finish is None:
         return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
     return tuple(weights), finish
@@ -145,14 +145,14 @@ def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Finish] |
 
 def divided(
     sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int
-) -> Finish | None:
+) -> Epilogue | None:
     """A mean of `count` integers, to each of which `offset` is added before and taken off after, if
     shifts make it."""
     shift = count.bit_length() - 1
     if count != 1 << shift:
         return None
     bias = np.array([offset * count])
-    return _first(sums + bias, wanted, bias, np.array([shift]), -offset, low, high)
+    return _first(sums + bias, wanted, bias, np.array([shift]), OutputRange(-offset, low, high))
 
 
 def _first(
@@ -160,14 +160,15 @@ def _first(
     wanted: IntArray,
     bias: IntArray,
     shift: IntArray,
-    zero_point: int,
-    low: int,
-    high: int,
-) -> Finish | None:
+    output: OutputRange,
+) -> Epilogue | None:
     """The cheapest way that gives `wanted` on all sums (bias included) without operand tiles."""
     for tie in _Tie:
-        if np.array_equal(np.clip(tie.shifted(sums, shift[0]) + zero_point, low, high), wanted):
-            finish = _finish(bias, shift, tie, zero_point, low, high)
+        if np.array_equal(
+            np.clip(tie.shifted(sums, shift[0]) + output.zero_point, output.low, output.high),
+            wanted,
+        ):
+            finish = _epilogue(bias, shift, tie, output)
             return None if isinstance(finish, Refusal) or finish.rows else finish
     return None
 
@@ -182,9 +183,9 @@ def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
     return np.asarray(1 - exponent, np.int64)
 
 
-def _finish(
-    bias: IntArray, shift: IntArray, tie: _Tie, zero_point: int, low: int, high: int
-) -> Finish | Refusal:
+def _epilogue(
+    bias: IntArray, shift: IntArray, tie: _Tie, output: OutputRange
+) -> Epilogue | Refusal:
     """The steps. Values that all channels share are immediates, others stand in operand tiles."""
     if np.any(shift < 0) or np.any(shift > 2 * _SHIFT_LIMIT):
         return Refusal(
@@ -197,11 +198,11 @@ def _finish(
     ):
         return Refusal(f"shifts from {shift.min()} to {shift.max()} are too far apart", _RQ)
     rows = _Rows()
-    half = ((np.int64(1) << shift) >> 1) + (zero_point << shift)
-    clamp = (Immediate("max", low), Immediate("min", high))
+    half = ((np.int64(1) << shift) >> 1) + (output.zero_point << shift)
+    clamp = (Immediate("max", output.low), Immediate("min", output.high))
     if tie is _Tie.UP or shift.max() == 0:
-        return Finish((*rows.add(bias + half), *rows.shift(shift), *clamp), tuple(rows.rows))
-    sign: tuple[Immediate | Operand, ...] = (
+        return Epilogue((*rows.add(bias + half), *rows.shift(shift), *clamp), tuple(rows.rows))
+    sign: tuple[Immediate | RowOperand, ...] = (
         Immediate("min", 0),
         Immediate("max", -1),
     )  # -1 of what is negative
@@ -213,8 +214,9 @@ def _finish(
             Immediate("shr", -15),
             *sign,
         )
-    return Finish(
-        (*rows.add(bias), Ties(sign), *rows.add(half), *rows.shift(shift), *clamp), tuple(rows.rows)
+    return Epilogue(
+        (*rows.add(bias), TieCorrection(sign), *rows.add(half), *rows.shift(shift), *clamp),
+        tuple(rows.rows),
     )
 
 
@@ -224,17 +226,17 @@ class _Rows:
     def __init__(self) -> None:
         self.rows: list[IntArray] = []
 
-    def add(self, values: IntArray) -> tuple[Immediate | Operand, ...]:
+    def add(self, values: IntArray) -> tuple[Immediate | RowOperand, ...]:
         """x + value. A tensor operation costs as much as two immediate ones."""
         if np.any(values != values[0]) or abs(values[0]) > 2 * _IMMEDIATE_LIMIT:
-            return (Operand("add", self._row(values)),)
+            return (RowOperand("add", self._row(values)),)
         total = int(values[0])
         parts = -(-abs(total) // _IMMEDIATE_LIMIT)
         return tuple(
             Immediate("add", (total + part) // parts) for part in range(parts)
         )  # parts that add up to the total
 
-    def shift(self, values: IntArray) -> tuple[Immediate | Operand, ...]:
+    def shift(self, values: IntArray) -> tuple[Immediate | RowOperand, ...]:
         """x >> value, in as many steps as it takes: floors compose."""
         common = (
             int(values[0])
@@ -242,9 +244,9 @@ class _Rows:
             else max(0, int(values.max()) - _SHIFT_LIMIT)
         )
         parts = (min(common, _SHIFT_LIMIT), max(0, common - _SHIFT_LIMIT))
-        steps: list[Immediate | Operand] = [Immediate("shr", part) for part in parts if part]
+        steps: list[Immediate | RowOperand] = [Immediate("shr", part) for part in parts if part]
         if np.any(values != common):
-            steps.append(Operand("shr", self._row(values - common)))
+            steps.append(RowOperand("shr", self._row(values - common)))
         return tuple(steps)
 
     def _row(self, values: IntArray) -> int:

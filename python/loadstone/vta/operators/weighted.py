@@ -20,16 +20,16 @@ from loadstone.numerics import Rounding
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
-from loadstone.vta.layout import Blocked, Folded
+from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import shifted
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
-from loadstone.vta.operators.shifted import Finish
+from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.tail import Rq
+from loadstone.vta.schedule.epilogue import Rq
 
-__all__ = ["conv2d", "dense", "estimated_cycles", "folded_input", "unsupported"]
+__all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
 
 #: Cycles that a GEMM costs beside its steps.
 _GEMM_OVERHEAD = 10
@@ -51,7 +51,7 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     return None
 
 
-def conv2d(op: g.Conv2D, config: HwConfig, folded: Folded | None = None) -> LoweredOperator:
+def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
     weights = constants.centred_weights(op)
     if folded is not None:
@@ -84,7 +84,6 @@ def conv_spec(op: g.Conv2D, config: HwConfig) -> ConvSpec:
         op.output.shape[1:3],
         op.weights.shape,
         config,
-        op.groups,
     )
     return replace(spec, strides=op.strides, dilation=op.dilation, padding=op.padding[:2])
 
@@ -96,9 +95,9 @@ def _spec(
     size_out: tuple[int, ...],
     shape: tuple[int, ...],
     config: HwConfig,
-    groups: int = 1,
 ) -> ConvSpec:
     """The spec of a convolution with stride 1 and no padding. shape: OHWI."""
+    groups = op.groups if isinstance(op, g.Conv2D) else 1
     blocks = constants.grouping(groups, shape[3], shape[0] // groups, config.block)
     return ConvSpec(
         samples=samples,
@@ -114,14 +113,14 @@ def _spec(
         pad_value=op.input.zero_point,
         parts=1,
         shared_weights=False,
-        tail=_finish(op, config).tail,
+        tail=_epilogue(op, config).tail,
     )
 
 
-def _finish(op: g.Weighted, config: HwConfig) -> Finish:
+def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
     """The requantization: one RQ where the device has it, else shifts."""
     if config.has(Capability.REQUANTIZE):
-        return Finish(
+        return Epilogue(
             (Rq(op.output.zero_point, op.low, op.high, op.rounding),),
             constants.weighted_operands(op),
         )
@@ -155,7 +154,7 @@ def _weighted(
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     spec = replace(spec, parts=len(parts))
-    rows = _finish(op, config).rows
+    rows = _epilogue(op, config).rows
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
     if apart:
@@ -178,7 +177,7 @@ def _weighted(
 # --------------------------------------------------------------------------------------------------
 
 
-def folded_input(op: g.Operator, config: HwConfig) -> Folded | None:
+def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels
     saves time."""
     return _cheapest_input(op, config)[0] if isinstance(op, g.Conv2D) else None
@@ -194,7 +193,7 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
     )
 
 
-def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Folded | None, int]:
+def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None, int]:
     """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
     best, least = None, conv.tiling(plain, config).cycles
@@ -214,7 +213,7 @@ def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Folded | None, int]
     return best, least
 
 
-def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Folded:
+def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Im2colLayout:
     """fold: whether the taps along (height, width) become channels."""
 
     def along(folded: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]:
@@ -222,7 +221,7 @@ def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Folded:
         return first, second
 
     n, height, width, channels = op.input.shape
-    return Folded(
+    return Im2colLayout(
         shape=(n, height, width, channels),
         kernel=along(op.weights.shape[1:3], (1, 1)),
         strides=along(op.strides, (1, 1)),
@@ -234,7 +233,7 @@ def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Folded:
     )
 
 
-def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Folded) -> ConvSpec:
+def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Im2colLayout) -> ConvSpec:
     """The convolution that is left on a folded input."""
     taps = [
         kernel // folded
@@ -252,7 +251,7 @@ def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Folded) -> ConvSpec:
     )
 
 
-def _fold_weights(weights: NDArray[np.int64], layout: Folded) -> NDArray[np.int64]:
+def _fold_weights(weights: NDArray[np.int64], layout: Im2colLayout) -> NDArray[np.int64]:
     """OHWI -> OH'W'I' with the folded taps in I', in the order of the packed channels."""
     out, height, width, channels = weights.shape
     fold_y, fold_x = layout.kernel

@@ -24,9 +24,9 @@ from typing import Any, Literal, TypeAlias
 
 from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.schedule import tail as tails
+from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
-from loadstone.vta.schedule.tail import Step, Ties
+from loadstone.vta.schedule.epilogue import Step, TieCorrection
 
 __all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
 
@@ -61,7 +61,7 @@ class ConvSpec:
     @property
     def operand_rows(self) -> int:
         """Operand tiles per channel block (or pixel) that the tail reads."""
-        return tails.operand_rows(self.tail)
+        return epilogues.operand_rows(self.tail)
 
     @property
     def row_step(self) -> int:
@@ -87,7 +87,7 @@ class ConvSpec:
 
 def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
     """Tile sizes and loop order for a spec."""
-    nest = tile.Nest(
+    nest = tile.WeightedNest(
         samples=spec.samples,
         groups=spec.groups,
         out=spec.out_blocks,
@@ -103,8 +103,8 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         shared_weights=spec.shared_weights,
         operands=spec.operands,
         operand_rows=spec.operand_rows,
-        tail_steps=tails.tensor_steps(spec.tail),
-        acc_copies=2 if any(isinstance(step, Ties) for step in spec.tail) else 1,
+        tail_steps=epilogues.tensor_steps(spec.tail),
+        acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
     )
     return tile.choose(nest, config)
 
@@ -163,7 +163,7 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
         first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
         return [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
 
-    last, stages = tails.finish(acc, spec.tail, operands)
+    last, stages = epilogues.finish(acc, spec.tail, operands)
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
     return te.create_prim_func([*parameters, out]), stages
 
@@ -216,7 +216,7 @@ def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any, stages: list[s
     # An access is loaded outside the loops that it does not depend on. Operands and weights come
     # first: they wait for nobody.
     whole_sum = tiling.in_ >= spec.in_blocks
-    operands = tails.cache_operands(s, stages)
+    operands = epilogues.cache_operands(s, stages)
     if operands is not None and not tiling.operands_resident:
         s.compute_at(
             operands, o0 if spec.operands == "channel" else outer[-1], preserve_unit_loops=True

@@ -24,8 +24,8 @@ from typing import Any
 from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import tail as tails
-from loadstone.vta.schedule.tail import Rq, Step
+from loadstone.vta.schedule import epilogue as epilogues
+from loadstone.vta.schedule.epilogue import Rq, Step
 
 __all__ = ["ElementwiseSpec", "Input", "schedule"]
 
@@ -86,7 +86,7 @@ def schedule(spec: ElementwiseSpec, config: HwConfig) -> Any:
         pixels = s.cache_read(block, 0, "local.inp")
         s.compute_at(pixels, outer[-1], preserve_unit_loops=True)
         s.decompose_reduction(block, s.get_loops(block)[len(outer)])
-    tails.cache_operands(s, [name for name in definition.stages if not name.endswith("_acc")])
+    epilogues.cache_operands(s, [name for name in definition.stages if not name.endswith("_acc")])
     return s.mod
 
 
@@ -143,7 +143,7 @@ class _Definition:
         joined = self._stage(
             "join",
             (*self.spec.extents, *self.lanes),
-            lambda *at: tails.extern(op, *(self._read(value, at) for value in values)),
+            lambda *at: epilogues.extern(op, *(self._read(value, at) for value in values)),
         )
         return joined, everywhere
 
@@ -165,7 +165,7 @@ class _Definition:
                     else []
                 )
                 which += isinstance(step, Rq)
-                result = tails.apply([step], result, operands)
+                result = epilogues.apply([step], result, operands)
             return result
 
         return self._stage(name, array.shape, apply), entry

@@ -20,8 +20,8 @@ from loadstone.errors import LoweringError
 from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import tail as tails
-from loadstone.vta.schedule.tail import Step
+from loadstone.vta.schedule import epilogue as epilogues
+from loadstone.vta.schedule.epilogue import Step
 
 __all__ = ["MaxPoolSpec", "schedule"]
 
@@ -118,7 +118,7 @@ def _define(spec: MaxPoolSpec, config: HwConfig) -> Any:
     if spec.tail:
         largest = last
         last = te.compute(
-            largest.shape, lambda *at: tails.apply(spec.tail, largest[at], []), name="tail"
+            largest.shape, lambda *at: epilogues.apply(spec.tail, largest[at], []), name="tail"
         )
     out = te.compute(last.shape, lambda *at: last[at].astype("int8"), name="out")
     return te.create_prim_func([x, identity, out])

@@ -16,8 +16,8 @@ from typing import Any
 from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule import tail as tails
-from loadstone.vta.schedule.tail import Step
+from loadstone.vta.schedule import epilogue as epilogues
+from loadstone.vta.schedule.epilogue import Step
 
 __all__ = ["SelectSpec", "schedule"]
 
@@ -51,7 +51,7 @@ def schedule(spec: SelectSpec, config: HwConfig) -> Any:
         return te.sum(sum(products[1:], products[0]), [k])
 
     acc = te.compute((spec.pixels, *lanes), selected, name="acc")
-    last, stages = tails.finish(acc, spec.tail, lambda _: [])
+    last, stages = epilogues.finish(acc, spec.tail, lambda _: [])
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
 
     s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([*inputs, selection, out])}))

@@ -1,6 +1,6 @@
 """Tile sizes and loop order of a sum over weights, by a small cost model of the device.
 
-In:   the loops of a convolution in tiles and pixels (`Nest`), and a HwConfig.
+In:   the loops of a convolution in tiles and pixels (`WeightedNest`), and a HwConfig.
 Out:  `Tiling`: the tile of every loop, and which loops are outermost.
 Next: schedule/conv.py splits the loops accordingly.
 
@@ -27,7 +27,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 
-__all__ = ["Nest", "Tiling", "choose"]
+__all__ = ["Tiling", "WeightedNest", "choose"]
 
 #: Cycles that one instruction of a stage costs beside its steps or beats (timing/vta-rtl.json: N+7;
 #: b+23), fetch included.
@@ -47,7 +47,7 @@ Cycles = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Nest:
+class WeightedNest:
     """Loop extents of a sum over weights. Spatial ones in pixels, channels in blocks, samples in
     batches.
 
@@ -93,7 +93,7 @@ class Tiling:
 
 
 @lru_cache(maxsize=4096)
-def choose(nest: Nest, config: HwConfig) -> Tiling:
+def choose(nest: WeightedNest, config: HwConfig) -> Tiling:
     """The cheapest tiling. Raises LoweringError where not even single tiles fit the scratchpads."""
     candidates = _Candidates(nest, config)
     for sets in (2, 1):
@@ -113,7 +113,7 @@ class _Candidates:
     """Every combination of tile sizes and loop orders, as flat arrays of one length; what each
     needs and costs."""
 
-    def __init__(self, nest: Nest, config: HwConfig) -> None:
+    def __init__(self, nest: WeightedNest, config: HwConfig) -> None:
         self.nest, self.config = nest, config
         totals = (nest.samples, nest.groups, nest.out, nest.in_, nest.height, nest.width)
         grid = np.meshgrid(*map(_parts, totals), np.array([1, 0]), indexing="ij")

@@ -21,7 +21,7 @@ from loadstone import graph as g
 from loadstone.graph import reference as graph_reference
 from loadstone.numerics import INT32_MAX, Rounding, quantize_multiplier, rq, scale_lane, shift_lane
 
-__all__ = ["Requantization", "find_requantization", "on_all_values"]
+__all__ = ["OutputRange", "Requantization", "find_requantization", "on_all_values"]
 
 #: Left shifts tried before a fixed-point multiplication: more bits make the first of DOUBLE's two
 #: roundings finer.
@@ -60,6 +60,15 @@ class Requantization:
         return np.asarray(result, np.int64)
 
 
+@dataclass(frozen=True)
+class OutputRange:
+    """What follows the scaling: + zero_point, and a clamp to [low, high]."""
+
+    zero_point: int
+    low: int = -128
+    high: int = 127
+
+
 def on_all_values(op: g.Elementwise | g.Requantize) -> NDArray[np.int64]:
     """The operator's rule on every value (256, 1), or every pair of values (256, 256), of its int8
     inputs."""
@@ -78,9 +87,7 @@ def find_requantization(
     wanted: NDArray[np.int64],
     scale: float,
     bias: int,
-    zero_point: int,
-    low: int,
-    high: int,
+    output: OutputRange,
     first: Rounding = Rounding.DOUBLE,
 ) -> Requantization | None:
     """The first candidate near `scale` that gives `wanted` for every one of `sums`. first: the
@@ -89,7 +96,9 @@ def find_requantization(
     for multiplier, shift, rounding in sorted(
         _candidates(scale, largest), key=lambda candidate: candidate[2] is not first
     ):
-        found = Requantization(bias, multiplier, shift, rounding, zero_point, low, high)
+        found = Requantization(
+            bias, multiplier, shift, rounding, output.zero_point, output.low, output.high
+        )
         if np.array_equal(found.apply(sums), wanted):
             return found
     return None

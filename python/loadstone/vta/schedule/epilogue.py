@@ -20,10 +20,10 @@ from loadstone.relax.compat import te, tirx
 
 __all__ = [
     "Immediate",
-    "Operand",
+    "RowOperand",
     "Rq",
     "Step",
-    "Ties",
+    "TieCorrection",
     "apply",
     "cache_operands",
     "extern",
@@ -53,7 +53,7 @@ class Immediate:
 
 
 @dataclass(frozen=True)
-class Operand:
+class RowOperand:
     """x op tile, for a value per channel: row `row` of the operand tiles. op: add, shr."""
 
     op: str
@@ -61,14 +61,14 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Ties:
+class TieCorrection:
     """x + what the steps make of a copy of x: 0 or -1, to decide ties otherwise than a shift
     does."""
 
-    steps: tuple[Immediate | Operand, ...]
+    steps: tuple[Immediate | RowOperand, ...]
 
 
-Step: TypeAlias = Rq | Immediate | Operand | Ties
+Step: TypeAlias = Rq | Immediate | RowOperand | TieCorrection
 
 
 def operand_rows(steps: Sequence[Step]) -> int:
@@ -80,9 +80,9 @@ def _rows(step: Step) -> int:
     match step:
         case Rq():
             return 3
-        case Operand():
+        case RowOperand():
             return step.row + 1
-        case Ties():
+        case TieCorrection():
             return operand_rows(step.steps)
     return 0
 
@@ -91,7 +91,7 @@ def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
     """For every ALU instruction of the steps, whether its operand is a tile."""
     result: list[bool] = []
     for step in steps:
-        if isinstance(step, Ties):
+        if isinstance(step, TieCorrection):
             result += [
                 False,
                 True,
@@ -99,7 +99,7 @@ def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
                 True,
             ]  # clear a tile, copy, the steps, add
         else:
-            result.append(isinstance(step, Operand))
+            result.append(isinstance(step, RowOperand))
     return tuple(result)
 
 
@@ -119,9 +119,9 @@ def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
                 )
             case Immediate():
                 value = extern(step.op, value, step.value)
-            case Operand():
+            case RowOperand():
                 value = extern(step.op, value, operands[step.row])
-            case Ties():
+            case TieCorrection():
                 raise AssertionError("ties need a buffer of their own: use finish()")
     return value
 
@@ -147,7 +147,7 @@ def finish(
         return te.compute(acc.shape, element, name=name)
 
     for step in steps:
-        if not isinstance(step, Ties):
+        if not isinstance(step, TieCorrection):
             pending.append(step)
             continue
         assert added is None, "one correction of ties at most"

@@ -1,0 +1,379 @@
+"""Encode: operations with scratchpad addresses -> instructions and micro-ops.
+
+In:   a VtaProgram whose tiles have addresses, and whose DRAM tensors have places.
+Out:  the same with instructions, FINISH last, whose tokens are still missing, and the micro-op
+      table.
+Next: synchronize.py orders the stages by tokens.
+
+One operation becomes one instruction where its fields hold it, else several: split_transfer.py cuts
+copies, loop_nest.py folds loops, micro_op_cache.py says where each list of micro-ops stands. A
+`Fill 0` before a GEMM costs no pass of its own where the device can overwrite: the micro-ops of the
+first reduction step write, the others add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from loadstone.backend.region import Address
+from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.codec import bit_fields
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.spec import (
+    CONFIG_DEFAULTS,
+    LOAD_STAGE,
+    SCRATCHPAD_OF,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Opcode,
+    Stage,
+)
+from loadstone.vta.loop_nest import FoldedNest, FoldingLimits, LoopNest, fold_nest, merged_nest
+from loadstone.vta.loop_nest import offsets as loop_offsets
+from loadstone.vta.micro_op_cache import WithMicroOps, place_micro_ops
+from loadstone.vta.program import (
+    UOP_TENSOR,
+    DramRows,
+    LayerOperation,
+    PendingInstruction,
+    ProgramPass,
+    ScratchRange,
+    VtaProgram,
+)
+from loadstone.vta.split_transfer import split_load, split_store
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    FillNest,
+    GemmNest,
+    Operation,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+    tiles_of,
+)
+from loadstone.vta.verify_encoding import verify_encoding
+
+__all__ = ["Encode"]
+
+#: Accumulator tiles that RQ reads: bias, multiplier, shift.
+_RQ_TILES = 3
+
+
+class Encode(ProgramPass):
+    """Operations -> instructions. Raises LoweringError for what no instruction can express."""
+
+    name: ClassVar[str] = "encode"
+
+    def run(self, program: VtaProgram) -> VtaProgram:
+        """Adds instructions and micro-ops."""
+        assert program.tile_address is not None, "allocate.py comes first"
+        encoder = _Encoder(program.tile_address, program.places, program.config)
+        following = _following(program.operations)
+        for number, (layer, operation) in enumerate(program.operations):
+            encoder.layer = layer
+            encoder.add(operation, following.get(number))
+        encoder.layer = "finish"
+        encoder.append(Finish())
+        table = program.places.get(UOP_TENSOR, Address(0, 0))
+        instructions, uops = place_micro_ops(encoder.items, table, program.config)
+        return replace(program, instructions=tuple(instructions), uops=uops)
+
+    def verify(self, before: VtaProgram, after: VtaProgram) -> None:
+        """Every field fits, every access stays in its scratchpad, every micro-op was loaded."""
+        verify_encoding(after)
+
+
+def _following(operations: Sequence[LayerOperation]) -> dict[int, Operation]:
+    """For each Fill, the next operation that touches its tile."""
+    result: dict[int, Operation] = {}
+    upcoming: dict[VirtualTile, Operation] = {}
+    for number in range(len(operations) - 1, -1, -1):
+        operation = operations[number][1]
+        if isinstance(operation, FillNest) and operation.dst.tile in upcoming:
+            result[number] = upcoming[operation.dst.tile]
+        for tile in tiles_of(operation):
+            upcoming[tile] = operation
+    return result
+
+
+class _Encoder:
+    """Appends what each operation becomes; `items` lack tokens, and the micro-op ranges of GEMM and
+    ALU."""
+
+    def __init__(
+        self, address: Mapping[VirtualTile, int], places: Mapping[str, Address], config: HwConfig
+    ) -> None:
+        self.address = address
+        self.places = places
+        self.config = config
+        self.items: list[PendingInstruction | WithMicroOps] = []
+        self.layer = ""
+        self.registers = {
+            (stage, register): value
+            for register, value in CONFIG_DEFAULTS.items()
+            for stage in Stage
+        }
+        self.fresh: set[VirtualTile] = set()  # tiles whose next GEMM overwrites
+        self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
+        self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
+        self.alu_limits = _limits(Opcode.ALU, ("dst", "src"), config)
+
+    def add(self, operation: Operation, following: Operation | None) -> None:
+        """One operation; `following`: of a Fill, what touches its tile next."""
+        match operation:
+            case TileLoad():
+                self.load(operation)
+            case TileStore():
+                self.store(operation)
+            case GemmNest():
+                self.gemm(operation)
+            case FillNest():
+                self.fill(operation, following)
+            case RequantizeNest():
+                self.requantize(operation)
+            case AluNest():
+                self.alu(operation)
+
+    # --- memory instructions ----------------------------------------------------------------------
+    def load(self, o: TileLoad) -> None:
+        """One LOAD, or several."""
+        if max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1):
+            self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
+        for part in split_load(o, self.config):
+            first = self.address[o.tile] + part.offset
+            width = part.x_pad_0 + part.x_size + part.x_pad_1
+            count = (part.y_pad_0 + part.y_size + part.y_pad_1) * width
+            insn = Load(
+                memory_id=o.memory,
+                sram_base=first,
+                dram_base=self.dram_base(part, o.memory),
+                region=self.places[o.dram.tensor].region,
+                y_size=part.y_size,
+                x_size=part.x_size,
+                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
+                y_pad_0=part.y_pad_0,
+                y_pad_1=part.y_pad_1,
+                x_pad_0=part.x_pad_0,
+                x_pad_1=part.x_pad_1,
+            )
+            written = ScratchRange(SCRATCHPAD_OF[o.memory], first, first + count, True)
+            self.append(insn, (written,), self.rows(part, o.memory, written=False))
+
+    def store(self, o: TileStore) -> None:
+        """One STORE, or one for each row."""
+        for part in split_store(o, self.config):
+            first = self.address[o.tile] + part.offset
+            insn = Store(
+                memory_id=Memory.OUT,
+                sram_base=first,
+                dram_base=self.dram_base(part, Memory.OUT),
+                region=self.places[o.dram.tensor].region,
+                y_size=part.y_size,
+                x_size=part.x_size,
+                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
+            )
+            end = first + part.x_size * part.y_size
+            read = ScratchRange(SCRATCHPAD_OF[Memory.OUT], first, end, False)
+            self.append(insn, (read,), self.rows(part, Memory.OUT, written=True))
+
+    def dram_base(self, o: TileLoad | TileStore, memory: Memory) -> int:
+        """The first tile, counted from the region's start."""
+        place = self.places[o.dram.tensor]
+        tile_bytes = self.config.tile_bytes(memory)
+        assert place.offset_bytes % tile_bytes == 0, (
+            f"{o.dram.tensor} at {place.offset_bytes} is not on a {memory.name} tile"
+        )
+        return place.offset_bytes // tile_bytes + o.dram.tile
+
+    def rows(self, o: TileLoad | TileStore, memory: Memory, *, written: bool) -> DramRows:
+        """The bytes of DRAM that a copy touches."""
+        place = self.places[o.dram.tensor]
+        size = self.config.tile_bytes(memory)
+        start = place.offset_bytes + o.dram.tile * size
+        return DramRows(place.region, start, o.y_size, o.x_size * size, o.x_stride * size, written)
+
+    def append(
+        self, insn: Insn, scratch: tuple[ScratchRange, ...] = (), dram: DramRows | None = None
+    ) -> None:
+        """An instruction without micro-ops."""
+        self.items.append(PendingInstruction(insn, self.layer, scratch, dram))
+
+    # --- compute instructions ---------------------------------------------------------------------
+    def set_register(self, stage: Stage, register: ConfigRegister, value: int) -> None:
+        """A CONFIG, unless the register holds the value already."""
+        if self.registers[stage, register] == value:
+            return
+        self.registers[stage, register] = value
+        self.need(Capability.CONFIG, f"{register.name}={value}")
+        self.append(Config(stage=int(stage), register_id=int(register), value=value))
+
+    def need(self, capability: Capability, what: str) -> None:
+        """Raises LoweringError where the device has it not."""
+        if not self.config.has(capability):
+            raise LoweringError(
+                f"encode: {self.layer}: {what} is needed, but device {self.config.name} has no "
+                f"{str(capability.name).lower()}"
+            )
+
+    def gemm(self, o: GemmNest) -> None:
+        """GEMMs; the first micro-ops overwrite where a Fill 0 was left out."""
+        fresh = o.dst.tile in self.fresh
+        self.fresh.discard(o.dst.tile)
+        nest = merged_nest(o.extents, (o.dst, o.src, o.wgt), self.address)
+        for folded in fold_nest(nest, self.gemm_limits, reductions_in_uops=fresh):
+            if not fresh:
+                self.gemm_step(folded, overwrite=0)
+                continue
+            # The first micro-op of every accumulator tile overwrites; they come first, and keep
+            # their order.
+            _, first = np.unique(folded.uops[:, 0], return_index=True)
+            begins = np.zeros(len(folded.uops), bool)
+            begins[first] = True
+            self.gemm_step(replace(folded, uops=folded.uops[begins]), overwrite=1)
+            if not begins.all():
+                self.gemm_step(replace(folded, uops=folded.uops[~begins]), overwrite=0)
+
+    def gemm_step(self, folded: FoldedNest, overwrite: int) -> None:
+        """One GEMM that multiplies."""
+        (n0, s0), (n1, s1) = folded.outer, folded.inner
+        insn = Gemm(
+            overwrite=overwrite,
+            iter_out=n0,
+            iter_in=n1,
+            dst_out=s0[0],
+            dst_in=s1[0],
+            src_out=s0[1],
+            src_in=s1[1],
+            wgt_out=s0[2],
+            wgt_in=s1[2],
+        )
+        self.step(insn, folded, (Memory.ACC, Memory.INP, Memory.WGT))
+
+    def fill(self, o: FillNest, following: Operation | None) -> None:
+        """GEMMs that reset, and an addition where the value is not 0; nothing where the GEMM behind
+        it can overwrite."""
+        if self.can_overwrite(o, following):
+            self.fresh.add(o.dst.tile)
+            return
+        nest = merged_nest(o.extents, (o.dst,), self.address)
+        for folded in fold_nest(nest, self.fill_limits):
+            (n0, s0), (n1, s1) = folded.outer, folded.inner
+            insn = Gemm(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
+            self.step(insn, folded, (Memory.ACC,))
+        if o.value:
+            self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
+
+    def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
+        """Whether the GEMM behind a Fill 0 writes every tile that the Fill would, and can be folded
+        with its reductions in micro-ops."""
+        if o.value or not self.config.has(Capability.GEMM_OVERWRITE):
+            return False
+        if not isinstance(following, GemmNest) or following.dst.tile is not o.dst.tile:
+            return False
+        kept = [
+            (n, s)
+            for n, s in zip(following.extents, following.dst.strides, strict=True)
+            if s and n > 1
+        ]
+        if _index_set(o.extents, o.dst) != _index_set(
+            tuple(n for n, _ in kept), replace(following.dst, strides=tuple(s for _, s in kept))
+        ):
+            return False
+        nest = merged_nest(
+            following.extents, (following.dst, following.src, following.wgt), self.address
+        )
+        try:
+            folded = list(fold_nest(nest, self.gemm_limits, reductions_in_uops=True))
+        except LoweringError:
+            return False
+        return len(folded) == 1
+
+    def alu(self, o: AluNest) -> None:
+        """ALU instructions with a tile or an immediate."""
+        imm = bit_fields(self.config)[Opcode.ALU]["imm"]
+        if o.op is AluOp.MUL:
+            self.need(Capability.ALU_MUL, "MUL")
+        if o.src is None and not imm.low <= o.imm <= imm.high:
+            raise LoweringError(
+                f"encode: {self.layer}: ALU.imm={o.imm} does not fit {imm.width} bits "
+                f"[{imm.low}, {imm.high}]"
+            )
+        src = o.dst if o.src is None else o.src
+        nest = merged_nest(o.extents, (o.dst, src), self.address).reductions_outermost()
+        self.alu_steps(
+            Alu(alu_op=int(o.op), use_imm=int(o.src is None), imm=o.imm if o.src is None else 0),
+            nest,
+        )
+
+    def requantize(self, o: RequantizeNest) -> None:
+        """ALU RQ behind the registers it reads."""
+        self.need(Capability.REQUANTIZE, "RQ")
+        for register, value in (
+            (ConfigRegister.RQ_ZERO_POINT, o.zero_point),
+            (ConfigRegister.RQ_MIN, o.low),
+            (ConfigRegister.RQ_MAX, o.high),
+            (ConfigRegister.RQ_ROUNDING, int(Rounding(o.rounding))),
+        ):
+            self.set_register(Stage.COMPUTE, register, value)
+        nest = merged_nest(o.extents, (o.dst, o.operands), self.address)
+        self.alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
+
+    def alu_steps(self, kind: Alu, nest: LoopNest) -> None:
+        """One ALU instruction for each part of the nest; `kind`: its operation and immediate."""
+        for folded in fold_nest(nest, self.alu_limits, in_order=True):
+            (n0, s0), (n1, s1) = folded.outer, folded.inner
+            insn = replace(
+                kind,
+                iter_out=n0,
+                iter_in=n1,
+                dst_out=s0[0],
+                dst_in=s1[0],
+                src_out=s0[1],
+                src_in=s1[1],
+            )
+            self.step(insn, folded, (Memory.ACC, Memory.ACC))
+
+    def step(self, insn: Gemm | Alu, folded: FoldedNest, memories: tuple[Memory, ...]) -> None:
+        """A GEMM or ALU instruction; memories: of the micro-ops' operands, the first written."""
+        low, high = folded.uops.min(axis=0).tolist(), folded.uops.max(axis=0).tolist()
+        tail = _RQ_TILES - 1 if isinstance(insn, Alu) and insn.alu_op == AluOp.RQ else 0
+        scratch = tuple(
+            ScratchRange(
+                memory,
+                low[operand],
+                high[operand] + folded.reach[operand] + 1 + (tail if operand else 0),
+                operand == 0,
+            )
+            for operand, memory in enumerate(memories)
+        )
+        table = np.zeros((len(folded.uops), 3), np.int64)
+        table[:, : len(memories)] = folded.uops
+        self.items.append(WithMicroOps(insn, self.layer, scratch, table.tobytes()))
+
+
+def _limits(opcode: Opcode, operands: tuple[str, ...], config: HwConfig) -> FoldingLimits:
+    """What the loops and factors of an instruction can hold; its list may take half of the micro-op
+    scratchpad, so that the next one finds room beside it."""
+    fields = bit_fields(config)[opcode]
+    return FoldingLimits(
+        turns=min(fields["iter_out"].high, fields["iter_in"].high),
+        factors=tuple(
+            min(fields[f"{operand}_out"].high, fields[f"{operand}_in"].high) for operand in operands
+        ),
+        uops=config.depth(Memory.UOP) // 2,
+    )
+
+
+def _index_set(extents: tuple[int, ...], access: Access) -> frozenset[int]:
+    loops = [(n, (s,)) for n, s in zip(extents, access.strides, strict=True)]
+    return frozenset((access.base + loop_offsets(loops, 1)[:, 0]).tolist())

@@ -1,0 +1,140 @@
+"""The micro-op scratchpad as a cache: which list is resident, and what a miss loads.
+
+In:   instructions in program order, GEMM and ALU each with its list of micro-ops.
+Out:  the same instructions with their micro-op ranges, a LOAD of UOP in front of each miss, and the
+      table of micro-ops in DRAM.
+Next: encode.py hands them on.
+
+The table in DRAM holds each list once, in order of first use. The scratchpad is used as a ring: a
+list is found again while it is still there, and a miss fetches, with one load, also the lists that
+follow it in DRAM, which the next instructions are about to need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.backend.region import Address
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.insn import Alu, Gemm, Load
+from loadstone.vta.isa.spec import MICRO_OPS, UOP_BYTES, Memory
+from loadstone.vta.program import DramRows, PendingInstruction, ScratchRange
+
+__all__ = ["WithMicroOps", "place_micro_ops"]
+
+#: A miss fetches at most this many micro-ops ahead, and at most a quarter of the scratchpad.
+_AHEAD_UOPS = 512
+#: Bytes of one row of a list: an int64 for each index of a micro-op.
+_ROW_BYTES = 8 * len(MICRO_OPS)
+
+
+@dataclass(frozen=True, slots=True)
+class WithMicroOps:
+    """A GEMM or ALU instruction that still lacks its micro-op range.
+
+    uops: the bytes of its list, int64 (n, 3), as a key.
+    """
+
+    insn: Gemm | Alu
+    layer: str
+    scratch: tuple[ScratchRange, ...]
+    uops: bytes
+
+    def at(self, first: int, end: int) -> PendingInstruction:
+        """The instruction with its list at [first, end) of the scratchpad."""
+        insn = replace(self.insn, uop_bgn=first, uop_end=end)
+        scratch = (*self.scratch, ScratchRange(Memory.UOP, first, end, False))
+        return PendingInstruction(insn, self.layer, scratch)
+
+
+def place_micro_ops(
+    items: Sequence[PendingInstruction | WithMicroOps], table: Address, config: HwConfig
+) -> tuple[list[PendingInstruction], NDArray[np.int64]]:
+    """The instructions, and the micro-op table (N, 3) that will stand at `table`."""
+    cache = _Cache(items, table, config)
+    instructions: list[PendingInstruction] = []
+    for item in items:
+        if isinstance(item, PendingInstruction):
+            instructions.append(item)
+            continue
+        if item.uops not in cache.resident:
+            instructions.append(cache.miss(item))
+        instructions.append(item.at(*cache.resident[item.uops]))
+    return instructions, cache.table()
+
+
+def _count(uops: bytes) -> int:
+    return len(uops) // _ROW_BYTES
+
+
+class _Cache:
+    """Lists in DRAM, and the ring that holds some of them."""
+
+    def __init__(
+        self,
+        items: Sequence[PendingInstruction | WithMicroOps],
+        place: Address,
+        config: HwConfig,
+    ) -> None:
+        self.place, self.depth = place, config.depth(Memory.UOP)
+        self.lists = list(
+            dict.fromkeys(item.uops for item in items if isinstance(item, WithMicroOps))
+        )
+        self.number = {uops: number for number, uops in enumerate(self.lists)}
+        ends = np.cumsum([0, *map(_count, self.lists)]).tolist()
+        self.first_in_dram = dict(zip(self.lists, ends, strict=False))
+        self.resident: dict[bytes, tuple[int, int]] = {}  # in the order of loading
+        self.head = 0
+
+    def table(self) -> NDArray[np.int64]:
+        """(N, 3)."""
+        content = np.frombuffer(b"".join(self.lists), np.int64)
+        return content.reshape(-1, len(MICRO_OPS))
+
+    def miss(self, item: WithMicroOps) -> PendingInstruction:
+        """Loads a list and those that follow it; what stood in the way is gone."""
+        batch = list(self._batch(self.number[item.uops]))
+        count = sum(map(_count, batch))
+        if self.head + count > self.depth:
+            self.head = 0
+        first = self.head
+        self.resident = {
+            uops: (a, b)
+            for uops, (a, b) in self.resident.items()
+            if a >= first + count or b <= first
+        }
+        for uops in batch:
+            self.resident[uops] = (self.head, self.head + _count(uops))
+            self.head += _count(uops)
+        return _load(self.place, self.first_in_dram[item.uops], first, count, item.layer)
+
+    def _batch(self, wanted: int) -> Iterator[bytes]:
+        """List `wanted` and those behind it in DRAM that are not resident either."""
+        yield self.lists[wanted]
+        count = _count(self.lists[wanted])
+        for uops in self.lists[wanted + 1 :]:
+            count += _count(uops)
+            if uops in self.resident or count > min(self.depth // 4, _AHEAD_UOPS):
+                return
+            yield uops
+
+
+def _load(place: Address, first: int, sram_base: int, count: int, layer: str) -> PendingInstruction:
+    insn = Load(
+        memory_id=Memory.UOP,
+        sram_base=sram_base,
+        dram_base=place.offset_bytes // UOP_BYTES + first,
+        region=place.region,
+        y_size=1,
+        x_size=count,
+        x_stride=count,
+    )
+    start = place.offset_bytes + UOP_BYTES * first
+    size = UOP_BYTES * count
+    rows = DramRows(place.region, start, 1, size, size, False)
+    scratch = (ScratchRange(Memory.UOP, sram_base, sram_base + count, True),)
+    return PendingInstruction(insn, layer, scratch, rows)

@@ -1,0 +1,84 @@
+"""Is every virtual tile still in its scratchpad whenever an operation uses it?
+
+In:   a VtaProgram with addresses; what each tile that only loads write is to hold.
+Out:  nothing, or a LoweringError that names the tile and who stands in its place.
+Next: the verifier of allocate.py; tests run it behind the pass.
+
+The scratchpads are walked through once, cell by cell: each cell knows the tile that wrote it last.
+A tile whose loads were left out takes over cells of a tile with the same content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from loadstone.errors import LoweringError
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.program import VtaProgram
+from loadstone.vta.stream import TileLoad, TileStore, VirtualTile, tiles_of
+
+__all__ = ["verify_residency"]
+
+Cells: TypeAlias = dict[Memory, list[VirtualTile | None]]
+
+
+def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, object]) -> None:
+    """Raises LoweringError where a tile is gone before its last use, or lies outside."""
+    assert program.tile_address is not None
+    cells: Cells = {
+        memory: [None] * program.config.depth(memory)
+        for memory in (Memory.INP, Memory.WGT, Memory.ACC)
+    }
+    begun: set[VirtualTile] = set()
+    for _, operation in program.operations:
+        for tile in tiles_of(operation):
+            first = program.tile_address[tile]
+            _check_inside(tile, first, program.config)
+            held = cells[tile.memory][first : first + tile.size_tiles]
+            if tile in begun:
+                _check_held(tile, held)
+                continue
+            writes = isinstance(operation, TileLoad) or (
+                not isinstance(operation, TileStore) and operation.dst.tile is tile
+            )
+            if not writes:
+                _check_taken_over(tile, held, content)
+            begun.add(tile)
+            cells[tile.memory][first : first + tile.size_tiles] = [tile] * tile.size_tiles
+
+
+def _check_inside(tile: VirtualTile, first: int, config: HwConfig) -> None:
+    depth = config.depth(tile.memory)
+    if first < 0 or first + tile.size_tiles > depth:
+        raise LoweringError(
+            f"allocate: {tile.name} at [{first}, {first + tile.size_tiles}) leaves "
+            f"{tile.memory.name} of {depth} tiles"
+        )
+
+
+def _check_held(tile: VirtualTile, held: list[VirtualTile | None]) -> None:
+    other = next((holder for holder in held if holder is not tile), tile)
+    if other is not tile:
+        raise LoweringError(
+            f"allocate: {tile.name} is used after {other.name if other else 'nobody'} took its "
+            f"place in {tile.memory.name}"
+        )
+
+
+def _check_taken_over(
+    tile: VirtualTile, held: list[VirtualTile | None], content: Mapping[VirtualTile, object]
+) -> None:
+    """All cells hold one tile with the content that this one is to have."""
+    holder = held[0]
+    if (
+        holder is None
+        or any(other is not holder for other in held)
+        or holder not in content
+        or content[holder] != content.get(tile)
+    ):
+        raise LoweringError(
+            f"allocate: the loads of {tile.name} were left out, but {tile.memory.name} does not "
+            "hold its content"
+        )
