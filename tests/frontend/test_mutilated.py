@@ -26,8 +26,9 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 from loadstone.compiler import compile
 from loadstone.errors import LoadstoneError
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
+from tests.repeat import times
 
-FILES = 200
+FILES = times(60, 200)
 SECONDS = 60
 DEVICE = "vtaq-1x16x16"
 
