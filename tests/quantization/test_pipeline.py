@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -23,6 +22,7 @@ from loadstone.quantization.pipeline import Options, quantize_module, quantize_p
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.reference import Machine, Region
 from tests.float_models import images, simulator, small_onnx
+from tests.onnx_builder import session
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,8 @@ def samples(tmp_path: Path) -> Path:
 
 def onnx_scores(model: Path, digits: Digits) -> Any:
     """The meaning of the file: ONNX Runtime without optimizations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return np.stack([session.run(None, {"image": image[None]})[0] for image in digits.test_images])
+    opened = session(model)
+    return np.stack([opened.run(None, {"image": image[None]})[0] for image in digits.test_images])
 
 
 def accuracy(scores: Any, digits: Digits) -> float:
@@ -166,7 +164,7 @@ def test_the_command_writes_the_model_and_the_page(
     assert "signal to noise" in text
     assert "top-1" in text
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
-    assert onnxruntime.InferenceSession(str(folder / "out.onnx")).get_inputs()[0].name == "in0"
+    assert session(folder / "out.onnx").get_inputs()[0].name == "in0"
     assert (
         main(
             [
@@ -232,8 +230,8 @@ def test_compile_quantizes_a_float_model_with_data(
         )
         == 0
     )
-    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
-    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    opened = session(folder / "out.onnx", optimize=True)
+    wanted = np.stack([opened.run(None, {"in0": image})[0] for image in tested])
     found = np.load(folder / "found.npz")["out0"]
     assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
 
@@ -272,13 +270,13 @@ def test_half_precision_keeps_its_type(samples: Path) -> None:
     found = loadstone.quantize(folder / "half.onnx", images(12).astype(np.float16))
     assert found.report["output_sqnr_db"][0] > 30
     found.save(folder / "out.onnx")
-    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
-    assert {entry.type for entry in (*session.get_inputs(), *session.get_outputs())} == {
+    opened = session(folder / "out.onnx", optimize=True)
+    assert {entry.type for entry in (*opened.get_inputs(), *opened.get_outputs())} == {
         "tensor(float16)"
     }
     tested = images(4, seed=5).astype(np.float16)
     (scores,) = loadstone.compile(folder / "out.onnx", "vtaq-1x16x16").run(tested)
-    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    wanted = np.stack([opened.run(None, {"in0": image})[0] for image in tested])
     assert scores.dtype == wanted.dtype == np.float16
     np.testing.assert_allclose(
         scores.astype(np.float32),
