@@ -118,6 +118,13 @@ def check_golden(shared: Path, file: str, device: str, known: Known) -> str:
     return row
 
 
+def test_every_network_and_every_device_has_its_turn_without_repetitions() -> None:
+    rows = {**NETWORKS, **ONNX}
+    assert all(set(known.devices) & set(DEVICES) for known in rows.values())
+    for device in DEVICES:
+        assert sum(device in known.devices for known in rows.values()) >= 5, device
+
+
 @everywhere(NETWORKS)
 def test_tflite_networks_equal_litert(
     shared: Path, file: str, device: str, figure: Callable[[str], None]

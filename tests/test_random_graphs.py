@@ -6,8 +6,8 @@ tflite 1234 vtaq-tiny` runs it alone. Devices take turns. Besides the integers, 
 every artifact is checked for races and uninitialised reads, and the C validator passes it (a
 session opens in no other way).
 
-`make test` runs a hundred and sixty networks, `make test-all` as many others as
-LOADSTONE_RANDOM_GRAPHS says: 5000 take ten minutes.
+The quick tier divides twenty networks at random, `make test` runs a hundred and sixty, `make
+test-all` as many others as LOADSTONE_RANDOM_GRAPHS says: 5000 take ten minutes.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ def run_many(
     return places
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FORMATS)
 def test_random_networks_are_exact(
     kind: str, tmp_path: Path, figure: Callable[[str], None]

@@ -50,6 +50,7 @@ def accuracy(scores: Any, digits: Digits) -> float:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("scheme", "device", "points"), [("affine", "vtaq-1x16x16", 0.5), ("pow2", "vta-pynq", 1.5)]
 )
