@@ -47,14 +47,15 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repetitions are left out unless all is asked for; slow tests come first, so that none of them
-    runs alone at the end. Which rung of the ladder (docs/board.md) a test is on travels with its
-    report."""
+    """Repetitions are left out unless all is asked for; files with slow tests come first, so that
+    none of these runs alone at the end. Which rung of the ladder (docs/board.md) a test is on
+    travels with its report."""
     repeated = {item for item in items if item.get_closest_marker("more") and not ALL}
     if repeated:
         config.hook.pytest_deselected(items=list(repeated))
         items[:] = [item for item in items if item not in repeated]
-    items.sort(key=lambda item: item.get_closest_marker("full") is None)
+    slow = {item.path for item in items if item.get_closest_marker("full")}
+    items.sort(key=lambda item: item.path not in slow)
     for item in items:
         if (rung := item.get_closest_marker("rung")) is not None:
             item.user_properties.append(("rung", rung.args[0]))

@@ -59,6 +59,7 @@ def test_vta_over_many_cases(device: str) -> None:
     assert wrong(judged(device, cases=times(1, 4))) == []
 
 
+@pytest.mark.full
 def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
     examples = ROOT / "docs/examples"
     for name, folder in (

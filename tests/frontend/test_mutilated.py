@@ -144,6 +144,7 @@ def run_all(task: str, kind: str, numbers: list[int], folder: Path) -> dict[int,
     return said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["tflite", "onnx"])
 def test_a_clear_error_or_a_right_result(
     kind: str, tmp_path: Path, figure: Callable[[str], None]

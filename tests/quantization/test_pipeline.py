@@ -80,6 +80,7 @@ def test_digits_lose_little_and_equal_onnx_runtime(
     np.testing.assert_array_equal(again, scores[:40])
 
 
+@pytest.mark.full
 def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
     """Strict: nothing that VTA's hardware does otherwise. Every instruction of every layer, by the
     reference, byte for byte."""
@@ -102,6 +103,7 @@ def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
         assert vector.out.size > 0
 
 
+@pytest.mark.full
 def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     assert main(["demo", "-o", str(tmp_path)]) == 0
@@ -110,6 +112,7 @@ def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (tmp_path / "digits.lds").is_file()
 
 
+@pytest.mark.full
 def test_repairs_are_worth_their_lines() -> None:
     """Each method with and without repairs, on a network whose channels differ: never worse, in sum
     much better."""
@@ -182,6 +185,7 @@ def test_the_command_writes_the_model_and_the_page(
     assert json.loads(capsys.readouterr().out) == json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.full
 def test_compile_quantizes_a_float_model_with_data(
     samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,6 +268,7 @@ def test_names_with_dots_are_kept(tmp_path: Path) -> None:
     assert [entry.name for entry in (*graph.input, *graph.output)] == ["input.1", "output.2"]
 
 
+@pytest.mark.full
 def test_half_precision_keeps_its_type(samples: Path) -> None:
     """float16 in and out, in the exported file and on the device, the same integers between."""
     folder = samples.parent
