@@ -84,6 +84,7 @@ def mutilated(shared: Path, scratch: Path, suffix: str, count: int) -> dict[str,
     return {outcome: outcomes.count(outcome) for outcome in set(outcomes)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
 def test_mutilated_files_are_refused_in_one_line_or_read(
     shared: Path, tmp_path: Path, suffix: str
