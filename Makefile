@@ -2,8 +2,8 @@
 #
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
 #   make test     every test                          make quick   the tests that take under two minutes
-#   make lib      the native library only             make bench   measured speeds and cycles, as ratios
-#   make measure  what the tree's order is measured by
+#   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
+#   make lib      the native library only             make measure  what the tree's order is measured by
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test quick check lib measure bench clean system
+.PHONY: help demo test test-all quick check lib measure bench clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -41,6 +41,10 @@ demo: lib
 
 test: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=10
+
+# More random networks, seeds and mutants, a minute of each fuzzer, and every network on every device.
+test-all: export LOADSTONE_ALL = 1
+test-all: test
 
 quick: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10

@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.repeat import ALL
+
+#: Read when numpy, TVM or PyTorch is first imported, which is after this file. Tests run in as many
+#: processes as there are cores: threads of their own would only wait for each other.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+
 #: Examples take as long as they take; in CI the same ones are drawn each time, so that a red run is
 #: about the change.
 settings.register_profile("loadstone", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -41,8 +49,16 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("figure", text))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which rung of the ladder (docs/board.md) a test is on travels with its report."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Repetitions are left out unless all is asked for; files with slow tests come first, so that
+    none of these runs alone at the end. Which rung of the ladder (docs/board.md) a test is on
+    travels with its report."""
+    repeated = {item for item in items if item.get_closest_marker("more") and not ALL}
+    if repeated:
+        config.hook.pytest_deselected(items=list(repeated))
+        items[:] = [item for item in items if item not in repeated]
+    slow = {item.path for item in items if item.get_closest_marker("full")}
+    items.sort(key=lambda item: item.path not in slow)
     for item in items:
         if (rung := item.get_closest_marker("rung")) is not None:
             item.user_properties.append(("rung", rung.args[0]))

@@ -2,7 +2,7 @@
 
 In:   inputs, constants and nodes.
 Out:  the bytes of a .onnx file; `run` gives what ONNX Runtime computes, as the model says it,
-      without optimisations.
+      without optimisations; `session` is ONNX Runtime with any model.
 Next: test_onnx.py compares that with loadstone.operators.onnx; the compiler's property
 tests compile it.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import onnxruntime
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from onnx import helper, numpy_helper
 
-__all__ = ["Graph", "run"]
+__all__ = ["Graph", "run", "session"]
 
 OPSET = 17
 IR_VERSION = 8
@@ -109,17 +110,24 @@ class Graph:
         return bytes(model.SerializeToString())
 
 
-def run(
-    model: bytes, inputs: Sequence[NDArray[Any]], *, optimize: bool = False
-) -> list[NDArray[Any]]:
-    """Runs a model once on one thread; all outputs in order."""
+def session(model: bytes | Path, *, optimize: bool = False) -> onnxruntime.InferenceSession:
+    """A model, its bytes or its file, on one thread: tests run in as many processes as there are
+    cores."""
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    outputs: list[NDArray[Any]] = session.run(
-        None, {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)}
+    content = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def run(
+    model: bytes, inputs: Sequence[NDArray[Any]], *, optimize: bool = False
+) -> list[NDArray[Any]]:
+    """Runs a model once; all outputs in order."""
+    opened = session(model, optimize=optimize)
+    outputs: list[NDArray[Any]] = opened.run(
+        None, {entry.name: x for entry, x in zip(opened.get_inputs(), inputs, strict=True)}
     )
     return outputs

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from loadstone import compiler
+from tests import onnx_builder
 from tests.test_networks import observed
 
 __all__ = ["Layers"]
@@ -138,8 +139,4 @@ def session(
     part = helper.make_model(
         graph, opset_imports=list(model.opset_import), ir_version=model.ir_version
     )
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(
-        part.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return onnx_builder.session(part.SerializeToString())

@@ -6,8 +6,8 @@ tflite 1234 vtaq-tiny` runs it alone. Devices take turns. Besides the integers, 
 every artifact is checked for races and uninitialised reads, and the C validator passes it (a
 session opens in no other way).
 
-The quick tier runs a few hundred networks, the full tier as many others as LOADSTONE_RANDOM_GRAPHS
-says: 5000 take ten minutes.
+The quick tier divides twenty networks at random, `make test` runs a hundred and sixty, `make
+test-all` as many others as LOADSTONE_RANDOM_GRAPHS says: 5000 take ten minutes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from loadstone.partition.cost.prices import CostTable
 from loadstone.vta.hw_config import load_config
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
 from tests.races import check_races
+from tests.repeat import more
 
 FORMATS = ("tflite", "onnx")
 #: Device number k gets the networks k, k + 8, ...: the default device half of them.
@@ -45,7 +46,7 @@ TURNS = (
     "vtaq-1x32x32",
     "vtaq-4x16x16",
 )
-QUICK, FULL = 320, 640
+FEW, MORE = 160, 800
 #: Networks divided at random.
 PARTITIONS = int(os.environ.get("LOADSTONE_RANDOM_PARTITIONS", "20"))
 
@@ -117,11 +118,12 @@ def run_many(
     return places
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FORMATS)
 def test_random_networks_are_exact(
     kind: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
-    places = run_many(kind, 0, QUICK // len(FORMATS), tmp_path, figure)
+    places = run_many(kind, 0, FEW // len(FORMATS), tmp_path, figure)
     drawn = {entry.split()[0] for entry in places}
     wanted = {
         "conv2d",
@@ -164,14 +166,15 @@ def test_random_partitions_are_exact(
 
 
 @pytest.mark.full
+@more
 @pytest.mark.parametrize("kind", FORMATS)
 def test_more_random_networks_are_exact(
     kind: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     run_many(
         kind,
-        QUICK // len(FORMATS),
-        int(os.environ.get("LOADSTONE_RANDOM_GRAPHS", FULL)) // len(FORMATS),
+        FEW // len(FORMATS),
+        int(os.environ.get("LOADSTONE_RANDOM_GRAPHS", MORE)) // len(FORMATS),
         tmp_path,
         figure,
     )

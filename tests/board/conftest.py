@@ -1,4 +1,4 @@
-"""Networks that the boards run; and a second try."""
+"""Networks that the boards run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ import pytest
 from tests.board import models
 from tests.board.models import Network
 from tests.conftest import SHARED
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Emulators share the machine with everything else and have time-outs: a failure is printed and
-    tried again, twice."""
-    for item in items:
-        if "/board/" in item.path.as_posix():
-            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture(scope="session")

@@ -121,7 +121,7 @@ def test_stopped_simulator_does_not_hang_the_guest(convolutions: Network) -> Non
             if line == "run 1 begin":
                 board.simulator.send_signal(signal.SIGSTOP)
                 begin = time.monotonic()
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 120, "a busy machine is slow, but not so slow"
         cases.check_gone(board.lines, convolutions, 1)
 
 

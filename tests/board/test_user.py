@@ -56,7 +56,7 @@ def run(toolchain: str, network: Network, runs: int, faults: list[str], folder: 
                 [*QEMU[toolchain], *arguments],
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=900,
                 check=True,
             )
         finally:

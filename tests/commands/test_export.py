@@ -16,6 +16,7 @@ from loadstone.cli import main
 from loadstone.runtime import device
 from loadstone.vta.hw_config import device_names, load_config
 from tests.board.tools import need
+from tests.repeat import more
 from tests.runtime.test_device import external_model
 from tests.sample_model import copy_model, dense_model
 
@@ -29,7 +30,8 @@ def make(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["vtaq-1x16x16", pytest.param("vta-pynq", marks=more)])
 def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     model = dense_model(load_config(name))

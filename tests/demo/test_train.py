@@ -7,8 +7,10 @@ import pytest
 
 from loadstone.demo import load_digits, network_path, train
 
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 pytest.importorskip("sklearn")
+
+from tests.onnx_builder import session
 
 
 def test_the_split_is_the_same_every_time_and_shares_no_image() -> None:
@@ -23,9 +25,9 @@ def test_the_split_is_the_same_every_time_and_shares_no_image() -> None:
 
 def test_the_network_in_the_repository_reads_digits_in_onnx_runtime() -> None:
     digits = load_digits()
-    session = onnxruntime.InferenceSession(str(network_path()), providers=["CPUExecutionProvider"])
+    opened = session(network_path())
     scores = np.concatenate(
-        [session.run(None, {"image": image[None]})[0] for image in digits.test_images]
+        [opened.run(None, {"image": image[None]})[0] for image in digits.test_images]
     )
     assert (scores.argmax(axis=1) == digits.test_labels).mean() >= 0.985
     assert network_path().stat().st_size < 16_384
@@ -35,10 +37,8 @@ def test_the_written_file_is_the_trained_network(tmp_path) -> None:
     network = train.Network(np.random.default_rng(3))
     train.save(network, tmp_path / "net.onnx")
     images = load_digits().test_images[:8]
-    session = onnxruntime.InferenceSession(
-        str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"]
-    )
-    found = np.concatenate([session.run(None, {"image": image[None]})[0] for image in images])
+    opened = session(tmp_path / "net.onnx")
+    found = np.concatenate([opened.run(None, {"image": image[None]})[0] for image in images])
     np.testing.assert_allclose(
         found, network.forward(images.transpose(0, 2, 3, 1))[0], rtol=1e-4, atol=1e-3
     )

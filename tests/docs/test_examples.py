@@ -30,6 +30,7 @@ def test_an_example_is_short(folder: str, figure: Callable[[str], None]) -> None
     assert sum(lines.values()) <= MOST_LINES
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("target", "where"),
     [
@@ -54,6 +55,7 @@ def test_resnet8_with_the_c_library_equals_litert(
     np.testing.assert_array_equal(got, golden["out0"][:4])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("file", "target", "taken"),
     [

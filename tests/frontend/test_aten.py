@@ -214,7 +214,7 @@ def programs() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("form", ["exported", "core"])
+@pytest.mark.parametrize("form", [pytest.param("exported", marks=pytest.mark.full), "core"])
 def test_every_operator_equals_pytorch(programs: dict[str, Any], form: str) -> None:
     results = run(canonical(from_program(programs[form], "all")), image())
     wrong = []

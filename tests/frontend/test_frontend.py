@@ -17,6 +17,7 @@ from loadstone.errors import ModelError
 from loadstone.frontend import import_model, load
 from tests import onnx_builder, tflite_builder
 from tests.conftest import ROOT
+from tests.repeat import more
 
 #: Runs in a process of its own: a signal is then a result, not the end of the tests. Prints one
 #: line per outcome.
@@ -83,6 +84,7 @@ def mutilated(shared: Path, scratch: Path, suffix: str, count: int) -> dict[str,
     return {outcome: outcomes.count(outcome) for outcome in set(outcomes)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
 def test_mutilated_files_are_refused_in_one_line_or_read(
     shared: Path, tmp_path: Path, suffix: str
@@ -93,6 +95,7 @@ def test_mutilated_files_are_refused_in_one_line_or_read(
 
 
 @pytest.mark.full
+@more
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
 def test_many_mutilated_files(shared: Path, tmp_path: Path, suffix: str) -> None:
     outcomes = mutilated(shared, tmp_path, suffix, 400)

@@ -26,8 +26,9 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 from loadstone.compiler import compile
 from loadstone.errors import LoadstoneError
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
+from tests.repeat import times
 
-FILES = 200
+FILES = times(60, 200)
 SECONDS = 60
 DEVICE = "vtaq-1x16x16"
 
@@ -143,6 +144,7 @@ def run_all(task: str, kind: str, numbers: list[int], folder: Path) -> dict[int,
     return said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["tflite", "onnx"])
 def test_a_clear_error_or_a_right_result(
     kind: str, tmp_path: Path, figure: Callable[[str], None]

@@ -60,6 +60,7 @@ def decibels(want: Array, got: Array) -> float:
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_float_network_is_quantized_and_runs_on_the_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +160,7 @@ def names_of(program: Any) -> dict[str, str]:
     return found
 
 
+@pytest.mark.full
 def test_every_layer_of_an_int8_network_is_pytorchs(program: Any, compiled: Compiled) -> None:
     """Each operator, on PyTorch's own integers: biases on the accumulator's grid, nothing differs;
     as they are, ties and near ties do."""

@@ -6,7 +6,7 @@ it from legal programs as seeds.
 In:   hw_sim/*.cc, sim_fuzz.cc.
 Out:  exit status 0 when nothing was found; else libFuzzer's report, and the input in FOLDER
       (default: build/fuzz).
-Next: test_fuzz.py runs it for a minute.
+Next: test_fuzz.py.
 """
 
 from __future__ import annotations
@@ -88,9 +88,8 @@ def _header(config: HwConfig, options: int) -> bytes:
     )
 
 
-def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
-    """Builds and fuzzes; the exit status is libFuzzer's."""
-    target = build(folder)
+def fuzz(target: Path, seconds: int, folder: Path) -> int:
+    """Runs a target; the exit status is libFuzzer's."""
     seeds(folder / "seeds")
     (folder / "corpus").mkdir(exist_ok=True)
     words = [
@@ -105,6 +104,11 @@ def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
         cwd=folder,
         check=False,
     ).returncode
+
+
+def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
+    """Builds and fuzzes."""
+    return fuzz(build(folder), seconds, folder)
 
 
 if __name__ == "__main__":

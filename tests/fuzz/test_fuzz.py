@@ -1,5 +1,5 @@
-"""A minute of libFuzzer with ASan and UBSan on the simulator (`python -m tests.fuzz 600` for ten);
-twenty seconds of mutants of models."""
+"""Ten seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
+(`python -m tests.fuzz 600` for ten); mutants of models."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 
 from tests.board.tools import missing, need
-from tests.fuzz.__main__ import build, main
+from tests.fuzz.__main__ import build, fuzz
+from tests.repeat import times
 
 
 @pytest.mark.full
-def test_a_minute_of_arbitrary_streams_and_configurations_finds_nothing(tmp_path: Path) -> None:
+def test_arbitrary_streams_and_configurations_find_nothing(tmp_path: Path) -> None:
     need("clang++", "clang libclang-rt-14-dev")
     try:
-        build(tmp_path)
+        target = build(tmp_path)
     except subprocess.CalledProcessError:
         missing("libFuzzer is missing: apt-get install libclang-rt-14-dev")
-    assert main(60, tmp_path) == 0
+    assert fuzz(target, times(10, 60), tmp_path) == 0
 
 
 def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -> None:
@@ -32,7 +33,7 @@ def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     from tests.fuzz import models
 
-    counts, bad = models.fuzz(20)
+    counts, bad = models.fuzz(times(10, 60))
     figure(f"mutants of models: {dict(sorted(counts.items()))}")
     assert not bad, "\n".join(bad)
     assert counts["tflite equal"] > 0

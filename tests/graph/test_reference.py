@@ -24,6 +24,7 @@ from loadstone.frontend import load
 from loadstone.graph.reference import run, run_all, run_operator
 from loadstone.numerics import Rounding
 from loadstone.partition.eager import partition
+from tests.repeat import more, times
 
 SMALL = (
     *(
@@ -41,6 +42,8 @@ SMALL = (
     ),
     "tinyengine_mcunet_det_int8.tflite",
 )
+#: More samples than any golden has.
+EVERY = 1 << 30
 LARGE = ("coral_tf2_mnv2_1.0_224_ptq.tflite", "coral_deeplab_mnv2_dm05.tflite")
 #: ONNX network -> (largest share of elements that may differ, largest difference), of what was
 #: measured and printed.
@@ -56,7 +59,7 @@ def network(shared: Path, file: str) -> g.Graph:
     return partition(load(shared / "models" / file), [], file).graph
 
 
-def compared(shared: Path, file: str, samples: int | None) -> tuple[int, int, float]:
+def compared(shared: Path, file: str, samples: int) -> tuple[int, int, float]:
     """(elements, different, largest difference) over the goldens of one network, the real images
     included."""
     graph = network(shared, file)
@@ -64,7 +67,7 @@ def compared(shared: Path, file: str, samples: int | None) -> tuple[int, int, fl
     largest = 0.0
     for golden in sorted((shared / "models" / "golden").glob(f"{file}*.npz")):
         data = np.load(golden)
-        for sample in range(min(len(data["in0"]), samples or 1 << 30)):
+        for sample in range(min(len(data["in0"]), samples)):
             inputs = [
                 data[f"in{k}"][sample].reshape(tensor.shape)
                 for k, tensor in enumerate(graph.inputs)
@@ -91,9 +94,9 @@ def test_tflite_networks_give_litert_s_integers(shared: Path, file: str) -> None
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("file", SMALL + LARGE)
+@pytest.mark.parametrize("file", [*(pytest.param(file, marks=more) for file in SMALL), *LARGE])
 def test_tflite_networks_give_litert_s_integers_on_every_sample(shared: Path, file: str) -> None:
-    elements, different, _ = compared(shared, file, None)
+    elements, different, _ = compared(shared, file, times(1, EVERY))
     assert elements > 0
     assert different == 0
 
@@ -102,7 +105,7 @@ def test_tflite_networks_give_litert_s_integers_on_every_sample(shared: Path, fi
     "file", [file if "kws" in file else pytest.param(file, marks=pytest.mark.full) for file in ONNX]
 )
 def test_onnx_networks_come_near_their_float_goldens(shared: Path, file: str) -> None:
-    elements, different, largest = compared(shared, file, None)
+    elements, different, largest = compared(shared, file, times(4, EVERY))
     share, difference = ONNX[file]
     assert different <= share * elements
     assert largest <= difference + 1e-6

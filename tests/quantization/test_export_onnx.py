@@ -227,7 +227,9 @@ LAYERS = ("small", "mlpt_ad_f32.tflite", "mlpt_resnet8_f32.tflite")
 
 
 @pytest.mark.parametrize("scheme", ["affine", "pow2"])
-@pytest.mark.parametrize("file", LAYERS)
+@pytest.mark.parametrize(
+    "file", [LAYERS[0], *(pytest.param(file, marks=pytest.mark.full) for file in LAYERS[1:])]
+)
 def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -28,6 +28,7 @@ def scores(found: Simulator) -> Any:
     return np.stack([found.run(sample)[0][0] for sample in SAMPLES[:, None]])
 
 
+@pytest.mark.full
 def test_folding_and_equalizing_change_no_result(exact: Simulator) -> None:
     found = tvm.transform.Sequential([passes.fold_constants(), passes.equalize_channels(SAMPLES)])(
         module()
@@ -35,6 +36,7 @@ def test_folding_and_equalizing_change_no_result(exact: Simulator) -> None:
     np.testing.assert_allclose(scores(prepare(found)), scores(exact), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 def test_weights_become_values_that_int8_has() -> None:
     found = prepare(passes.round_weights(SAMPLES)(module()))
     for layer in found.network.weighted:

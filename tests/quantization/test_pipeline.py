@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -23,6 +22,7 @@ from loadstone.quantization.pipeline import Options, quantize_module, quantize_p
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.reference import DramBytes, Machine
 from tests.float_models import images, simulator, small_onnx
+from tests.onnx_builder import session
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,8 @@ def samples(tmp_path: Path) -> Path:
 
 def onnx_scores(model: Path, digits: Digits) -> Any:
     """The meaning of the file: ONNX Runtime without optimizations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return np.stack([session.run(None, {"image": image[None]})[0] for image in digits.test_images])
+    opened = session(model)
+    return np.stack([opened.run(None, {"image": image[None]})[0] for image in digits.test_images])
 
 
 def accuracy(scores: Any, digits: Digits) -> float:
@@ -52,6 +50,7 @@ def accuracy(scores: Any, digits: Digits) -> float:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("scheme", "device", "points"), [("affine", "vtaq-1x16x16", 0.5), ("pow2", "vta-pynq", 1.5)]
 )
@@ -81,6 +80,7 @@ def test_digits_lose_little_and_equal_onnx_runtime(
     np.testing.assert_array_equal(again, scores[:40])
 
 
+@pytest.mark.full
 def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
     """Strict: nothing that VTA's hardware does otherwise. Every instruction of every layer, by the
     reference, byte for byte."""
@@ -103,6 +103,7 @@ def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
         assert vector.out.size > 0
 
 
+@pytest.mark.full
 def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     assert main(["demo", "-o", str(tmp_path)]) == 0
@@ -111,6 +112,7 @@ def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (tmp_path / "digits.lds").is_file()
 
 
+@pytest.mark.full
 def test_repairs_are_worth_their_lines() -> None:
     """Each method with and without repairs, on a network whose channels differ: never worse, in sum
     much better."""
@@ -166,7 +168,7 @@ def test_the_command_writes_the_model_and_the_page(
     assert "signal to noise" in text
     assert "top-1" in text
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
-    assert onnxruntime.InferenceSession(str(folder / "out.onnx")).get_inputs()[0].name == "in0"
+    assert session(folder / "out.onnx").get_inputs()[0].name == "in0"
     assert (
         main(
             [
@@ -183,6 +185,7 @@ def test_the_command_writes_the_model_and_the_page(
     assert json.loads(capsys.readouterr().out) == json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.full
 def test_compile_quantizes_a_float_model_with_data(
     samples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,8 +235,8 @@ def test_compile_quantizes_a_float_model_with_data(
         )
         == 0
     )
-    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
-    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    opened = session(folder / "out.onnx", optimize=True)
+    wanted = np.stack([opened.run(None, {"in0": image})[0] for image in tested])
     found = np.load(folder / "found.npz")["out0"]
     assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
 
@@ -265,6 +268,7 @@ def test_names_with_dots_are_kept(tmp_path: Path) -> None:
     assert [entry.name for entry in (*graph.input, *graph.output)] == ["input.1", "output.2"]
 
 
+@pytest.mark.full
 def test_half_precision_keeps_its_type(samples: Path) -> None:
     """float16 in and out, in the exported file and on the device, the same integers between."""
     folder = samples.parent
@@ -272,13 +276,13 @@ def test_half_precision_keeps_its_type(samples: Path) -> None:
     found = loadstone.quantize(folder / "half.onnx", images(12).astype(np.float16))
     assert found.report["output_sqnr_db"][0] > 30
     found.save(folder / "out.onnx")
-    session = onnxruntime.InferenceSession(str(folder / "out.onnx"))
-    assert {entry.type for entry in (*session.get_inputs(), *session.get_outputs())} == {
+    opened = session(folder / "out.onnx", optimize=True)
+    assert {entry.type for entry in (*opened.get_inputs(), *opened.get_outputs())} == {
         "tensor(float16)"
     }
     tested = images(4, seed=5).astype(np.float16)
     (scores,) = loadstone.compile(folder / "out.onnx", "vtaq-1x16x16").run(tested)
-    wanted = np.stack([session.run(None, {"in0": image})[0] for image in tested])
+    wanted = np.stack([opened.run(None, {"in0": image})[0] for image in tested])
     assert scores.dtype == wanted.dtype == np.float16
     np.testing.assert_allclose(
         scores.astype(np.float32),

@@ -97,6 +97,7 @@ def test_layers_on_the_host_stay_float(prepared: tuple[Simulator, Plan, Samples]
     assert sum(isinstance(operator, g.Conv2D) for operator in graph.operators) == 3
 
 
+@pytest.mark.full
 def test_repaired_weights_can_be_written_back() -> None:
     found = network()
     changed = replace(

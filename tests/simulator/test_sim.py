@@ -23,6 +23,7 @@ from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Load, MicroOp
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from loadstone.vta.reference import DramBytes, Machine
 from tests.programs import BASE, Program, random_program
+from tests.repeat import times
 from tests.simulated import TINY, VTA, run_text, simulate
 
 CONFIGS = [
@@ -94,8 +95,8 @@ def test_equal_to_the_reference_on_random_programs(config: HwConfig) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
-def test_equal_to_the_reference_on_twenty_thousand_random_programs(config: HwConfig) -> None:
-    for seed in range(1000, 1000 + 20_000 // len(CONFIGS) + 1):
+def test_equal_to_the_reference_on_many_random_programs(config: HwConfig) -> None:
+    for seed in range(1000, 1000 + times(600, 20_000) // len(CONFIGS) + 1):
         check_equal(
             random_program(config, np.random.default_rng(seed), 16), f"{config.name}, seed {seed}"
         )

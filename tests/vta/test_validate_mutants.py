@@ -20,6 +20,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, layout
 from loadstone.vta.validate import possible_config
+from tests.repeat import times
 from tests.sample_model import copy_model, dense_model
 from tests.validated import both, vector_model, with_program
 
@@ -100,13 +101,13 @@ def _disagreements(models: list[Artifact], count: int, seed: int) -> tuple[int, 
 
 
 def test_c_and_python_agree_on_changed_programs() -> None:
-    count, accepted = _disagreements(seeds(None), 800, 1)
+    count, accepted = _disagreements(seeds(None), times(300, 800), 1)
     assert 0.05 * count < accepted < 0.95 * count
 
 
 @pytest.mark.full
 def test_c_and_python_agree_on_many_changed_programs(shared: Path) -> None:
-    count, accepted = _disagreements(seeds(shared), 4_000 * MORE, 2)
+    count, accepted = _disagreements(seeds(shared), times(1_000, 4_000) * MORE, 2)
     print(f"{count} changed programs, {accepted} accepted by both, 0 disagreements")
     assert 0.05 * count < accepted < 0.95 * count
 
@@ -167,9 +168,10 @@ def test_no_accepted_program_leaves_its_regions(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.full
-def test_no_accepted_program_of_a_million_leaves_its_regions(
+def test_no_accepted_program_of_many_leaves_its_regions(
     root: Path, tmp_path: Path, shared: Path
 ) -> None:
-    report = _soundness(root, tmp_path, _native_seeds(shared), 1_000_000 * MORE)
-    assert report["accepted"] > 50_000 * MORE
+    count = times(100_000, 1_000_000) * MORE
+    report = _soundness(root, tmp_path, _native_seeds(shared), count)
+    assert report["accepted"] > count // 20
     assert report["unsound"] == 0

@@ -195,6 +195,7 @@ def accumulated(kind: str, at_least: int, *, unsigned: bool = False) -> Count:
     return count
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
 def test_a_million_accumulated_elements(kind: str) -> None:
     accumulated(kind, MILLION).check(MILLION)

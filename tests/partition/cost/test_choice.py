@@ -245,6 +245,7 @@ def test_what_is_no_cost_is_one_line(
         compiled(saved(tmp_path, chain), f"{DEVICE},npu")
 
 
+@pytest.mark.full
 def test_a_real_network_between_two_back_ends_equals_litert(shared: Path, tmp_path: Path) -> None:
     """The example's 64 multipliers are slower than VTA-Q for all nine convolutions; 4096 are faster
     for those that do most."""

@@ -59,9 +59,9 @@ def test_a_longer_step_costs_more() -> None:
 
 def test_a_program_is_simulated_at_the_devices_clock(shared: Path) -> None:
     pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
-    from loadstone.compiler import compile
+    from tests.compiled import network
 
-    compiled = compile(shared / "models" / "mlpt_strww_int8.tflite", CONFIG)
+    compiled = network(shared, "mlpt_strww_int8.tflite", CONFIG.name)
     table, faster = CostTable(CONFIG), CostTable(replace(CONFIG, clock_mhz=2 * CONFIG.clock_mhz))
     programs = replace(compiled.artifact, steps=compiled.artifact.programs)
     (ns,) = table.steps_ns(programs)

@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from loadstone.partition.cost.search import ROWS, Candidate, PartitionPlan, Problem, Read, search
 from tests.draw import Random
+from tests.repeat import times
 
 #: Random graphs that are compared with exhaustive search.
-GRAPHS = int(os.environ.get("LOADSTONE_PLAN_GRAPHS", "200"))
+GRAPHS = int(os.environ.get("LOADSTONE_PLAN_GRAPHS", times(60, 200)))
 MEMORIES = (ROWS, "npu", "vta")
 
 

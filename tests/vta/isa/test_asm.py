@@ -20,12 +20,13 @@ from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import AluOp, ConfigRegister, Memory, Rounding, Stage
 from tests.random_insns import CONFIGS, any_insn
+from tests.repeat import times
 
 VTA = load_config("vta-pynq")
 
 
 @given(insn=st.one_of([any_insn(config) for config in CONFIGS]))
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=times(400, 2000), deadline=None)
 def test_every_instruction_has_a_text_that_means_it(insn: Insn) -> None:
     text = text_of(insn)
     assert parse_insn(text) == insn

@@ -31,6 +31,7 @@ from loadstone.vta.isa.codec import (
 from loadstone.vta.isa.insn import KINDS, stage_of
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Opcode, Stage, layout
 from tests.random_insns import CONFIGS, any_insn, random_stream
+from tests.repeat import times
 
 VTA = load_config("vta-pynq")
 NAMES = {
@@ -41,7 +42,7 @@ each_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 
 
 @given(st.one_of([st.tuples(st.just(config), any_insn(config)) for config in CONFIGS]))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=times(300, 1000), deadline=None)
 def test_one_instruction_there_and_back(drawn: tuple[HwConfig, Insn]) -> None:
     config, insn = drawn
     encoded = encode(insn, config)

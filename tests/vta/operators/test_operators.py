@@ -21,6 +21,7 @@ from loadstone.vta.isa.spec import AluOp
 from loadstone.vta.operators import im2col_input, lower_operator, unsupported_reason
 from loadstone.vta.stream import AluNest, TileLoad
 from tests import lowered as lo
+from tests.repeat import times
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
@@ -227,11 +228,11 @@ FAMILIES: dict[str, Callable[[HwConfig], st.SearchStrategy[g.Operator]]] = {
 @pytest.mark.full
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("device", lo.VTAQ)
-def test_a_hundred_of_each_are_exact_and_can_be_placed(device: str, family: str) -> None:
+def test_many_of_each_are_exact_and_can_be_placed(device: str, family: str) -> None:
     config = load_config(device)
 
     @given(FAMILIES[family](config), st.integers(0, 99))
-    @settings(quick, max_examples=100)
+    @settings(quick, max_examples=times(15, 100))
     def check(op: g.Operator, seed: int) -> None:
         assume(unsupported_reason(op, config) is None)
         inputs = lo.random_inputs(op, seed)
