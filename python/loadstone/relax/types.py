@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tvm.ir import Attrs, Call, Expr, GlobalVar, IRModule, Var
     from tvm.ir.transform import Pass
-    from tvm.relax import BlockBuilder
+    from tvm.relax import BlockBuilder, VirtualMachine
     from tvm.relax import Function as RelaxFunction
     from tvm.relax.dpl import DFPattern
     from tvm.relax.frontend.tflite.tflite_frontend import TensorWrapper
@@ -57,4 +57,5 @@ __all__ = [
     "TensorWrapper",
     "TvmTensor",
     "Var",
+    "VirtualMachine",
 ]

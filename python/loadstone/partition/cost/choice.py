@@ -27,23 +27,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import DeviceProgram, HostStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.interface import Backend, Segment
-from loadstone.backend.region import ExternalRegion
+from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.backend.scope import within
 from loadstone.errors import LoweringError, UnsupportedError
+from loadstone.files import JsonObject
 from loadstone.graph import Graph, Operator
+from loadstone.numerics import Array
 from loadstone.partition.cost.candidates import AloneCost, Candidates, candidates
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.cost.search import ROWS, Candidate, search
 from loadstone.partition.eager import HOST, Match, Partition, matches
 from loadstone.partition.segments import divide
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
 
 __all__ = ["Alternative", "Choice", "LoweredPartition", "choose", "plan_ns"]
 
@@ -63,7 +66,7 @@ class LoweredPartition:
     partition: Partition
     network: Graph
     segments: tuple[Segment, ...]
-    regions: Sequence[Any]
+    regions: Sequence[LoweredRegion | ExternalRegion | Operator]
     deployment: Deployment
 
 
@@ -77,7 +80,7 @@ class Alternative:
     ns: int
     transfer_ns: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """In microseconds."""
         return {
             "place": self.place,
@@ -99,7 +102,7 @@ class Choice:
     exact: bool
     alternatives: Mapping[str, tuple[Alternative, ...]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Without the alternatives, in microseconds."""
         return {
             "chosen": self.chosen,
@@ -115,7 +118,7 @@ Realise = Callable[[Partition], LoweredPartition]
 
 
 def choose(
-    module: Any,
+    module: IRModule,
     backends: Sequence[Backend],
     eager: LoweredPartition,
     split: Split,
@@ -245,7 +248,7 @@ class _Alone:
     def __init__(
         self,
         backends: Sequence[Backend],
-        constants: Mapping[str, NDArray[Any]],
+        constants: Mapping[str, Array],
         own: Own,
         realise: Realise,
         table: CostTable,
