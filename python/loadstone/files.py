@@ -22,21 +22,27 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.errors import LoadstoneError
+from loadstone.numerics import Array
 
 __all__ = [
     "MAX_ARRAYS_BYTES",
+    "JsonObject",
+    "JsonValue",
     "is_file",
     "parsed_json",
     "unpacked_arrays",
     "write_whole",
     "written_whole",
 ]
+
+#: What JSON holds: None, a bool, a number, a text, a list or an object of these.
+JsonValue: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 #: What the arrays of one file may take in memory, all together.
 MAX_ARRAYS_BYTES = 8 << 30
@@ -105,7 +111,7 @@ def is_file(path: str | Path) -> bool:
         return False
 
 
-def parsed_json(text: str | bytes, where: str, error: type[LoadstoneError]) -> Any:
+def parsed_json(text: str | bytes, where: str, error: type[LoadstoneError]) -> JsonValue:
     """JSON with numbers that float64 holds. Raises `error` that begins with `where`."""
     try:
         return json.loads(text, parse_constant=_number, parse_int=_integer, parse_float=_number)
@@ -130,7 +136,7 @@ def _integer(digits: str) -> int:
 
 def unpacked_arrays(
     source: str | Path | bytes, where: str, error: type[LoadstoneError]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Every array of an .npz archive, or the one of an .npy file as `in0`; no pickled objects.
 
     source: a path, or the file's bytes. Raises `error` that begins with `where`, OSError for a file
@@ -171,7 +177,7 @@ def _limit(size_bytes: int) -> None:
         )
 
 
-def _array(file: Any) -> NDArray[Any]:
+def _array(file: Any) -> Array:
     """One array in .npy form; its header is believed only as far as the limit."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0}

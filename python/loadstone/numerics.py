@@ -24,6 +24,7 @@ has one defined result.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,7 @@ __all__ = [
     "MAX_PRE_SHIFT",
     "SHIFT_MAX",
     "SHIFT_MIN",
+    "Array",
     "Rounding",
     "high_multiply",
     "onnx_scale",
@@ -54,6 +56,8 @@ __all__ = [
     "wrap_int32",
 ]
 
+#: An array whose type of element only its file or its caller knows.
+Array = NDArray[Any]
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from loadstone.backend.builtin import (
     BuiltinDevice,
@@ -30,11 +30,12 @@ from loadstone.backend.scope import file_of
 from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, parse_target
 from loadstone.backend.tvm_external import TvmExternal
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
-from loadstone.files import is_file
+from loadstone.files import JsonValue, is_file
 from loadstone.relax.compat import check_llvm_host, external_names, has_external, target_as_json
 
 __all__ = [
     "Target",
+    "TargetSource",
     "accelerators",
     "attributes_of",
     "externals",
@@ -50,6 +51,12 @@ class Target:
     backends: tuple[Backend, ...]
     device: Device
     spec: TargetSpec
+
+
+#: What names a target: text, the path of a JSON file, a composite, several texts, or what is ready.
+TargetSource: TypeAlias = (
+    str | Path | Mapping[str, JsonValue] | Sequence[str] | TargetSpec | BuiltinDevice
+)
 
 
 def accelerators(plugins: Registry | None = None) -> list[str]:
@@ -78,7 +85,7 @@ def attributes_of(name: str, plugins: Registry | None = None) -> tuple[Attribute
 
 
 def resolve(
-    target: str | Path | Mapping[str, Any] | Sequence[str] | TargetSpec | BuiltinDevice,
+    target: TargetSource,
     plugins: Registry | None = None,
 ) -> Target:
     """target: also a tvm.target.Target of accelerators. plugins: None for the installed ones.
@@ -154,7 +161,7 @@ def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
             f"target: {entry.name} has no attribute {unknown!r}; it has "
             f"{', '.join(known) or 'none'}"
         )
-    values: dict[str, Any] = {
+    values: dict[str, int | str | bool] = {
         name: known[name].value(text, entry.name) for name, text in entry.attributes.items()
     }
     if _is_external(entry.name, plugins):

@@ -19,10 +19,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from loadstone.errors import TargetError
-from loadstone.files import is_file, parsed_json
+from loadstone.files import JsonObject, JsonValue, is_file, parsed_json
 
 __all__ = ["ALIASES", "HOSTS", "Entry", "TargetSpec", "parse_target"]
 
@@ -63,7 +62,7 @@ class TargetSpec:
     def __str__(self) -> str:
         return ",".join(map(str, (*self.accelerators, self.host)))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As parse_target reads it."""
         return {
             "kind": "composite",
@@ -74,7 +73,7 @@ class TargetSpec:
         }
 
 
-def parse_target(target: str | Path | Mapping[str, Any] | Sequence[str]) -> TargetSpec:
+def parse_target(target: str | Path | Mapping[str, JsonValue] | Sequence[str]) -> TargetSpec:
     """Text, an alias, the path of a JSON file with a composite, a dict, or several texts whose
     accelerators are joined in order.
 
@@ -144,7 +143,7 @@ def _entry(part: str, text: str) -> Entry:
 
 
 # --- JSON -----------------------------------------------------------------------------------------
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     try:
         data = parsed_json(path.read_bytes(), f"target file {path}", TargetError)
     except OSError as error:
@@ -154,7 +153,7 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-def _from_json(data: Mapping[str, Any]) -> TargetSpec:
+def _from_json(data: Mapping[str, JsonValue]) -> TargetSpec:
     unknown = sorted(set(data) - {"kind", "host", "accelerators"})
     if data.get("kind") != "composite":
         raise TargetError(f"target: kind {data.get('kind')!r} is not 'composite'")
@@ -177,7 +176,7 @@ def _from_json(data: Mapping[str, Any]) -> TargetSpec:
     return _checked(TargetSpec(tuple(entries), host))
 
 
-def _json_entry(item: Any, key: str, what: str) -> Entry:
+def _json_entry(item: JsonValue, key: str, what: str) -> Entry:
     if (
         not isinstance(item, Mapping)
         or not isinstance(item.get(key), str)

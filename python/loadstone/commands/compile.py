@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from loadstone.commands import quantize
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.dump import Dump
 from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
 
 __all__ = ["configure", "extend", "run"]
 
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
     print(summary(report))
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
     lines = [f"{'operator':<48} {'kind':<16} where"]
@@ -145,7 +145,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _cost(alternative: dict[str, Any]) -> str:
+def _cost(alternative: JsonObject) -> str:
     """`vta.conv2d 57.7 us (26.0 us transfers)`: the transfers are what it takes to bring the inputs
     and take the outputs back."""
     transfers = (
@@ -163,7 +163,7 @@ def _some(names: list[str], most: int = 8) -> str:
     return ", ".join(_short(name, 40) for name in names[:most]) + more
 
 
-def summary(report: dict[str, Any]) -> str:
+def summary(report: JsonObject) -> str:
     """A few lines for people."""
     host = report["operators_on_host"]
     memory = report["regions_bytes"]
@@ -190,7 +190,7 @@ def summary(report: dict[str, Any]) -> str:
     )
 
 
-def _by_cost(choice: dict[str, Any] | None) -> list[str]:
+def _by_cost(choice: JsonObject | None) -> list[str]:
     if choice is None:
         return []
     if choice["chosen"] == "cost":

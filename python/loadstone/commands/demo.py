@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.files import write_whole
+from loadstone.numerics import Array
 
 __all__ = ["configure", "run"]
 
@@ -102,13 +103,13 @@ def run(args: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def _accuracy(scores: NDArray[Any] | None, labels: NDArray[np.int64]) -> str:
+def _accuracy(scores: Array | None, labels: NDArray[np.int64]) -> str:
     if scores is None:
         return "(ONNX Runtime is not installed)"
     return f"{100 * np.mean(scores.reshape(len(labels), -1).argmax(axis=1) == labels):.2f} % right"
 
 
-def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | None:
+def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> Array | None:
     """Scores of every image; None where ONNX Runtime is not installed. Without graph optimisations:
     the meaning of the file."""
     try:
@@ -122,7 +123,7 @@ def _onnx_runtime(model: Path, images: NDArray[np.float32]) -> NDArray[Any] | No
     return np.stack([session.run(None, {name: image})[0] for image in images])
 
 
-def _compare(scores: NDArray[Any], wanted: NDArray[Any] | None) -> tuple[bool, str]:
+def _compare(scores: Array, wanted: Array | None) -> tuple[bool, str]:
     if wanted is None:
         return (
             True,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from loadstone.artifact.format import Artifact, BufferView, DeviceProgram, HostStep
+from loadstone.files import JsonObject
 from loadstone.printable import one_line
 
 __all__ = ["configure", "run"]
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _step(step: DeviceProgram | HostStep) -> dict[str, Any]:
+def _step(step: DeviceProgram | HostStep) -> JsonObject:
     if isinstance(step, DeviceProgram):
         layers = [
             {"name": layer.name, "first": layer.first, "count": layer.count}
@@ -67,7 +67,7 @@ def _step(step: DeviceProgram | HostStep) -> dict[str, Any]:
     }
 
 
-def _as_dict(a: Artifact, size: int) -> dict[str, Any]:
+def _as_dict(a: Artifact, size: int) -> JsonObject:
     return {
         "name": a.name,
         "device": a.device,

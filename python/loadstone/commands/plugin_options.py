@@ -12,11 +12,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Attribute
 from loadstone.backend.plugins import Registry, load_plugins
 from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
+
+if TYPE_CHECKING:
+    from loadstone.backend.target import TargetSource
 
 __all__ = ["add_plugin_options", "target_of"]
 
@@ -76,7 +79,7 @@ def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
             )
 
 
-def target_of(args: argparse.Namespace, target: Any) -> Any:
+def target_of(args: argparse.Namespace, target: str | Sequence[str]) -> TargetSource:
     """The target, with the values of those options. Raises TargetError."""
     from loadstone.backend.target import with_attributes
     from loadstone.backend.target_spec import parse_target

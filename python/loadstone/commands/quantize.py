@@ -13,10 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from loadstone.errors import ModelError
-from loadstone.files import unpacked_arrays, write_whole
+from loadstone.files import JsonObject, unpacked_arrays, write_whole
+from loadstone.numerics import Array
 
 __all__ = ["add_options", "arguments", "configure", "run"]
 
@@ -163,13 +162,13 @@ def check_places(output: Path, page: str | None) -> None:
             )
 
 
-def read(path: str) -> dict[str, NDArray[Any]]:
+def read(path: str) -> dict[str, Array]:
     """Every array of an .npz file, or the one of an .npy file. Raises ModelError for another
     file."""
     return unpacked_arrays(path, path, ModelError)
 
 
-def summary(report: dict[str, Any], output: Path) -> str:
+def summary(report: JsonObject, output: Path) -> str:
     """A few lines for people: the result, and the layers that lost most."""
     worst = sorted(
         (entry for entry in report["layers"] if entry["sqnr_db"] is not None),

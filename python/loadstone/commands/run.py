@@ -14,14 +14,14 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from loadstone.artifact.format import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
+from loadstone.files import JsonObject
 from loadstone.printable import one_line
 from loadstone.runtime import device
-from loadstone.runtime.arrays import compare, read_arrays, write_arrays
+from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
 from loadstone.runtime.parallel import run_in_threads
 
 __all__ = ["configure", "extend", "run"]
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         compare(f"out{k}", y, w[: len(y)])
         for k, (y, w) in enumerate(zip(outputs, wanted, strict=False))
     ]
-    report: dict[str, Any] = {
+    report: JsonObject = {
         "model": artifact.name,
         "device": args.device,
         "config": config.name,
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report["passed"] else 1
 
 
-def _text(report: dict[str, Any], differences: list[Any], atol: float) -> str:
+def _text(report: JsonObject, differences: list[Difference], atol: float) -> str:
     speed = report["samples"] / max(report["seconds"], 1e-9)
     lines = [
         f"{one_line(report['model'])} on {report['device']} ({report['config']}): "

@@ -8,9 +8,9 @@ Next: conformance/networks.py makes small networks of them; conformance/check.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from loadstone.numerics import Rounding
 
 __all__ = ["FRAMEWORKS", "OPERATORS", "Rng", "convolution", "dense", "grid", "image", "one", "pick"]
 
+T = TypeVar("T")
 Rng = np.random.Generator
 FRAMEWORKS = (Rounding.DOUBLE, Rounding.FLOAT32)
 
 
-def pick(rng: Rng, options: Any) -> Any:
+def pick(rng: Rng, options: Sequence[T]) -> T:
     """One of the options."""
     return options[int(rng.integers(len(options)))]
 
@@ -63,7 +64,7 @@ def one(operator: g.Operator, inputs: tuple[g.Tensor, ...] = ()) -> g.Graph:
 
 def _weighted(
     rng: Rng, x: g.Tensor, out: int, reach: int, rounding: Rounding
-) -> tuple[g.Quantization, dict[str, Any]]:
+) -> tuple[g.Quantization, g.Fields]:
     """The output's levels so that sums of `reach` products fill it, and the fields that Conv2D and
     Dense share."""
     scales = rng.uniform(0.002, 0.02, out if rng.integers(2) else 1).astype(np.float32) * np.ones(
@@ -101,7 +102,7 @@ def convolution(
     levels, shared = _weighted(rng, x, out, kernel[0] * kernel[1] * x.shape[3] // groups, rounding)
     weights = rng.integers(-127, 128, (out, *kernel, x.shape[3] // groups)).astype(np.int8)
     y = g.Tensor(name, (1, *size, out), "int8", levels)
-    window: dict[str, Any] = {
+    window: g.Fields = {
         "strides": strides,
         "dilation": dilation,
         "padding": padding,
@@ -166,14 +167,14 @@ def _pool(kind: type[g.Pool2D]) -> Callable[[Rng], g.Graph]:
             (x.shape[1 + k] + pads[k] + pads[k + 2] - kernel[k]) // strides[k] + 1 for k in (0, 1)
         ]
         y = g.Tensor("y", (1, *size, x.shape[3]), "int8", x.quantization)
-        extra: dict[str, Any] = {"count_include_pad": False} if kind is g.AveragePool2D else {}
-        window: dict[str, Any] = {
+        extra: g.Fields = {"count_include_pad": False} if kind is g.AveragePool2D else {}
+        window: g.Fields = {
             "kernel": kernel,
             "strides": strides,
             "padding": pads,
             "rounding": pick(rng, FRAMEWORKS),
         }
-        levels: dict[str, Any] = _clamp(rng, x.zero_point)
+        levels: g.Fields = _clamp(rng, x.zero_point)
         return one(kind(name="y", inputs=(x,), outputs=(y,), **window, **levels, **extra))
 
     return make
@@ -237,7 +238,7 @@ def _resize(rng: Rng) -> g.Graph:
     y = g.Tensor(
         "y", (1, x.shape[1] * factor, x.shape[2] * factor, x.shape[3]), "int8", x.quantization
     )
-    positions: dict[str, Any] = {"align_corners": False, "half_pixel_centers": False}
+    positions: g.Fields = {"align_corners": False, "half_pixel_centers": False}
     return one(
         g.ResizeNearest(name="y", inputs=(x,), outputs=(y,), rounding=Rounding.DOUBLE, **positions)
     )
@@ -250,7 +251,7 @@ def _softmax(rng: Rng) -> g.Graph:
 
 
 def _one_to_one(
-    make: Callable[[Rng], tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]],
+    make: Callable[[Rng], tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]],
 ) -> Callable[[Rng], g.Graph]:
     """A case of an operator with one input: its class, input, output, fields."""
 
@@ -278,7 +279,7 @@ def _conv2d_edges(rng: Rng) -> g.Graph:
     x = g.Tensor("x", (1, h, w, int(pick(rng, (1, 2, 16, 40)))), "int8", grid(rng))
     kernel: tuple[int, int] = pick(rng, ((1, 1), (h, w), (min(h, 5), 1), (1, min(w, 5))))
     pads = [0 if rng.integers(2) else extent // 2 for extent in (*kernel, *kernel)]
-    window: dict[str, Any] = {
+    window: g.Fields = {
         "kernel": kernel,
         "strides": pick(rng, ((1, 1), (3, 2), (4, 4))),
         "padding": tuple(pads),
@@ -297,7 +298,7 @@ def _affine(rng: Rng) -> g.Graph:
     as."""
     x = image(rng)
     channels = x.shape[3]
-    fixed: dict[str, Any] = {
+    fixed: g.Fields = {
         "kernel": (1, 1),
         "strides": (1, 1),
         "padding": (0, 0, 0, 0),
@@ -334,7 +335,7 @@ def _broadcast(kind: type[g.Elementwise]) -> Callable[[Rng], g.Graph]:
     return make
 
 
-def _slice(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _slice(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x = image(rng, channels=int(pick(rng, (5, 16, 48))))
     begin = (
         0,
@@ -351,7 +352,7 @@ def _slice(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, An
     )
 
 
-def _reshape(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _reshape(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x = image(rng)
     shape = pick(
         rng,
@@ -364,7 +365,7 @@ def _reshape(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, 
     return g.Reshape, x, g.Tensor("y", shape, "int8", x.quantization), {}
 
 
-def _transpose(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _transpose(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x, order = image(rng), pick(rng, ((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2)))
     return (
         g.Transpose,
@@ -374,7 +375,7 @@ def _transpose(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str
     )
 
 
-def _resize_bilinear(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _resize_bilinear(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x, factor = image(rng), int(pick(rng, (2, 4)))
     y = g.Tensor(
         "y", (1, x.shape[1] * factor, x.shape[2] * factor, x.shape[3]), "int8", x.quantization
@@ -387,7 +388,7 @@ def _resize_bilinear(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, di
     return g.ResizeBilinear, x, y, fields
 
 
-def _lookup(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _lookup(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     """A sigmoid, or any table."""
     x = image(rng)
     real = 1 / (1 + np.exp(-x.scale * (np.arange(-128.0, 128) - x.zero_point)))
@@ -404,12 +405,12 @@ def _lookup(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, A
     )
 
 
-def _argmax(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _argmax(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x = g.Tensor("x", (1, int(pick(rng, (2, 10, 100)))), "int8", grid(rng))
     return g.ArgMax, x, g.Tensor("y", (1, 1), "int32"), {"axis": 1}
 
 
-def _quantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _quantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x = g.Tensor("x", image(rng).shape, "float32")
     return (
         g.Quantize,
@@ -419,7 +420,7 @@ def _quantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str,
     )
 
 
-def _dequantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, dict[str, Any]]:
+def _dequantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     x = image(rng)
     return g.Dequantize, x, g.Tensor("y", x.shape, "float32"), {}
 

@@ -16,16 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.target import Target
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
 from loadstone.graph import reference as graph_reference
+from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, divide
 from loadstone.partition.lowering import lower_partition
 from loadstone.partition.network_pass import refusal_of
@@ -71,7 +70,7 @@ def powers_of_two(graph: g.Graph) -> g.Graph:
         )
 
     def with_rounded(operator: g.Operator) -> g.Operator:
-        tensors: dict[str, Any] = {
+        tensors: g.Fields = {
             side: tuple(map(rounded, getattr(operator, side))) for side in ("inputs", "outputs")
         }
         if isinstance(operator, g.Conv2D | g.Dense):
@@ -126,7 +125,7 @@ def _compare(graph: g.Graph, backend_of: Mapping[str, str], target: Target) -> t
     return different, elements
 
 
-def _levels(tensor: g.Tensor) -> NDArray[Any]:
+def _levels(tensor: g.Tensor) -> Array:
     rng = np.random.default_rng(len(tensor.name) + tensor.size)
     random = rng.integers(-128, 128, (2, *tensor.shape))
     edges = [np.full((1, *tensor.shape), level) for level in (-128, 127)]

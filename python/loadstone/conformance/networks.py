@@ -9,7 +9,6 @@ Next: conformance/check.py runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from loadstone.numerics import Rounding
 
 __all__ = ["NETWORKS"]
 
-SAME: dict[str, Any] = {"kernel": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1)}
-POINT: dict[str, Any] = {"kernel": (1, 1), "strides": (1, 1), "padding": (0, 0, 0, 0)}
+SAME: g.Fields = {"kernel": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1)}
+POINT: g.Fields = {"kernel": (1, 1), "strides": (1, 1), "padding": (0, 0, 0, 0)}
 
 
 def _network(name: str, x: g.Tensor, operators: list[g.Operator], *outputs: g.Tensor) -> g.Graph:
@@ -76,7 +75,7 @@ def _separable(rng: Rng) -> g.Graph:
         after=(0, 1, 1, 0),
         value=x.zero_point,
     )
-    stride: dict[str, Any] = {"kernel": (3, 3), "strides": (2, 2), "padding": (0, 0, 0, 0)}
+    stride: g.Fields = {"kernel": (3, 3), "strides": (2, 2), "padding": (0, 0, 0, 0)}
     deep = convolution(rng, padded, x.shape[3], "deep", rounding, groups=x.shape[3], **stride)
     point = convolution(rng, deep.output, 20, "point", rounding, **POINT)
     deeper = convolution(rng, point.output, 20, "deeper", rounding, groups=20, **SAME)
@@ -149,7 +148,7 @@ def _upsampling(rng: Rng) -> g.Graph:
         rng, x, 16, "down", rounding, kernel=(2, 2), strides=(2, 2), padding=(0, 0, 0, 0)
     )
     up = g.Tensor("up", x.shape, "int8", down.output.quantization)
-    positions: dict[str, Any] = {
+    positions: g.Fields = {
         "align_corners": False,
         "half_pixel_centers": False,
         "rounding": rounding,

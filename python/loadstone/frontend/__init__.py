@@ -15,15 +15,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.frontend.message import one_line
 
-__all__ = ["import_model", "load"]
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from loadstone.relax.types import IRModule
+
+__all__ = ["Model", "import_model", "load"]
+
+#: A model file, or a model in memory.
+Model: TypeAlias = "str | Path | IRModule | ExportedProgram"
 
 
-def load(source: str | Path | Any) -> Any:
+def load(source: Model) -> IRModule:
     """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises
     ModelError, one line that names the file."""
     from loadstone.frontend.canonical import canonical
@@ -38,7 +46,7 @@ def load(source: str | Path | Any) -> Any:
         raise ModelError(f"{name}: cannot be brought into QDQ form: {one_line(error)}") from error
 
 
-def import_model(source: str | Path | Any) -> Any:
+def import_model(source: Model) -> IRModule:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
         return _from_memory(source)
@@ -62,7 +70,7 @@ def import_model(source: str | Path | Any) -> Any:
     return reader.from_bytes(data, path.name)
 
 
-def _from_memory(source: Any) -> Any:
+def _from_memory(source: Model) -> IRModule:
     """What PyTorch made is converted. Whoever has such an object has imported PyTorch."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(source, torch.export.ExportedProgram | torch.nn.Module):
@@ -72,5 +80,5 @@ def _from_memory(source: Any) -> Any:
     return from_program(source, _name(source))
 
 
-def _name(source: Any) -> str:
+def _name(source: Model) -> str:
     return Path(source).name if isinstance(source, str | Path) else type(source).__name__

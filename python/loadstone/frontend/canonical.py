@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.frontend.layout import channels_last, transposed
-from loadstone.numerics import round_half_away
+from loadstone.numerics import Array, round_half_away
 from loadstone.relax.compat import (
     DeadCodeElimination,
     channels_last_conv2d,
@@ -44,6 +44,9 @@ from loadstone.relax.compat import (
     value,
 )
 from loadstone.relax.rewriter import Rewriter
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
 __all__ = ["FLOAT", "canonical"]
 
@@ -66,7 +69,7 @@ MOVES = (
 CLAMPS = ("nn.relu", "clip")
 
 
-def canonical(module: Any) -> Any:
+def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
     functions = {
         variable: function
@@ -85,7 +88,7 @@ class _Real:
     stored: variable or constant of int8 or int32. scale, zero_point: one, or one per index of axis.
     """
 
-    stored: Any
+    stored: Expr
     scale: NDArray[np.float32]
     zero_point: NDArray[np.int32]
     axis: int
@@ -97,23 +100,23 @@ class _Real:
 
 
 class _Canonical(Rewriter):
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.tflite = "loadstone.numerics" in function.attrs and str(
             function.attrs["loadstone.numerics"]
         ).startswith("tflite")
         self.outputs = set(result(function))
-        self.edges: dict[Any, Any] = {}  # uint8 parameter -> its int8 version
+        self.edges: dict[Var, Expr] = {}  # uint8 parameter -> its int8 version
         self.quantizations: dict[
-            tuple[Any, float, int, str], Any
+            tuple[Var, float, int, str], Expr
         ] = {}  # old variable, scale, zero point, type -> its quantize
         self.unsigned: dict[
-            Any, _Real
+            Expr, _Real
         ] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
 
     # -- what each binding becomes -----------------------------------------------------------------
 
-    def visit(self, variable: Any, call: Any) -> Any:
+    def visit(self, variable: Var, call: Call) -> Expr | _Real:
         self.name = variable.name
         name = op_name(call)
         if name == "dequantize":
@@ -137,7 +140,7 @@ class _Canonical(Rewriter):
             return self.emit(self.normalization(call))
         return self.emit(self.mapped(call))
 
-    def dequantized(self, call: Any) -> _Real | None:
+    def dequantized(self, call: Call) -> _Real | None:
         """None where the form does not reach: other types, parameters computed at run time."""
         stored, scale, zero_point = (self.env.get(item, item) for item in call.args)
         if not (is_constant(scale) and is_constant(zero_point)) or isinstance(stored, _Real):
@@ -157,7 +160,7 @@ class _Canonical(Rewriter):
             return None
         return _Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
 
-    def signed(self, stored: Any, scales: NDArray[np.float32], zeros: NDArray[np.int32]) -> Any:
+    def signed(self, stored: Expr, scales: NDArray[np.float32], zeros: NDArray[np.int32]) -> Expr:
         """The int8 version of a uint8 variable: for a parameter one requantization at the edge."""
         if dtype(stored) == "int8":
             return stored
@@ -172,7 +175,7 @@ class _Canonical(Rewriter):
             )
         return self.edges[stored]
 
-    def quantized(self, variable: Any, call: Any) -> Any:
+    def quantized(self, variable: Var, call: Call) -> Expr:
         """The new int8 variable of a quantize."""
         scale, zero_point = (self.env.get(item, item) for item in call.args[1:])
         kind = str(call.attrs.out_dtype)
@@ -194,9 +197,7 @@ class _Canonical(Rewriter):
         self.quantizations[twin] = stored
         return stored
 
-    def quantized_constant(
-        self, real: NDArray[Any], scale: NDArray[Any], zero_point: NDArray[Any], call: Any
-    ) -> Any:
+    def quantized_constant(self, real: Array, scale: Array, zero_point: Array, call: Call) -> Expr:
         """Weights that a tool left in float before their QuantizeLinear are quantized now."""
         along = [
             -1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1
@@ -209,7 +210,7 @@ class _Canonical(Rewriter):
         limits = np.iinfo(str(call.attrs.out_dtype))
         return constant(np.clip(rounded, limits.min, limits.max).astype(limits.dtype))
 
-    def stored(self, expr: Any, target: _Real, name: str) -> Any:
+    def stored(self, expr: Expr, target: _Real, name: str) -> Expr:
         """`expr` quantized as `target`; a move on the way is done on the integers."""
         if not isinstance(expr, _Real):
             expr = self.dequantize_of(self.value(expr)) or expr
@@ -227,7 +228,7 @@ class _Canonical(Rewriter):
         )
         return self.emit(call, self.unique(name))
 
-    def joined(self, concat: Any, target: _Real, name: str) -> Any:
+    def joined(self, concat: Call, target: _Real, name: str) -> Expr:
         """concat of integers that all have the output's quantization already (TFLite's uint8 kernel
         has a rule of its own)."""
         items = []
@@ -246,7 +247,7 @@ class _Canonical(Rewriter):
             relax.op.concat(items, axis=int(concat.attrs.axis)), self.unique(f"{name}/concat")
         )
 
-    def dequantize_of(self, call: Any) -> _Real | None:
+    def dequantize_of(self, call: Call) -> _Real | None:
         """What a dequantize of an activation, emitted by `read`, stands for."""
         if not is_call(call, "dequantize") or is_constant(call.args[0]):
             return None
@@ -254,7 +255,7 @@ class _Canonical(Rewriter):
             call.args[0], value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1), 0
         )
 
-    def moved(self, call: Any) -> Any:
+    def moved(self, call: Call) -> Expr | _Real:
         """A move of constants is done now, one of integers is closed by a quantize and a
         dequantize; others stay."""
         source = self.env.get(call.args[0], call.args[0])
@@ -270,14 +271,14 @@ class _Canonical(Rewriter):
             return self.moved_integers(call, real)
         return self.emit(self.mapped(call))
 
-    def grid_of(self, stored: Any) -> _Real | None:
+    def grid_of(self, stored: Expr) -> _Real | None:
         """An int8 variable with the quantization that made it."""
         made = self.value(stored)
         if not is_call(made, "quantize") or dtype(stored) != "int8":
             return None
         return _Real(stored, value(made.args[1]).reshape(-1), value(made.args[2]).reshape(-1), 0)
 
-    def moved_integers(self, call: Any, source: _Real) -> Any:
+    def moved_integers(self, call: Call, source: _Real) -> Expr:
         """A move of the integers themselves, as layout.py leaves one before an output in NCHW."""
         unsigned = source.stored in self.unsigned
         moved = self.close(
@@ -287,7 +288,7 @@ class _Canonical(Rewriter):
             self.unsigned[moved.stored] = moved
         return moved.stored
 
-    def mapped_move(self, call: Any) -> Any:
+    def mapped_move(self, call: Call) -> Expr:
         """The move with a placeholder for its source (`close` sets it)."""
         return relax.Call(
             call.op,
@@ -296,7 +297,7 @@ class _Canonical(Rewriter):
             call.ty_args,
         )
 
-    def close(self, move: Any, source: _Real, name: str) -> _Real:
+    def close(self, move: Call, source: _Real, name: str) -> _Real:
         """quantize(move(dequantize(source))), under the source's quantization."""
         moved = self.emit(
             relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args),
@@ -307,7 +308,7 @@ class _Canonical(Rewriter):
         )
         return replace(source, stored=self.emit(call, self.unique(name)))
 
-    def convolution(self, call: Any) -> Any:
+    def convolution(self, call: Call) -> Expr:
         """Kernel as OHWI; a pad by the zero point before it joins its own padding."""
         attrs = call.attrs
         if str(attrs.data_layout) != "NHWC":
@@ -321,7 +322,7 @@ class _Canonical(Rewriter):
         )
         return channels_last_conv2d(self.read(data), self.read(kernel), attrs, padding=padding)
 
-    def normalization(self, call: Any) -> Any:
+    def normalization(self, call: Call) -> Expr:
         """Quantized parameters as plain float constants."""
         data, *parameters = (self.env.get(item, item) for item in call.args)
         constants = [self.real_constant(item) for item in parameters]
@@ -329,7 +330,7 @@ class _Canonical(Rewriter):
             call.op, [self.read(self.closed(data)), *constants], call.attrs, call.ty_args
         )
 
-    def real_constant(self, expr: Any) -> Any:
+    def real_constant(self, expr: Expr) -> Expr:
         """The real numbers of a quantized constant of one axis; other expressions as they are."""
         if not isinstance(expr, _Real) or not is_constant(expr.stored):
             return self.read(expr)
@@ -340,7 +341,7 @@ class _Canonical(Rewriter):
             expr.scale.reshape(-1)[:, None].T[0] * (integers_ - expr.zero_point).astype(np.float32)
         )
 
-    def reordered(self, kernel: Any, order: Sequence[int]) -> Any:
+    def reordered(self, kernel: Expr, order: Sequence[int]) -> Expr:
         """A kernel under another order of axes; done now when it is constant."""
         if is_constant(kernel):
             return constant(np.transpose(value(kernel), order))
@@ -350,7 +351,7 @@ class _Canonical(Rewriter):
             return folded
         return self.emit(transposed(self.read(kernel), order), self.name + "/weights")
 
-    def unpadded(self, data: Any, padding: Sequence[int]) -> tuple[Any, Sequence[int]]:
+    def unpadded(self, data: Expr, padding: Sequence[int]) -> tuple[Expr, Sequence[int]]:
         """(what the pad before the convolution pads, the sum of both paddings)."""
         if not isinstance(data, _Real) or not is_call(self.value(data.stored), "quantize"):
             return data, padding
@@ -371,19 +372,19 @@ class _Canonical(Rewriter):
 
     # -- operands ----------------------------------------------------------------------------------
 
-    def read(self, expr: Any) -> Any:
+    def read(self, expr: Expr) -> Expr:
         """An operand as an expression: a _Real is dequantized here, for this reader alone."""
         if not isinstance(expr, _Real):
             return expr
         return self.emit(self.dequantize(expr), self.unique(self.name + "/real"))
 
-    def dequantize(self, real: _Real) -> Any:
+    def dequantize(self, real: _Real) -> Expr:
         many = real.scale.size > 1
         scale = constant(real.scale if many else real.scale[0])
         zero_point = constant(real.zero_point if many else real.zero_point[0])
         return relax.op.dequantize(real.stored, scale, zero_point, axis=real.axis)
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         if isinstance(expr, relax.Var):
             new = self.env[expr]
             if dtype(expr) == "uint8" and new in self.unsigned:
@@ -391,7 +392,7 @@ class _Canonical(Rewriter):
             return self.read(self.closed(new))
         return super().mapped(expr)
 
-    def closed(self, expr: Any) -> Any:
+    def closed(self, expr: Expr) -> Expr:
         """A clamp of integers that something else than a quantize reads stays integer: both clamps
         are on its grid."""
         if isinstance(expr, _Real) or self.producer(expr) not in CLAMPS:
@@ -404,7 +405,7 @@ class _Canonical(Rewriter):
         )
         return replace(target, stored=self.stored(expr, target, expr.name))
 
-    def as_unsigned(self, real: _Real) -> Any:
+    def as_unsigned(self, real: _Real) -> Expr:
         call = relax.op.quantize(
             self.read(real),
             constant(real.scale[0]),
@@ -414,7 +415,7 @@ class _Canonical(Rewriter):
         )
         return self.emit(call, self.unique(self.name))
 
-    def finish(self, output: Any) -> Any:
+    def finish(self, output: Expr) -> Expr:
         """The results keep the names of the model file."""
         self.name = output.name
         real = self.closed(self.env[output])
@@ -424,17 +425,17 @@ class _Canonical(Rewriter):
             else self.mapped(output)
         )
 
-    def emit(self, expr: Any, name: str | None = None) -> Any:
+    def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.unique(self.name)
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
 
 
-def _flipped(stored: Any) -> Any:
+def _flipped(stored: Expr) -> Expr:
     """uint8 constant -> int8, minus 128."""
     return constant((value(stored).astype(np.int16) - 128).astype(np.int8))
 
 
-def _keeps_grid(call: Any, source: _Real) -> bool:
+def _keeps_grid(call: Call, source: _Real) -> bool:
     """A pad must write a value that the integers have; the others move what is there."""
     if not is_call(call, "nn.pad"):
         return True
@@ -446,7 +447,7 @@ def _keeps_grid(call: Any, source: _Real) -> bool:
     )
 
 
-def _clamps_on_grid(clamp: Any, source: Any) -> bool:
+def _clamps_on_grid(clamp: Call, source: Call) -> bool:
     """Zero is always a point of the grid; another bound need not be one."""
     if is_call(clamp, "nn.relu"):
         return True
@@ -458,7 +459,7 @@ def _clamps_on_grid(clamp: Any, source: Any) -> bool:
     )
 
 
-def _folded(call: Any, source: _Real) -> _Real | None:
+def _folded(call: Call, source: _Real) -> _Real | None:
     """A move of a quantized constant; None where an axis with its own scales would be split or
     merged."""
     moved = _fold(call, value(source.stored))
@@ -485,7 +486,7 @@ def _folded(call: Any, source: _Real) -> _Real | None:
     return None
 
 
-def _fold(call: Any, array: NDArray[Any]) -> NDArray[Any] | None:
+def _fold(call: Call, array: Array) -> Array | None:
     if is_call(call, "permute_dims"):
         return np.transpose(array, integers(call.attrs.axes))
     if is_call(call, "reshape", "squeeze", "expand_dims", "flatten") and shape(call) is not None:

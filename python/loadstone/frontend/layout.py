@@ -10,7 +10,7 @@ Next: canonical.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import (
     bindings,
@@ -23,6 +23,9 @@ from loadstone.relax.compat import (
     shape,
 )
 from loadstone.relax.rewriter import Rewriter
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Attrs, Call, Expr, RelaxFunction, Var
 
 __all__ = ["channels_last", "transposed"]
 
@@ -52,7 +55,7 @@ UNARY = (
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
-def channels_last(function: Any) -> Any:
+def channels_last(function: RelaxFunction) -> RelaxFunction:
     """The function with every 4-D window operator in NHWC. Its parameters and results keep their
     shapes."""
     values = [value for _, value in bindings(function)]
@@ -61,7 +64,7 @@ def channels_last(function: Any) -> Any:
     return _ChannelsLast(function).run()
 
 
-def transposed(expr: Any, axes: Sequence[int]) -> Any:
+def transposed(expr: Expr, axes: Sequence[int]) -> Expr:
     """permute_dims; a reshape where only axes of length 1 move."""
     extents = shape(expr)
     assert extents is not None
@@ -71,29 +74,29 @@ def transposed(expr: Any, axes: Sequence[int]) -> Any:
     return relax.op.permute_dims(expr, list(axes))
 
 
-def _is_channels_first(value: Any) -> bool:
+def _is_channels_first(value: Expr) -> bool:
     """Whether an operator fixes the order of axes, with the channels second."""
     if is_call(value, "nn.batch_norm"):
         return len(shape(value.args[0]) or ()) == 4 and int(value.attrs.axis) == 1
     return is_call(value, *WINDOWS) and _layout(value) == "NCHW"
 
 
-def _layout(call: Any) -> str:
+def _layout(call: Call) -> str:
     return str(call.attrs.data_layout if is_call(call, "nn.conv2d") else call.attrs.layout)
 
 
 class _ChannelsLast(Rewriter):
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
-        self.last: set[Any] = set()  # old variables whose new value is NHWC
+        self.last: set[Var] = set()  # old variables whose new value is NHWC
         self.outputs = set(result(function))
 
-    def alias(self, variable: Any, value: Any) -> None:
+    def alias(self, variable: Var, value: Expr) -> None:
         super().alias(variable, value)
         if value in self.last:
             self.last.add(variable)
 
-    def visit(self, variable: Any, value: Any) -> Any:
+    def visit(self, variable: Var, value: Expr) -> Expr:
         name = op_name(value)
         new = self.visit_last(name, value)
         if new is not None:
@@ -114,7 +117,7 @@ class _ChannelsLast(Rewriter):
             return self.emit(relax.op.mean(self.env[value.args[0]], axis=[1, 2]))
         return self.emit(self.mapped(value))
 
-    def visit_last(self, name: str, value: Any) -> Any | None:
+    def visit_last(self, name: str, value: Expr) -> Expr | None:
         """The call in NHWC; None where it stays as it is."""
         if name == "nn.batch_norm" and _is_channels_first(value):
             return self.with_axes(name, value)
@@ -143,7 +146,7 @@ class _ChannelsLast(Rewriter):
             return getattr(relax.op, name)(*(self.aligned(operand) for operand in value.args))
         return self.with_axes(name, value)
 
-    def window(self, name: str, value: Any) -> Any:
+    def window(self, name: str, value: Expr) -> Expr:
         data = self.to_last(value.args[0])
         if name == "nn.conv2d":
             kernel = transposed(
@@ -157,7 +160,7 @@ class _ChannelsLast(Rewriter):
             return _resize(value, data)
         return _pool(name, value.attrs, data)
 
-    def per_tensor(self, value: Any) -> Any | None:
+    def per_tensor(self, value: Expr) -> Expr | None:
         """A quantization per channel of an activation has an axis; then the old order is used."""
         if op_name(value) in ("quantize", "dequantize") and shape(value.args[1]) not in ((), (1,)):
             return None
@@ -169,7 +172,7 @@ class _ChannelsLast(Rewriter):
             span=value.span,
         )
 
-    def with_axes(self, name: str, value: Any) -> Any | None:
+    def with_axes(self, name: str, value: Expr) -> Expr | None:
         """Operators with axis attributes, renumbered."""
         attrs = value.attrs
         if name == "concat":
@@ -210,7 +213,7 @@ class _ChannelsLast(Rewriter):
 
     # -- operands ----------------------------------------------------------------------------------
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         """On the new variables, in the old order of axes."""
         if (
             not isinstance(expr, relax.Var)
@@ -228,13 +231,13 @@ class _ChannelsLast(Rewriter):
             relax.Call(new.op, [first, *new.args[1:]], new.attrs, new.ty_args), expr.name
         )
 
-    def to_last(self, expr: Any) -> Any:
+    def to_last(self, expr: Expr) -> Expr:
         if expr in self.last:
             return self.env[expr]
         source = expr.name if isinstance(expr, relax.Var) else self.name
         return self.emit(transposed(super().mapped(expr), TO_LAST), source + "/nhwc")
 
-    def aligned(self, expr: Any) -> Any:
+    def aligned(self, expr: Expr) -> Expr:
         """An operand beside an NHWC one: of fewer axes it is broadcast from the right of NCHW."""
         extents = shape(expr) or ()
         if expr in self.last or not extents:
@@ -246,14 +249,14 @@ class _ChannelsLast(Rewriter):
             transposed(self.emit(widened, self.name + "/4d"), TO_LAST), self.name + "/nhwc"
         )
 
-    def finish(self, output: Any) -> Any:
+    def finish(self, output: Expr) -> Expr:
         """The name of the file is that of the value in the file's order of axes."""
         if output in self.last and not isinstance(output.ty, relax.TupleType):
             return self.emit(transposed(self.env[output], TO_FIRST), output.name)
         return self.mapped(output)
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: Expr) -> list[Expr]:
     if isinstance(value, relax.TupleGetItem):
         return [value.tuple_value]
     return [
@@ -263,7 +266,7 @@ def _tensors(value: Any) -> list[Any]:
     ]
 
 
-def _pool(name: str, attrs: Any, data: Any) -> Any:
+def _pool(name: str, attrs: Attrs, data: Expr) -> Expr:
     operator = relax.op.nn.avg_pool2d if name == "nn.avg_pool2d" else relax.op.nn.max_pool2d
     return operator(
         data,
@@ -277,7 +280,7 @@ def _pool(name: str, attrs: Any, data: Any) -> Any:
     )
 
 
-def _resize(value: Any, data: Any) -> Any:
+def _resize(value: Expr, data: Expr) -> Expr:
     attrs = value.attrs
     return relax.op.image.resize2d(
         data,

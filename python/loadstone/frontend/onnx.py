@@ -12,7 +12,8 @@ import contextlib
 import io
 import math
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -33,6 +34,11 @@ from loadstone.relax.compat import (
     value,
 )
 
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+    from loadstone.relax.types import Expr, IRModule
+
 __all__ = ["from_bytes"]
 
 #: Dynamic quantization computes scales at run time: another kind of network.
@@ -52,7 +58,7 @@ LEAST_IR_VERSION = 4
 QDQ_OPSET = 13
 
 
-def from_bytes(data: bytes, name: str) -> Any:
+def from_bytes(data: bytes, name: str) -> IRModule:
     """The model as an IRModule, NCHW as ONNX has it.
 
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
@@ -73,14 +79,14 @@ def from_bytes(data: bytes, name: str) -> Any:
         raise ModelError(f"{name}: cannot be imported: {one_line(error)}") from error
 
 
-def _describe(node: Any) -> str:
+def _describe(node: NodeProto) -> str:
     return (
         f'{node.op_type} (node "{short(node.name)}", output '
         f'"{short(node.output[0]) if node.output else ""}")'
     )
 
 
-def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
+def _input_shapes(model: ModelProto, name: str) -> dict[str, list[int]]:
     constants = {tensor.name for tensor in model.graph.initializer}
     shapes = {}
     for entry in model.graph.input:
@@ -109,7 +115,7 @@ def _input_shapes(model: Any, name: str) -> dict[str, list[int]]:
     return shapes
 
 
-def _refuse(model: Any, name: str) -> None:
+def _refuse(model: ModelProto, name: str) -> None:
     for node in model.graph.node:
         if node.op_type in DYNAMIC:
             raise UnsupportedError(
@@ -134,13 +140,13 @@ def _refuse(model: Any, name: str) -> None:
             )
 
 
-def _opset(model: Any) -> int:
+def _opset(model: ModelProto) -> int:
     return next(
         (int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1
     )
 
 
-def _qdq(model: Any, name: str) -> Any:
+def _qdq(model: ModelProto, name: str) -> ModelProto:
     """The model with QDQ in the place of operators on integers, in an opset that can say so."""
     model.ir_version = max(model.ir_version, LEAST_IR_VERSION)
     rewritten = rewrite_to_qdq(model.graph, lambda node: f"{name}: {_describe(node)}")
@@ -185,7 +191,7 @@ def _check_scales(graph: Any, name: str) -> None:
             )
 
 
-def _checked(model: Any, name: str) -> Any:
+def _checked(model: ModelProto, name: str) -> IRModule:
     """The model with every shape inferred, after ONNX's own checker: before anything is
     believed."""
     for node in model.graph.node:
@@ -213,7 +219,7 @@ def _checked(model: Any, name: str) -> Any:
     return inferred
 
 
-def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
+def _import(model: ModelProto, shapes: dict[str, list[int]], name: str) -> IRModule:
     opset = _opset(model)
     for node in model.graph.node:
         node.name = node.output[0]  # what _Importer names the variable
@@ -232,13 +238,17 @@ def _import(model: Any, shapes: dict[str, list[int]], name: str) -> Any:
     return module
 
 
+#: Attributes of a node as TVM's importer hands them over: numbers, texts, lists of numbers.
+OnnxAttributes: TypeAlias = dict[str, Any]
+
+
 class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, but it names what it emits, and does the operators that TVM makes
     unrecognisable."""
 
     def _convert_operator(
-        self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int
-    ) -> Any:
+        self, op_name: str, inputs: Sequence[Expr], attrs: OnnxAttributes, opset: int
+    ) -> Expr:
         name = attrs["tvm_custom"]["name"]
         if op_name == "Clip" and all(bound is None or is_constant(bound) for bound in inputs[1:]):
             converted = _clip(inputs, attrs)
@@ -259,7 +269,7 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
         )
 
 
-def _clip(inputs: Any, attrs: dict[str, Any]) -> Any:
+def _clip(inputs: Sequence[Expr], attrs: OnnxAttributes) -> Expr:
     """Bounds are attributes up to opset 10, inputs later."""
     low, high = attrs.get("min", -math.inf), attrs.get("max", math.inf)
     low = low if inputs[1] is None else scalar(inputs[1])
@@ -269,7 +279,7 @@ def _clip(inputs: Any, attrs: dict[str, Any]) -> Any:
     )
 
 
-def _is_constant_pad(inputs: Any, attrs: dict[str, Any]) -> bool:
+def _is_constant_pad(inputs: Sequence[Expr], attrs: OnnxAttributes) -> bool:
     """Padding with a constant, by numbers that are known; opset 18 can also name axes."""
     return (
         attrs.get("mode", b"constant") == b"constant"
@@ -278,7 +288,7 @@ def _is_constant_pad(inputs: Any, attrs: dict[str, Any]) -> bool:
     )
 
 
-def _pad(inputs: Any, attrs: dict[str, Any]) -> Any:
+def _pad(inputs: Sequence[Expr], attrs: OnnxAttributes) -> Expr:
     """ONNX: all befores, then all afters. Attributes up to opset 10, inputs later."""
     pads = attrs["pads"] if inputs[1] is None else [int(number) for number in value(inputs[1])]
     fill = attrs.get("value", 0.0) if inputs[2] is None else scalar(inputs[2])
@@ -288,7 +298,7 @@ def _pad(inputs: Any, attrs: dict[str, Any]) -> Any:
     )
 
 
-def _set_pads(op_name: str, inputs: Any, attrs: dict[str, Any]) -> None:
+def _set_pads(op_name: str, inputs: Sequence[Expr], attrs: OnnxAttributes) -> None:
     """SAME_UPPER and SAME_LOWER as numbers: TVM's importer would pad apart from the convolution."""
     mode = attrs.get("auto_pad", b"NOTSET").decode()
     if op_name != "Conv" or not mode.startswith("SAME"):

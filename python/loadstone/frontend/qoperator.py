@@ -12,19 +12,24 @@ follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from onnx import helper, numpy_helper
 
 from loadstone.errors import UnsupportedError
+from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 __all__ = ["rewrite_to_qdq"]
 
 
-def rewrite_to_qdq(graph: Any, describe: Callable[[Any], str]) -> bool:
+def rewrite_to_qdq(graph: GraphProto, describe: Callable[[NodeProto], str]) -> bool:
     """Replaces every QLinear* operator, and says whether there was one. `describe(node)` begins the
     message of an UnsupportedError."""
     writer = _Writer({tensor.name: tensor for tensor in graph.initializer}, graph.initializer)
@@ -69,23 +74,24 @@ _INTEGER_MOVES = (
 
 @dataclass
 class _Writer:
-    constants: dict[str, Any]
-    initializers: Any
-    nodes: list[Any] = field(default_factory=list)
+    constants: dict[str, TensorProto]
+    initializers: MutableSequence[TensorProto]
+    nodes: list[NodeProto] = field(default_factory=list)
     parameters: dict[str, tuple[str, str]] = field(
         default_factory=dict
     )  # integer tensor -> names of its scale, zero point
-    node: Any = None
+    node: NodeProto = None
     count: int = 0
 
     def fresh(self, suffix: str) -> str:
         self.count += 1
         return f"{self.node.output[0]}/{suffix}{self.count}"
 
-    def array(self, name: str) -> Any:
-        return numpy_helper.to_array(self.constants[name])
+    def array(self, name: str) -> Array:
+        array: Array = numpy_helper.to_array(self.constants[name])
+        return array
 
-    def constant(self, array: Any) -> str:
+    def constant(self, array: ArrayLike) -> str:
         name = self.fresh("constant")
         self.initializers.append(numpy_helper.from_array(np.asarray(array), name))
         self.constants[name] = self.initializers[-1]
@@ -111,7 +117,7 @@ class _Writer:
         inputs: Sequence[str],
         scale: str,
         zero_point: str,
-        attributes: Sequence[Any] = (),
+        attributes: Sequence[AttributeProto] = (),
     ) -> None:
         """The float operator and the quantization of its result, under the name of the old
         result."""
@@ -121,7 +127,7 @@ class _Writer:
         self.nodes.append(float_node)
         self.quantize(output, scale, zero_point, self.node.output[0])
 
-    def move(self, node: Any) -> None:
+    def move(self, node: NodeProto) -> None:
         self.node = node
         scale, zero_point = self.parameters[node.input[0]]
         source = self.dequantize(node.input[0], scale, zero_point)
@@ -131,7 +137,7 @@ class _Writer:
 # Each takes the writer and the node: (x, x_scale, x_zero_point, ...).
 
 
-def _conv(writer: _Writer, node: Any) -> None:
+def _conv(writer: _Writer, node: NodeProto) -> None:
     """(x, x_scale, x_zp, w, w_scale, w_zp, y_scale, y_zp, bias?); the bias is int32 at x_scale *
     w_scale."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = node.input
@@ -151,14 +157,14 @@ def _bias(writer: _Writer, bias: str, x_scale: str, w_scale: str) -> str:
     )
 
 
-def _matmul(writer: _Writer, node: Any) -> None:
+def _matmul(writer: _Writer, node: NodeProto) -> None:
     """(a, a_scale, a_zp, b, b_scale, b_zp, y_scale, y_zp); b may have a scale per column."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
     inputs = [writer.dequantize(a, a_scale, a_zero), writer.dequantize(b, b_scale, b_zero, axis=1)]
     writer.emit("MatMul", inputs, y_scale, y_zero)
 
 
-def _gemm(writer: _Writer, node: Any) -> None:
+def _gemm(writer: _Writer, node: NodeProto) -> None:
     """com.microsoft QGemm: (a, a_scale, a_zp, b, b_scale, b_zp, c?, y_scale, y_zp)."""
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = node.input
     attributes = {attribute.name: attribute for attribute in node.attribute}
@@ -172,10 +178,10 @@ def _gemm(writer: _Writer, node: Any) -> None:
     writer.emit("Gemm", inputs, y_scale, y_zero, node.attribute)
 
 
-def _binary(op_type: str) -> Callable[[_Writer, Any], None]:
+def _binary(op_type: str) -> Callable[[_Writer, NodeProto], None]:
     """com.microsoft: (a, a_scale, a_zp, b, b_scale, b_zp, y_scale, y_zp)."""
 
-    def rewrite(writer: _Writer, node: Any) -> None:
+    def rewrite(writer: _Writer, node: NodeProto) -> None:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
         writer.emit(
             op_type,
@@ -187,10 +193,10 @@ def _binary(op_type: str) -> Callable[[_Writer, Any], None]:
     return rewrite
 
 
-def _unary(op_type: str, *dropped: str) -> Callable[[_Writer, Any], None]:
+def _unary(op_type: str, *dropped: str) -> Callable[[_Writer, NodeProto], None]:
     """com.microsoft: (x, x_scale, x_zp, y_scale, y_zp)."""
 
-    def rewrite(writer: _Writer, node: Any) -> None:
+    def rewrite(writer: _Writer, node: NodeProto) -> None:
         x, x_scale, x_zero, y_scale, y_zero = node.input
         writer.emit(
             op_type,
@@ -203,7 +209,7 @@ def _unary(op_type: str, *dropped: str) -> Callable[[_Writer, Any], None]:
     return rewrite
 
 
-def _concat(writer: _Writer, node: Any) -> None:
+def _concat(writer: _Writer, node: NodeProto) -> None:
     """com.microsoft: (y_scale, y_zp, then x, x_scale, x_zp for each input)."""
     y_scale, y_zero, *rest = node.input
     triples = [rest[start : start + 3] for start in range(0, len(rest), 3)]
@@ -211,7 +217,7 @@ def _concat(writer: _Writer, node: Any) -> None:
     writer.emit("Concat", inputs, y_scale, y_zero, node.attribute)
 
 
-def _kept(node: Any, channels_last: str, *dropped: str) -> list[Any]:
+def _kept(node: NodeProto, channels_last: str, *dropped: str) -> list[AttributeProto]:
     """The attributes that the float operator knows too."""
     for attribute in node.attribute:
         if attribute.name == channels_last and attribute.i:
@@ -224,7 +230,7 @@ def _kept(node: Any, channels_last: str, *dropped: str) -> list[Any]:
     ]
 
 
-_TABLE: dict[str, Callable[[_Writer, Any], None]] = {
+_TABLE: dict[str, Callable[[_Writer, NodeProto], None]] = {
     "QLinearConv": _conv,
     "QLinearMatMul": _matmul,
     "QGemm": _gemm,

@@ -13,8 +13,8 @@ attribute's business (graph.py, `rounding`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tflite
@@ -23,9 +23,19 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
-from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, read
+from loadstone.frontend.tflite_file import (
+    OperatorRecord,
+    TensorRecord,
+    TfliteFile,
+    TfliteTable,
+    read,
+)
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
+from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import BlockBuilder, Expr, IRModule, TensorWrapper
 
 __all__ = ["from_bytes"]
 
@@ -40,7 +50,7 @@ COPIED = "/copied"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
-def from_bytes(data: bytes, name: str) -> Any:
+def from_bytes(data: bytes, name: str) -> IRModule:
     """The model as an IRModule; tensors and constants keep the integers of the file.
 
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
@@ -85,7 +95,7 @@ def _numerics(file: TfliteFile) -> str:
 class _RealTensor:
     """A quantized tensor of the file, as TVM's importer sees it: float32, not quantized."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: TfliteTable) -> None:
         self._table = table
 
     def Type(self) -> int:  # noqa: N802
@@ -99,11 +109,13 @@ class _RealTensor:
 
 
 class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defined]
-    def __init__(self, file: TfliteFile, builder: Any, values: dict[int, Any], name: str) -> None:
+    def __init__(
+        self, file: TfliteFile, builder: BlockBuilder, values: dict[int, Expr], name: str
+    ) -> None:
         super().__init__(file.model, file.subgraph, _importer.ExprTable(), builder)
         self.file, self.values, self.model_name = file, values, name
         self.record: OperatorRecord
-        own: dict[str, Callable[[Any], Any]] = {
+        own: dict[str, Callable[[TfliteTable], Expr]] = {
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
             "RESHAPE": self.convert_to_shape,
@@ -130,7 +142,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         integers as something else."""
         return self.record.code in WEIGHTED and self.record.inputs[2:3] == (index,)
 
-    def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
+    def get_tensors(self, tensors_idx_list: Iterable[int]) -> list[TensorWrapper]:
         wrappers = []
         for index in map(int, tensors_idx_list):
             if index >= 0:
@@ -144,12 +156,12 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def has_expr(self, input_tensor_idx: int) -> bool:
         return input_tensor_idx in self.values or self.is_real(input_tensor_idx)
 
-    def get_expr(self, input_tensor_idx: int) -> Any:
+    def get_expr(self, input_tensor_idx: int) -> Expr:
         if not self.is_real(input_tensor_idx):
             return self.stored(input_tensor_idx)
         return self.bb.emit(self.dequantized(input_tensor_idx))
 
-    def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> NDArray[Any]:
+    def get_tensor_value(self, tensor_wrapper: TensorWrapper, is_sparse: bool = False) -> Array:
         record = self.file.tensors[tensor_wrapper.tensor_idx]
         if record.data is None:
             raise UnsupportedError(
@@ -160,7 +172,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     # -- what this converter adds ------------------------------------------------------------------
 
-    def stored(self, index: int) -> Any:
+    def stored(self, index: int) -> Expr:
         """The tensor as the file has it: a variable, or a constant."""
         if index not in self.values:
             data = self.file.tensors[index].data
@@ -168,12 +180,12 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             return constant(data)
         return self.values[index]
 
-    def dequantized(self, index: int) -> Any:
+    def dequantized(self, index: int) -> Expr:
         """A call; get_expr binds it anew for every reader."""
         scales, zero_points, axis = self.quantization(index)
         return relax.op.dequantize(self.stored(index), scales, zero_points, axis=axis)
 
-    def quantization(self, index: int) -> tuple[Any, Any, int]:
+    def quantization(self, index: int) -> tuple[Expr, Expr, int]:
         """Scale, zero point and axis as Relax takes them; a bias has the scale that the accumulator
         has."""
         record = self.file.tensors[index]
@@ -259,7 +271,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 f'{where}: its int8 weights "{short(weights.name)}" have a zero point other than 0'
             )
 
-    def store(self, record: OperatorRecord, converted: Any) -> None:
+    def store(self, record: OperatorRecord, converted: Expr) -> None:
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
         if converted is None:
             return
@@ -294,7 +306,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     # -- operators that TVM's importer does not do, or does only in part ---------------------------
 
-    def convert_same(self, op: Any) -> Any:
+    def convert_same(self, op: TfliteTable) -> Expr:
         """QUANTIZE and DEQUANTIZE: `get_expr` and `store` do all of it."""
         record = self.file.tensors[self.record.inputs[0]]
         if record.dtype == "float16":
@@ -305,12 +317,12 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             else self.stored(record.index)
         )
 
-    def convert_to_shape(self, op: Any) -> Any:
+    def convert_to_shape(self, op: TfliteTable) -> Expr:
         """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
         source = self.get_tensor_expr(self.get_input_tensors(op)[0])
         return relax.op.reshape(source, self.file.tensors[self.record.outputs[0]].shape)
 
-    def convert_softmax(self, op: Any) -> Any:
+    def convert_softmax(self, op: TfliteTable) -> Expr:
         """SOFTMAX with its beta, which TVM's importer drops."""
         options = tflite.SoftmaxOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
@@ -319,7 +331,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             source = relax.op.multiply(source, constant(np.float32(options.Beta())))
         return relax.op.nn.softmax(source, axis=-1)
 
-    def convert_dense(self, op: Any) -> Any:
+    def convert_dense(self, op: TfliteTable) -> Expr:
         """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
         options = tflite.FullyConnectedOptions()
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)

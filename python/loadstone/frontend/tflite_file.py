@@ -15,16 +15,17 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tflite
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
+from loadstone.numerics import Array
 
-__all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "read"]
+__all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
 
 #: TensorType -> NumPy type; other types (strings, resources, 4-bit) are refused.
 TYPES = {
@@ -43,6 +44,10 @@ MAX_TENSOR_BYTES = 2**31 - 1
 MAX_WINDOW = 2**16
 
 
+#: A table of the FlatBuffers file, as the package tflite reads it: Model, SubGraph, Tensor ...
+TfliteTable: TypeAlias = Any
+
+
 @dataclass(frozen=True, eq=False)
 class TensorRecord:
     """scales, zero_points: float32 and int32 (1,) or one per index of `axis`; None when it is not
@@ -58,7 +63,7 @@ class TensorRecord:
     scales: NDArray[np.float32] | None
     zero_points: NDArray[np.int32] | None
     axis: int
-    data: NDArray[Any] | None
+    data: Array | None
 
     @property
     def is_quantized(self) -> bool:
@@ -75,15 +80,15 @@ class OperatorRecord:
     code: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    table: Any
+    table: TfliteTable
 
 
 @dataclass(frozen=True, eq=False)
 class TfliteFile:
     """The first subgraph of a model."""
 
-    model: Any
-    subgraph: Any
+    model: TfliteTable
+    subgraph: TfliteTable
     tensors: tuple[TensorRecord, ...]
     operators: tuple[OperatorRecord, ...]
     inputs: tuple[int, ...]
@@ -196,8 +201,8 @@ class _Reader:
         return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data)
 
     def constant(
-        self, table: Any, shape: tuple[int, ...], dtype: str, where: str
-    ) -> NDArray[Any] | None:
+        self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str
+    ) -> Array | None:
         if not 0 <= table.Buffer() < len(self.buffers):
             raise self.fail(f"{where} names buffer {table.Buffer()} of {len(self.buffers)}")
         buffer = self.buffers[table.Buffer()]
@@ -225,7 +230,7 @@ class _Reader:
         )
 
     def quantization(
-        self, table: Any, shape: tuple[int, ...], dtype: str, where: str
+        self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str
     ) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None, int]:
         parameters = table.Quantization()
         count = (
@@ -264,7 +269,7 @@ class _Reader:
 
     # -- operators ---------------------------------------------------------------------------------
 
-    def indices(self, values: Any, what: str, *, optional: bool = False) -> tuple[int, ...]:
+    def indices(self, values: ArrayLike, what: str, *, optional: bool = False) -> tuple[int, ...]:
         """Tensor indices of a vector (the library returns 0 for an absent one)."""
         found = tuple(int(value) for value in values) if isinstance(values, np.ndarray) else ()
         for value in found:
@@ -323,10 +328,10 @@ _CODES = {
     number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)
 }
 
-_Options = Callable[[Any], Iterator[tuple[str, int]]]
+_Options = Callable[[TfliteTable], Iterator[tuple[str, int]]]
 
 
-def _window(options: Any) -> Iterator[tuple[str, int]]:
+def _window(options: TfliteTable) -> Iterator[tuple[str, int]]:
     """The numbers that TVM would divide by."""
     for name in (
         "StrideH",

@@ -25,18 +25,25 @@ import operator
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, Build
 from loadstone.frontend.message import one_line, short
+from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
+
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+    from loadstone.relax.types import Expr, IRModule, Var
 
 __all__ = ["from_bytes", "from_program", "label"]
 
@@ -51,7 +58,7 @@ PICKLED = (
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
-def from_bytes(data: bytes, name: str) -> Any:
+def from_bytes(data: bytes, name: str) -> IRModule:
     """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they
     could run code;
     PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
@@ -79,7 +86,7 @@ def from_bytes(data: bytes, name: str) -> Any:
     return from_program(program, name)
 
 
-def from_program(program: Any, name: str) -> Any:
+def from_program(program: ExportedProgram, name: str) -> IRModule:
     """A torch.export.ExportedProgram as an IRModule; a torch.nn.Module is refused with how to
     export it.
 
@@ -182,7 +189,7 @@ def _quietly() -> Iterator[None]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _check_inputs(program: Any, name: str) -> bool:
+def _check_inputs(program: ExportedProgram, name: str) -> bool:
     """Tensors of known shapes and types. Returns whether the batch of one is symbolic."""
     wanted, symbolic = set(program.graph_signature.user_inputs), False
     for node in program.graph.nodes:
@@ -210,7 +217,7 @@ def _check_inputs(program: Any, name: str) -> bool:
     return symbolic
 
 
-def _with_batch_1(program: Any) -> Any:
+def _with_batch_1(program: ExportedProgram) -> ExportedProgram:
     """Exported again, with 1 for the symbolic first extent of its inputs."""
     torch = importlib.import_module("torch")
     tensors = {
@@ -219,7 +226,7 @@ def _with_batch_1(program: Any) -> Any:
     leaves = []
     for spec in program.graph_signature.input_specs:
         if spec.kind.name == "USER_INPUT":
-            tensor: Any = tensors.get(getattr(spec.arg, "name", None))
+            tensor: TorchTensor = tensors.get(getattr(spec.arg, "name", None))
             shape = [
                 extent if isinstance(extent, int) else 1 for extent in getattr(tensor, "shape", ())
             ]
@@ -232,24 +239,30 @@ def _with_batch_1(program: Any) -> Any:
     return torch.export.export(program.module(check_guards=False), args, kwargs)
 
 
-def _dtype(tensor: Any) -> str:
+def _dtype(tensor: TorchTensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _array(tensor: Any) -> NDArray[Any]:
+def _array(tensor: TorchTensor) -> Array:
     return np.ascontiguousarray(tensor.detach().cpu().numpy())
+
+
+#: What a node computes: see _Walk.
+Value: TypeAlias = Any
+#: An argument of a node: a node, a number, a text, None, or lists and dicts of these.
+Argument: TypeAlias = Any
 
 
 class _Walk:
     """From the nodes of a graph to the bindings of a function. A value is a Relax expression, a
     constant (torch.Tensor), or a list of them."""
 
-    def __init__(self, program: Any, name: str) -> None:
+    def __init__(self, program: ExportedProgram, name: str) -> None:
         self.program, self.name = program, name
-        self.values: dict[Any, Any] = {}
+        self.values: dict[Node, Value] = {}
         self.builder = relax.BlockBuilder()
 
-    def module(self) -> Any:
+    def module(self) -> IRModule:
         """All of it."""
         parameters = self.placeholders()
         attributes = {"num_input": len(parameters), "loadstone.numerics": "torch"}
@@ -265,7 +278,7 @@ class _Walk:
             self.builder.emit_func_output(output)
         return self.builder.get()
 
-    def placeholders(self) -> list[Any]:
+    def placeholders(self) -> list[Var]:
         """The function's parameters; weights and buffers become constants."""
         signature, parameters = self.program.graph_signature, []
         stored = {**self.program.state_dict, **self.program.constants}
@@ -288,7 +301,7 @@ class _Walk:
                 self.values[node] = variable
         return parameters
 
-    def outputs(self, node: Any) -> list[Any]:
+    def outputs(self, node: Node) -> list[Expr]:
         specs = self.program.graph_signature.output_specs
         values = []
         for spec, item in zip(specs, node.args[0], strict=True):
@@ -308,7 +321,7 @@ class _Walk:
 
     # -- one node ----------------------------------------------------------------------------------
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: Node) -> Value:
         """Raises ModelError, one line that names the operator and the node."""
         where = f"{self.name}: {self.describe(node)}"
         if node.target is operator.getitem:
@@ -339,40 +352,40 @@ class _Walk:
         except Exception as error:
             raise ModelError(f"{where} cannot be imported: {one_line(error)}") from error
 
-    def computed(self, node: Any) -> Any:
+    def computed(self, node: Node) -> TorchTensor:
         """What depends on constants alone, by PyTorch."""
         if any("nondeterministic" in str(tag) for tag in getattr(node.target, "tags", ())):
             raise UnsupportedError("it draws random numbers: make them a buffer of the model")
         return node.target(*self.stored(node.args), **self.stored(node.kwargs))
 
-    def describe(self, node: Any) -> str:
+    def describe(self, node: Node) -> str:
         path = _path(node)
         return f'{node.target} (node "{short(node.name)}"' + (
             f', module "{short(path)}")' if path else ")"
         )
 
-    def is_constant(self, node: Any) -> bool:
+    def is_constant(self, node: Node) -> bool:
         """Whether it depends on no input of the program."""
         return all(_is_tensor(self.values.get(source)) for source in node.all_input_nodes)
 
-    def stored(self, argument: Any) -> Any:
+    def stored(self, argument: Argument) -> Argument:
         """An argument as PyTorch takes it."""
         return self.mapped(argument, lambda value: value)
 
-    def expressions(self, argument: Any) -> Any:
+    def expressions(self, argument: Argument) -> Argument:
         """An argument as Relax takes it."""
         return self.mapped(
             argument, lambda value: constant(_array(value)) if _is_tensor(value) else value
         )
 
-    def mapped(self, argument: Any, change: Any) -> Any:
+    def mapped(self, argument: Argument, change: Callable[[Value], Value]) -> Argument:
         if isinstance(argument, dict):
             return {key: self.mapped(item, change) for key, item in argument.items()}
         if isinstance(argument, list | tuple):
             return [self.mapped(item, change) for item in argument]
         return change(self.values[argument]) if argument in self.values else argument
 
-    def checked(self, node: Any, result: Any) -> Any:
+    def checked(self, node: Node, result: Expr | list[Expr | None]) -> Expr | list[Expr | None]:
         """Emitted under the node's name; its shape and type are those that PyTorch has."""
         if isinstance(result, list):
             return [
@@ -395,7 +408,7 @@ class _Walk:
         return variable
 
 
-def label(node: Any) -> str:
+def label(node: Node) -> str:
     """What a node computes is called: `features.0/conv2d`, and quantized
     `features.0/conv2d/int8`."""
     if ".quantize_per_tensor." in str(node.target):
@@ -404,17 +417,17 @@ def label(node: Any) -> str:
     return f"{path}/{node.name}" if path else str(node.name)
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
-def _extents(node: Any) -> tuple[int, ...]:
+def _extents(node: Node) -> tuple[int, ...]:
     """The shape of what it computes; empty where that is several tensors."""
     tensor = node.meta.get("val")
     return tuple(int(extent) for extent in tensor.shape) if hasattr(tensor, "shape") else ()
 
 
-def _path(node: Any) -> str:
+def _path(node: Node) -> str:
     """The submodule that the operator belongs to."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [str(path) for path, _ in stack.values()]

@@ -27,7 +27,7 @@ Conventions, everywhere:
 
 from __future__ import annotations
 
-from loadstone.graph.base import Operator, Quantization, Tensor
+from loadstone.graph.base import Fields, Operator, Quantization, Tensor
 from loadstone.graph.elementwise import (
     Add,
     ArgMax,
@@ -63,6 +63,7 @@ __all__ = [
     "Dense",
     "Dequantize",
     "Elementwise",
+    "Fields",
     "Graph",
     "Host",
     "Lookup",

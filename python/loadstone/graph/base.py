@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-__all__ = ["Operator", "Quantization", "Tensor"]
+__all__ = ["Fields", "Operator", "Quantization", "Tensor"]
+
+#: Arguments of an operator by name, before it is made: each operator has its own types.
+Fields: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.graph.base import Operator, Tensor
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
 
 __all__ = ["Graph", "Host"]
 
@@ -26,12 +28,12 @@ class Host(Operator):
 
     function: tvm.IRModule whose `main` takes the inputs in order and gives a tuple when there are
         several outputs
-    (typed Any: a board has no TVM). operators: names of the Relax operators in it, for reports.
+    operators: names of the Relax operators in it, for reports.
     """
 
     kind: ClassVar[str] = "host"
 
-    function: Any
+    function: IRModule
     operators: tuple[str, ...]
 
 
@@ -44,7 +46,7 @@ class Graph:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
-    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = {tensor.name for tensor in self.inputs} | set(self.constants)

@@ -14,16 +14,16 @@ Slow: MobileNetV2 at
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.graph.kernels import onnx, tflite
 from loadstone.graph.kernels.windows import convolve, windows
 from loadstone.numerics import (
+    Array,
     Rounding,
     quantize_multiplier,
     requantize_float32,
@@ -33,7 +33,14 @@ from loadstone.numerics import (
 
 __all__ = ["run", "run_all", "run_operator"]
 
-Array = NDArray[Any]
+#: An array, as the module that `_rules` picked returns it: mypy does not see through the choice.
+_Computed: TypeAlias = Any
+_Rules: TypeAlias = Any
+
+
+class _Rounded(Protocol):
+    @property
+    def rounding(self) -> Rounding: ...
 
 
 def run(graph: g.Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -81,7 +88,7 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _conv2d(o: g.Conv2D, x: Array) -> Any:
+def _conv2d(o: g.Conv2D, x: Array) -> _Computed:
     if o.rounding is Rounding.SINGLE:
         return _conv2d_single(o, x)
     rule: dict[str, Any] = (
@@ -121,9 +128,9 @@ def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
     return levels
 
 
-def _dense(o: g.Dense, x: Array) -> Any:
+def _dense(o: g.Dense, x: Array) -> _Computed:
     arguments = o.bias, _grid(o.input), o.weight_scales, _grid(o.output)
-    limits: dict[str, Any] = {
+    limits: g.Fields = {
         "weight_zero_points": o.weight_zero_points,
         "low": o.low,
         "high": o.high,
@@ -140,25 +147,25 @@ def _dense(o: g.Dense, x: Array) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
-def _add(o: g.Add, a: Array, b: Array) -> Any:
+def _add(o: g.Add, a: Array, b: Array) -> _Computed:
     return _rules(o).add(
         a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
     )
 
 
-def _sub(o: g.Sub, a: Array, b: Array) -> Any:
+def _sub(o: g.Sub, a: Array, b: Array) -> _Computed:
     return _rules(o).sub(
         a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
     )
 
 
-def _mul(o: g.Mul, a: Array, b: Array) -> Any:
+def _mul(o: g.Mul, a: Array, b: Array) -> _Computed:
     return _rules(o).mul(
         a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
     )
 
 
-def _requantize(o: g.Requantize, x: Array) -> Any:
+def _requantize(o: g.Requantize, x: Array) -> _Computed:
     """uint8, at the edge of a uint8 model, is int8 + 128 with a zero point 128 higher."""
     source, target = _signed(o.input), _signed(o.output)
     offset = 128 if o.output.dtype == "uint8" else 0
@@ -171,28 +178,28 @@ def _requantize(o: g.Requantize, x: Array) -> Any:
     return (result.astype(np.int16) + offset).astype(o.output.dtype)
 
 
-def _quantize(o: g.Quantize, x: Array) -> Any:
+def _quantize(o: g.Quantize, x: Array) -> _Computed:
     offset = 128 if o.output.dtype == "uint8" else 0
     signed = _rules(o).quantize(x.astype(np.float32), _signed(o.output))
     return np.clip(signed.astype(np.int16) + offset, o.low, o.high).astype(o.output.dtype)
 
 
-def _dequantize(o: g.Dequantize, x: Array) -> Any:
+def _dequantize(o: g.Dequantize, x: Array) -> _Computed:
     return tflite.dequantize(x, _grid(o.input))
 
 
-def _softmax(o: g.Softmax, x: Array) -> Any:
+def _softmax(o: g.Softmax, x: Array) -> _Computed:
     if o.rounding is Rounding.FLOAT32:
         assert o.beta == 1
         return onnx.softmax(x, _grid(o.input), _grid(o.output))
     return tflite.softmax(x, _grid(o.input), o.beta)
 
 
-def _lookup(o: g.Lookup, x: Array) -> Any:
+def _lookup(o: g.Lookup, x: Array) -> _Computed:
     return o.table[x.astype(np.int16) + 128]
 
 
-def _argmax(o: g.ArgMax, x: Array) -> Any:
+def _argmax(o: g.ArgMax, x: Array) -> _Computed:
     index: Array = np.argmax(x, o.axis).reshape(o.output.shape)
     return index.astype(o.output.dtype)
 
@@ -202,7 +209,7 @@ def _argmax(o: g.ArgMax, x: Array) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
-def _average_pool2d(o: g.AveragePool2D, x: Array) -> Any:
+def _average_pool2d(o: g.AveragePool2D, x: Array) -> _Computed:
     """FLOAT32: the sum of integers, rounded once, as for a convolution and a mean. ONNX's own sum
     of float32 differs at ties."""
     if o.rounding is not Rounding.FLOAT32:
@@ -227,14 +234,14 @@ def _average_pool2d(o: g.AveragePool2D, x: Array) -> Any:
     return np.clip(steps, o.low, o.high).astype(np.int8)
 
 
-def _max_pool2d(o: g.MaxPool2D, x: Array) -> Any:
+def _max_pool2d(o: g.MaxPool2D, x: Array) -> _Computed:
     assert o.input.quantization == o.output.quantization
     return tflite.max_pool_2d(
         x, o.kernel, strides=o.strides, padding=o.padding, low=o.low, high=o.high
     )
 
 
-def _mean(o: g.Mean, x: Array) -> Any:
+def _mean(o: g.Mean, x: Array) -> _Computed:
     means = _rules(o).mean(x, o.axes, _grid(o.input), _grid(o.output))
     return np.clip(means, o.low, o.high).astype(np.int8).reshape(o.output.shape)
 
@@ -244,40 +251,40 @@ def _mean(o: g.Mean, x: Array) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
-def _concatenate(o: g.Concatenate, *inputs: Array) -> Any:
+def _concatenate(o: g.Concatenate, *inputs: Array) -> _Computed:
     joined = _rules(o).concatenate(
         inputs, [_grid(tensor) for tensor in o.inputs], _grid(o.output), axis=o.axis
     )
     return np.clip(joined, o.low, o.high).astype(np.int8)
 
 
-def _slice(o: g.Slice, x: Array) -> Any:
+def _slice(o: g.Slice, x: Array) -> _Computed:
     ranges = zip(o.begin, o.strides, o.output.shape, strict=True)
     return x[
         tuple(slice(begin, begin + step * (extent - 1) + 1, step) for begin, step, extent in ranges)
     ]
 
 
-def _pad(o: g.Pad, x: Array) -> Any:
+def _pad(o: g.Pad, x: Array) -> _Computed:
     return tflite.pad(x, o.before, o.after, o.value)
 
 
-def _reshape(o: g.Reshape, x: Array) -> Any:
+def _reshape(o: g.Reshape, x: Array) -> _Computed:
     return x.reshape(o.output.shape)
 
 
-def _transpose(o: g.Transpose, x: Array) -> Any:
+def _transpose(o: g.Transpose, x: Array) -> _Computed:
     return x.transpose(o.permutation)
 
 
-def _resize_nearest(o: g.ResizeNearest, x: Array) -> Any:
+def _resize_nearest(o: g.ResizeNearest, x: Array) -> _Computed:
     size = o.output.shape[1], o.output.shape[2]
     return _rules(o).resize_nearest_neighbor(
         x, size, align_corners=o.align_corners, half_pixel_centers=o.half_pixel_centers
     )
 
 
-def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> Any:
+def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> _Computed:
     size = o.output.shape[1], o.output.shape[2]
     positions = {"align_corners": o.align_corners, "half_pixel_centers": o.half_pixel_centers}
     if o.rounding is Rounding.FLOAT32:
@@ -290,7 +297,7 @@ def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
-def _rules(operator: Any) -> Any:
+def _rules(operator: _Rounded) -> _Rules:
     """graph/kernels/onnx.py or graph/kernels/tflite.py: functions of the same names and
     arguments."""
     return onnx if operator.rounding is Rounding.FLOAT32 else tflite

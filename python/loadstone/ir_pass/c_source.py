@@ -27,18 +27,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import (
     Axis,
-    Expr,
     Intrinsic,
     Operand,
     is_intrinsic,
     read_intrinsic,
 )
 from loadstone.relax.compat import is_tir_call, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, Expr, PrimFunc, Stmt, Var
 
 __all__ = ["PREAMBLE", "c_source"]
 
@@ -71,7 +73,9 @@ _CALLED = {
 }
 
 
-def c_source(function: Any, name: str, includes: Sequence[str], calls: Mapping[str, str]) -> str:
+def c_source(
+    function: PrimFunc, name: str, includes: Sequence[str], calls: Mapping[str, str]
+) -> str:
     """calls: intrinsic (without `lds.`) -> function of the library. Raises LoweringError for a call
     that has none."""
     return _Writer(calls).text(function, name, includes)
@@ -82,9 +86,9 @@ class _Writer:
         self.calls = calls
         self.tiles: list[str] = []
         self.lines: list[str] = []
-        self.names: dict[Any, str] = {}
+        self.names: dict[Var | Buffer, str] = {}
 
-    def text(self, function: Any, name: str, includes: Sequence[str]) -> str:
+    def text(self, function: PrimFunc, name: str, includes: Sequence[str]) -> str:
         parameters = ", ".join(f"{_type(p)} *{self.name(p)}" for p in function.params)
         self.visit(function.body, 1)
         headers = "".join(f'#include "{header}"\n' for header in includes)
@@ -92,7 +96,7 @@ class _Writer:
             [PREAMBLE + headers, f"void {name}({parameters}) {{", *self.tiles, *self.lines, "}", ""]
         )
 
-    def visit(self, stmt: Any, depth: int) -> None:
+    def visit(self, stmt: Stmt, depth: int) -> None:
         if isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq:
                 self.visit(part, depth)
@@ -113,7 +117,7 @@ class _Writer:
                 f"intrinsic call: {stmt}"
             )
 
-    def block(self, head: str, body: Any, depth: int) -> None:
+    def block(self, head: str, body: Stmt, depth: int) -> None:
         self.lines.append("  " * depth + head)
         self.visit(body, depth + 1)
         self.lines.append("  " * depth + "}")
@@ -147,7 +151,7 @@ class _Writer:
         bounds = ", ".join(self.c(bound) for bound in (first, last, *inside))
         return f"{{{axis.extent}, {bounds}, {{{', '.join(map(str, axis.strides))}}}}}"
 
-    def name(self, variable: Any) -> str:
+    def name(self, variable: Var | Buffer) -> str:
         if variable not in self.names:
             taken, name = set(self.names.values()), re.sub(r"\W", "_", str(variable.name))
             while name in taken:
@@ -172,7 +176,7 @@ class _Writer:
         raise LoweringError(f"c_source: expression {type(expr).__name__} has no C form: {expr}")
 
 
-def _type(buffer: Any) -> str:
+def _type(buffer: Buffer) -> str:
     dtype = str(buffer.dtype)
     if dtype not in ("int8", "int32"):
         raise LoweringError(f"c_source: buffer {buffer.name} is {dtype}, neither int8 nor int32")

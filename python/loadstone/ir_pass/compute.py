@@ -13,31 +13,34 @@ C + x for a reduction into C. All else is an error that shows the nest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import AllocBuffer, Buffer, Expr, PrimFunc, Stmt
+
 __all__ = ["insert_compute"]
 
 _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
 
 
-def insert_compute(func: Any) -> Any:
+def insert_compute(func: PrimFunc) -> PrimFunc:
     """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
     on a nest that is none."""
-    renamed: dict[Any, Any] = {}  # buffer -> the buffer whose place it takes
+    renamed: dict[Buffer, Buffer] = {}  # buffer -> the buffer whose place it takes
     body = map_nests(func.body, lambda nest: _compute(nest, renamed))
     return func.with_body(_take_over(body, renamed))
 
 
-def _compute(nest: Nest, renamed: dict[Any, Any]) -> Any:
+def _compute(nest: Nest, renamed: dict[Buffer, Buffer]) -> Stmt:
     return _fill(nest) or _gemm(nest) or _elementwise(nest, renamed)
 
 
-def _fill(nest: Nest) -> Any | None:
+def _fill(nest: Nest) -> Stmt | None:
     if not isinstance(nest.store.value, tirx.IntImm):
         return None
     target, strides = access(nest.store, nest)
@@ -46,7 +49,7 @@ def _fill(nest: Nest) -> Any | None:
     ).to_stmt()
 
 
-def _gemm(nest: Nest) -> Any | None:
+def _gemm(nest: Nest) -> Stmt | None:
     """C + product, or C + a sum of products: one call each."""
     addends = _addends(nest.store.value)
     products = [addend for addend in addends if not _is_load_of(addend, nest.store.buffer)]
@@ -61,11 +64,11 @@ def _gemm(nest: Nest) -> Any | None:
     return tirx.stmt_seq(*calls)
 
 
-def _addends(expr: Any) -> list[Any]:
+def _addends(expr: Expr) -> list[Expr]:
     return [*_addends(expr.a), *_addends(expr.b)] if isinstance(expr, tirx.Add) else [expr]
 
 
-def _factors(product: Any) -> tuple[Any, Any] | None:
+def _factors(product: Expr) -> tuple[Expr, Expr] | None:
     """The loads of cast(input) * cast(weight), in this order."""
     if not isinstance(product, tirx.Mul):
         return None
@@ -82,10 +85,10 @@ def _factors(product: Any) -> tuple[Any, Any] | None:
     )
 
 
-def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:
+def _elementwise(nest: Nest, renamed: dict[Buffer, Buffer]) -> Stmt:
     """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer
     then takes over."""
-    steps: list[tuple[str, list[Any]]] = []
+    steps: list[tuple[str, list[Expr]]] = []
     head = nest.store.value
     while not isinstance(head, TensorLoad):
         name, head, rest = _step(head, nest)
@@ -123,7 +126,7 @@ def _elementwise(nest: Nest, renamed: dict[Any, Any]) -> Any:
     return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
 
 
-def _step(expr: Any, nest: Nest) -> tuple[str, Any, list[Any]]:
+def _step(expr: Expr, nest: Nest) -> tuple[str, Expr, list[Expr]]:
     """One operation: its name, what it is applied to, its other operands."""
     if is_tir_call(expr, "call_pure_extern"):
         name = str(expr.args[0].value).removeprefix(PREFIX)
@@ -136,33 +139,33 @@ def _step(expr: Any, nest: Nest) -> tuple[str, Any, list[Any]]:
     raise LoweringError(f"compute: no instruction does {expr} in {nest.store}")
 
 
-def _take_over(body: Any, renamed: dict[Any, Any]) -> Any:
+def _take_over(body: Stmt, renamed: dict[Buffer, Buffer]) -> Stmt:
     """Puts accesses of renamed buffers into the buffers whose place they take, and drops their
     allocations."""
     if not renamed:
         return body
 
-    def root(buffer: Any) -> Any:
+    def root(buffer: Buffer) -> Buffer:
         while buffer in renamed:
             buffer = renamed[buffer]
         return buffer
 
-    def on_load(load: Any) -> Any:
+    def on_load(load: TensorLoad) -> Expr:
         return (
             tirx.BufferLoad(root(load.source), list(load.indices))
             if load.source in renamed
             else load
         )
 
-    def on_allocation(allocation: Any) -> Any:
+    def on_allocation(allocation: AllocBuffer) -> Stmt:
         return tirx.Evaluate(0) if allocation.buffer in renamed else allocation
 
     return structural_map(body, ((TensorLoad, on_load), (tirx.AllocBuffer, on_allocation)))
 
 
-def _is_load_of(expr: Any, buffer: Any) -> bool:
+def _is_load_of(expr: Expr, buffer: Buffer) -> bool:
     return isinstance(expr, TensorLoad) and bool(expr.source.same_as(buffer))
 
 
-def _uncast(expr: Any) -> Any:
+def _uncast(expr: Expr) -> Expr:
     return expr.value if isinstance(expr, tirx.Cast) else expr

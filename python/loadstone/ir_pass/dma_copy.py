@@ -15,28 +15,31 @@ becomes a dma_copy of three axes with a guard (ax0), and pads (ax0, ax1) of valu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.intrinsics import Intrinsic
 from loadstone.ir_pass.nest import Nest, access, axes, map_nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, PrimFunc, Stmt
 
 __all__ = ["insert_dma_copy"]
 
 DRAM = "global"
 
 
-def insert_dma_copy(func: Any) -> Any:
+def insert_dma_copy(func: PrimFunc) -> PrimFunc:
     """Replaces every copy between DRAM and a scratchpad in `func` (a PrimFunc) by one intrinsic
     call."""
     return func.with_body(map_nests(func.body, _dma_copy))
 
 
-def _dma_copy(nest: Nest) -> Any | None:
+def _dma_copy(nest: Nest) -> Stmt | None:
     target, value = nest.store.buffer, nest.store.value
     if isinstance(value, tirx.Cast) and target.scope() == DRAM:  # the store keeps the low 8 bits
         value = value.value
-    inside: tuple[Any, ...] = ()
+    inside: tuple[Expr, ...] = ()
     pad_value = 0
     if is_tir_call(value, "if_then_else") and isinstance(value.args[2], tirx.IntImm):
         inside, pad_value, value = (value.args[0],), int(value.args[2].value), value.args[1]

@@ -27,10 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.relax.compat import is_tir_call, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, Call, Expr, Stmt
 
 __all__ = [
     "ALU_BINARY",
@@ -43,7 +46,6 @@ __all__ = [
     "read_intrinsic",
 ]
 
-Expr: TypeAlias = Any  # a TVM expression or an int
 
 PREFIX = "lds."
 _AXIS = "axis"
@@ -56,7 +58,7 @@ BUFFER_OPERANDS = {"dma_copy": 2, "gemm": 3, "fill": 1, "rq": 4, **dict.fromkeys
 class Operand:
     """An element of a buffer: where the nest's access stands when all its loops are 0."""
 
-    buffer: Any
+    buffer: Buffer
     indices: tuple[Expr, ...]
 
     @property
@@ -77,7 +79,7 @@ class Axis:
     inside_first: Expr = None
     inside_last: Expr = None
 
-    def to_call(self) -> Any:
+    def to_call(self) -> Expr:
         """The axis as a call; bounds that bound nothing are left out."""
         last = self.extent if self.last is None else self.last
         fields: list[Expr] = [self.extent, *self.strides]
@@ -97,7 +99,7 @@ class Intrinsic:
     immediates: tuple[int, ...]
     axes: tuple[Axis, ...]
 
-    def to_stmt(self) -> Any:
+    def to_stmt(self) -> Stmt:
         """The statement that stands in the PrimFunc."""
         addresses = [
             tirx.address_of(tirx.BufferLoad(operand.buffer, list(operand.indices)))
@@ -109,7 +111,7 @@ class Intrinsic:
         )
 
 
-def is_intrinsic(stmt: Any) -> bool:
+def is_intrinsic(stmt: Stmt) -> bool:
     """Whether a statement is one of our calls."""
     return (
         isinstance(stmt, tirx.Evaluate)
@@ -118,7 +120,7 @@ def is_intrinsic(stmt: Any) -> bool:
     )
 
 
-def read_intrinsic(stmt: Any) -> Intrinsic:
+def read_intrinsic(stmt: Stmt) -> Intrinsic:
     """The inverse of `Intrinsic.to_stmt`. Raises LoweringError on a call that is not ours."""
     if not is_intrinsic(stmt):
         raise LoweringError(f"ir_pass: not an intrinsic call: {stmt}")
@@ -140,8 +142,8 @@ def read_intrinsic(stmt: Any) -> Intrinsic:
     return Intrinsic(name, tuple(operands), tuple(immediates), tuple(axes))
 
 
-def _read_axis(call: Any, operands: int) -> Axis:
-    values: Sequence[Any] = call.args[1:]
+def _read_axis(call: Call, operands: int) -> Axis:
+    values: Sequence[Expr] = call.args[1:]
     extent, strides = (
         int(values[0].value),
         tuple(int(value.value) for value in values[1 : 1 + operands]),

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Expr, Operand
+from loadstone.ir_pass.intrinsics import Axis, Operand
 from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
 __all__ = ["Bound", "Nest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
 
@@ -24,9 +27,9 @@ class Nest:
     """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the
     middle."""
 
-    loops: tuple[tuple[Any, int], ...]
-    conditions: tuple[Any, ...]
-    store: Any
+    loops: tuple[tuple[Var, int], ...]
+    conditions: tuple[Expr, ...]
+    store: BufferStore
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,11 @@ class Bound:
     base: Expr
 
 
-def perfect_nest(stmt: Any) -> Nest | None:
+def perfect_nest(stmt: Stmt) -> Nest | None:
     """The nest that begins at `stmt`, or None where loops or conditions hold more than one
     store."""
-    loops: list[tuple[Any, int]] = []
-    conditions: list[Any] = []
+    loops: list[tuple[Var, int]] = []
+    conditions: list[Expr] = []
     while True:
         if isinstance(stmt, tirx.For):
             if not (
@@ -63,7 +66,7 @@ def perfect_nest(stmt: Any) -> Nest | None:
             return None
 
 
-def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
+def map_nests(stmt: Stmt, replace: Callable[[Nest], Stmt | None]) -> Stmt:
     """The statement with every perfect nest for which `replace` gives a statement replaced by
     it."""
     nest = perfect_nest(stmt)
@@ -89,7 +92,7 @@ def map_nests(stmt: Any, replace: Callable[[Nest], Any | None]) -> Any:
     return stmt
 
 
-def access(node: Any, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
+def access(node: TensorLoad | BufferStore, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
     """A load or store as the operand at the loops' origin, and its stride per loop in elements of
     the buffer."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
@@ -106,7 +109,7 @@ def access(node: Any, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
 
 
 def axes(
-    nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Any] = ()
+    nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Expr] = ()
 ) -> tuple[Axis, ...]:
     """The nest's loops with the strides of its operands, clipped by its conditions; `inside`:
     conditions outside which a pad is read.
@@ -129,7 +132,7 @@ def axes(
     return (*outer, *result)
 
 
-def bounds(conditions: Sequence[Any], nest: Nest) -> list[Bound]:
+def bounds(conditions: Sequence[Expr], nest: Nest) -> list[Bound]:
     """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any
     other."""
     return [
@@ -140,13 +143,13 @@ def bounds(conditions: Sequence[Any], nest: Nest) -> list[Bound]:
     ]
 
 
-def _conjuncts(condition: Any) -> list[Any]:
+def _conjuncts(condition: Expr) -> list[Expr]:
     if isinstance(condition, tirx.And):
         return _conjuncts(condition.a) + _conjuncts(condition.b)
     return _conjuncts(condition.args[0]) if is_tir_call(condition, "likely") else [condition]
 
 
-def _bound(condition: Any, nest: Nest) -> list[Bound]:
+def _bound(condition: Expr, nest: Nest) -> list[Bound]:
     if isinstance(condition, tirx.EQ):  # what the simplifier makes of 2 <= v < 3
         return [
             *_bound(condition.a <= condition.b, nest),
@@ -184,7 +187,7 @@ def _holds(bound: Bound) -> Expr:
     return _simplify(tirx.min(tirx.IntImm("int32", 1), bound.base + 1))
 
 
-def _affine(expr: Any, nest: Nest) -> tuple[list[int], Expr]:
+def _affine(expr: Expr, nest: Nest) -> tuple[list[int], Expr]:
     variables = [variable for variable, _ in nest.loops]
     if isinstance(expr, tirx.IntImm) or not variables:
         return [0] * len(variables), expr
@@ -197,5 +200,5 @@ def _affine(expr: Any, nest: Nest) -> tuple[list[int], Expr]:
     return [int(coefficient.value) for coefficient in result[:-1]], _simplify(result[-1])
 
 
-def _simplify(expr: Any) -> Any:
+def _simplify(expr: Expr) -> Expr:
     return expr if isinstance(expr, (int, tirx.IntImm)) else sym.Analyzer().simplify(expr)

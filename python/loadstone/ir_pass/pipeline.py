@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.backend.interface import Backend, Phase
 from loadstone.errors import LoweringError
@@ -27,6 +27,9 @@ from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
 from loadstone.ir_pass.verify import verify
 from loadstone.relax.compat import s_tir_transform, tirx_transform, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule, PrimFunc
 
 __all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
 
@@ -43,7 +46,7 @@ TO_LOOPS = (
     tirx_transform.StmtSimplify,
 )
 #: A pass of one of the three phases: IRModule -> IRModule, such as one of tvm.tirx.transform.
-Pass = Callable[[Any], Any]
+Pass: TypeAlias = "Callable[[IRModule], IRModule]"
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class Passes:
 NO_PASSES = Passes()
 
 #: (title, PrimFunc) in the order in which they were made: schedule, loops, dma_copy, compute.
-Stages = list[tuple[str, Any]]
+Stages: TypeAlias = "list[tuple[str, PrimFunc]]"
 
 
-def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
+def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
     no intrinsic call.
 
@@ -90,7 +93,7 @@ def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
     return stages
 
 
-def lowered(backend: Backend, operator: Operator) -> Any:
+def lowered(backend: Backend, operator: Operator) -> PrimFunc:
     """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
     Raises LoweringError where it has none.
 
@@ -106,7 +109,7 @@ def lowered(backend: Backend, operator: Operator) -> Any:
     return lower_to_calls(schedules[operator.kind](operator), Passes.of(backend.passes))[-1][1]
 
 
-def _applied(passes: Sequence[Pass], module: Any) -> Any:
+def _applied(passes: Sequence[Pass], module: IRModule) -> IRModule:
     for transform in passes:
         module = transform(module)
     return module

@@ -18,11 +18,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Expr, Intrinsic, is_intrinsic, read_intrinsic
+from loadstone.ir_pass.intrinsics import Intrinsic, is_intrinsic, read_intrinsic
 from loadstone.relax.compat import is_tir_call, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, Expr, PrimFunc, Stmt, Var
 
 __all__ = ["Translator"]
 
@@ -46,13 +49,13 @@ class Translator(ABC):
 
     reserved: tuple[str, ...] = ("e",)
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: PrimFunc) -> None:
         self._function = function
         self._lines: list[str] = []
-        self._names: dict[Any, str] = {}
+        self._names: dict[Var | Buffer, str] = {}
 
     @abstractmethod
-    def allocate(self, buffer: Any) -> str:
+    def allocate(self, buffer: Buffer) -> str:
         """The expression for a new life of a scratchpad buffer."""
 
     @abstractmethod
@@ -66,7 +69,7 @@ class Translator(ABC):
         self._visit(self._function.body, 1)
         return "\n".join(self._lines) + "\n"
 
-    def _visit(self, stmt: Any, depth: int) -> None:
+    def _visit(self, stmt: Stmt, depth: int) -> None:
         if isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq:
                 self._visit(part, depth)
@@ -88,7 +91,7 @@ class Translator(ABC):
                 f"call: {stmt}"
             )
 
-    def _block(self, head: str, body: Any, depth: int) -> None:
+    def _block(self, head: str, body: Stmt, depth: int) -> None:
         self._line(head, depth)
         before = len(self._lines)
         self._visit(body, depth + 1)
@@ -98,7 +101,7 @@ class Translator(ABC):
     def _line(self, text: str, depth: int) -> None:
         self._lines.append("    " * depth + text)
 
-    def name(self, variable: Any) -> str:
+    def name(self, variable: Var | Buffer) -> str:
         """The Python name of a loop variable, a parameter or a buffer."""
         if variable not in self._names:
             base = re.sub(r"\W", "_", str(variable.name))

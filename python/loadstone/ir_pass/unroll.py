@@ -13,14 +13,18 @@ Next: a back end's code generator, such as that of docs/examples/systolic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
 from loadstone.ir_pass.translate import Translator
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer as TirBuffer
+    from loadstone.relax.types import PrimFunc
 
 __all__ = ["Buffer", "Call", "Loop", "Place", "Run", "offset", "runs", "turns", "unroll"]
 
@@ -122,10 +126,10 @@ def runs(loops: Sequence[Loop]) -> Iterator[Run]:
                 )
 
 
-def unroll(function: Any) -> list[Call]:
+def unroll(function: PrimFunc) -> list[Call]:
     """All calls. Raises LoweringError for what is neither a loop nor a call."""
     recorder = _Recorder()
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Callable[..., None]] = {}
     exec(compile(_Words(function).source(), "<lowered operator>", "exec"), namespace)
     parameters = (
         Buffer(str(p.name), "global", tuple(int(n) for n in p.shape)) for p in function.params
@@ -148,7 +152,7 @@ class _Recorder:
         name: str,
         operands: list[tuple[Buffer, int]],
         immediates: tuple[int, ...],
-        loops: list[tuple[Any, ...]],
+        loops: list[tuple[int, int, int, int, int, tuple[int, ...]]],
     ) -> None:
         self.calls.append(
             Call(
@@ -161,7 +165,7 @@ class _Recorder:
 
 
 class _Words(Translator):
-    def allocate(self, buffer: Any) -> str:
+    def allocate(self, buffer: TirBuffer) -> str:
         return (
             f"e.buffer({str(buffer.name)!r}, {str(buffer.scope())!r}, "
             f"{tuple(int(n) for n in buffer.shape)})"

@@ -16,11 +16,14 @@ That no access leaves its buffer is checked where every number is known: by the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import BUFFER_OPERANDS, Intrinsic, is_intrinsic, read_intrinsic
 from loadstone.relax.compat import TensorLoad, structural_walk, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, BufferStore, PrimFunc, Stmt
 
 __all__ = ["verify"]
 
@@ -29,18 +32,18 @@ DRAM = "global"
 _SCOPES = {"gemm": ("local.acc", "local.inp", "local.wgt")}
 
 
-def verify(func: Any, stage: str) -> None:
+def verify(func: PrimFunc, stage: str) -> None:
     """Raises LoweringError where `func` breaks an invariant that holds after `stage` ("dma_copy" or
     "compute")."""
     _Verifier(func, stage).visit(func.body)
 
 
 class _Verifier:
-    def __init__(self, func: Any, stage: str) -> None:
+    def __init__(self, func: PrimFunc, stage: str) -> None:
         self._stage = stage
         self._known = list(func.params)
 
-    def visit(self, stmt: Any) -> None:
+    def visit(self, stmt: Stmt) -> None:
         if isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq:
                 self.visit(part)
@@ -60,7 +63,7 @@ class _Verifier:
     def _fail(self, message: str) -> None:
         raise LoweringError(f"verify after {self._stage}: {message}")
 
-    def _store(self, store: Any) -> None:
+    def _store(self, store: BufferStore) -> None:
         if self._stage == "compute":
             self._fail(f"a store is left that is no intrinsic call: {store}")
         touched = [store.buffer]
@@ -90,6 +93,6 @@ class _Verifier:
                 f"{[len(axis.strides) for axis in call.axes]} strides"
             )
 
-    def _check_known(self, buffer: Any) -> None:
+    def _check_known(self, buffer: Buffer) -> None:
         if not any(buffer.same_as(known) for known in self._known):
             self._fail(f"buffer {buffer.name} is used where it is not allocated")

@@ -18,18 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Transpose
+from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
 from loadstone.partition.segments import HOST, divide, ordered
 from loadstone.relax.compat import FuseOpsByPattern, codegens, missing_external, name_of
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import FusionPattern, IRModule, PatternCheckContext, Var
 
 __all__ = [
     "HOST",
@@ -76,11 +78,11 @@ class Partition:
     module: with composite functions. variables: of its `main`, by the names of the graph's tensors.
     """
 
-    module: Any
+    module: IRModule
     graph: Graph
     assignments: tuple[Assignment, ...]
     segments: tuple[Segment, ...]
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Var] = field(default_factory=dict)
 
     def backend_of(self, operator: Operator) -> str:
         """Who runs it."""
@@ -90,7 +92,7 @@ class Partition:
 
 
 def partition(
-    module: Any,
+    module: IRModule,
     backends: Sequence[Backend],
     name: str = "model",
     chosen: Iterable[Match] | None = None,
@@ -127,8 +129,8 @@ def partition(
 
 
 def matches(
-    module: Any, backends: Sequence[Backend]
-) -> tuple[list[Match], Mapping[str, np.ndarray[Any, Any]]]:
+    module: IRModule, backends: Sequence[Backend]
+) -> tuple[list[Match], Mapping[str, Array]]:
     """Every match that a back end or the host accepts, preferred ones first, and the arrays that
     their operators read as tensors."""
     found: list[Match] = []
@@ -143,7 +145,7 @@ def matches(
     return found, chooser.reader.constants
 
 
-def _is_read_within(context: Any) -> bool:
+def _is_read_within(context: PatternCheckContext) -> bool:
     """Whether something outside a match reads what the match computes on the way: it cannot become
     one operator."""
     inside = [
@@ -162,7 +164,7 @@ class _Chooser:
     match that is accepted is used."""
 
     def __init__(
-        self, module: Any, backends: Sequence[Backend], takes: Callable[[Match], bool]
+        self, module: IRModule, backends: Sequence[Backend], takes: Callable[[Match], bool]
     ) -> None:
         function = module["main"]
         numerics = (
@@ -184,7 +186,7 @@ class _Chooser:
             None  # of a predicate; TVM would make another exception of it
         )
 
-    def rows(self) -> list[Any]:
+    def rows(self) -> list[FusionPattern]:
         """Arguments of FuseOpsByPattern."""
         rows = []
         for backend in self.backends:
@@ -208,11 +210,11 @@ class _Chooser:
             for entry in OPERATOR_PATTERNS
         ]
 
-    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Any], Refusal | None]:
+    def asked(self, backend: Backend, pattern: Pattern) -> Callable[[Operator], Refusal | None]:
         """The predicate, asked inside the back end's scope; what goes wrong waits for
         `complain`."""
 
-        def predicate(operator: Any) -> Refusal | None:
+        def predicate(operator: Operator) -> Refusal | None:
             try:
                 return refusal(backend, pattern, operator)
             except LoadstoneError as error:
@@ -231,9 +233,9 @@ class _Chooser:
         backend: str,
         pattern: Pattern,
         entry: OperatorPattern,
-        predicate: Callable[[Any], Refusal | None],
-    ) -> Any:
-        def check(context: Any) -> bool:
+        predicate: Callable[[Operator], Refusal | None],
+    ) -> FusionPattern:
+        def check(context: PatternCheckContext) -> bool:
             if _is_read_within(context):
                 return False
             operator = self.extract(entry, name_of(context.matched_expr) or "")

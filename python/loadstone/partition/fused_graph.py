@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from loadstone.relax.compat import (
     tvm,
 )
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, Var
+
 __all__ = ["FusedGraph"]
 
 
@@ -38,11 +41,11 @@ class FusedGraph:
     """tensors: of the variables that `build` has met."""
 
     def __init__(
-        self, fused: Any, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
+        self, fused: IRModule, reader: Reader, taken: Mapping[str, tuple[str, Operator]], name: str
     ) -> None:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
-        self.tensors: dict[Any, Tensor] = {}  # variable of the fused main -> tensor
+        self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.operators: list[Operator] = []
 
     def build(self) -> Graph:
@@ -50,7 +53,7 @@ class FusedGraph:
         has lost names."""
         inputs = tuple(self._parameter(variable) for variable in self.function.params)
         pending: list[
-            tuple[Any, Any]
+            tuple[Var, Expr]
         ] = []  # calls that no pattern took and that nothing has read yet
         for variable, value in bindings(self.function):
             if isinstance(
@@ -78,7 +81,7 @@ class FusedGraph:
             constants=constants,
         )
 
-    def _parameter(self, variable: Any) -> Tensor:
+    def _parameter(self, variable: Var) -> Tensor:
         extents = shape(variable)
         if extents is None:
             raise UnsupportedError(
@@ -90,14 +93,14 @@ class FusedGraph:
         self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), quantization)
         return self.tensors[variable]
 
-    def _is_composite(self, value: Any) -> bool:
+    def _is_composite(self, value: Expr) -> bool:
         return (
             isinstance(value, relax.Call)
             and isinstance(value.op, tvm.ir.GlobalVar)
             and not codegen_of(self.fused, value)
         )
 
-    def _composite(self, value: Any) -> Operator:
+    def _composite(self, value: Expr) -> Operator:
         """The operator of a call to a composite function, on tensors of this graph."""
         body = dict(bindings(self.fused[value.op]))
         root = result(self.fused[value.op])[0]
@@ -146,7 +149,7 @@ class FusedGraph:
 
     # -- what stays Relax --------------------------------------------------------------------------
 
-    def _flush(self, pending: list[tuple[Any, Any]], read: set[Any]) -> list[tuple[Any, Any]]:
+    def _flush(self, pending: list[tuple[Var, Expr]], read: set[Var]) -> list[tuple[Var, Expr]]:
         """Makes Host operators of the connected groups that `read` needs; returns what is still
         pending."""
         rest = []
@@ -157,7 +160,7 @@ class FusedGraph:
                 rest += group
         return rest
 
-    def _host(self, group: list[tuple[Any, Any]]) -> None:
+    def _host(self, group: list[tuple[Var, Expr]]) -> None:
         """One Host operator; names that a composite bound to it are those of its extractor."""
         inside = {variable for variable, _ in group}
         outside = {
@@ -194,7 +197,7 @@ class FusedGraph:
             )
         )
 
-    def _tensor(self, variable: Any, value: Any = None) -> Tensor:
+    def _tensor(self, variable: Var, value: Expr | None = None) -> Tensor:
         """The tensor of a variable of the fused main."""
         if variable not in self.tensors:
             extents = shape(variable)
@@ -223,9 +226,9 @@ def _alike(a: Operator, b: Operator) -> bool:
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
 
 
-def _connected(pending: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+def _connected(pending: list[tuple[Var, Expr]]) -> list[list[tuple[Var, Expr]]]:
     """Groups of bindings that read each other, each in order."""
-    groups: list[list[tuple[Any, Any]]] = []
+    groups: list[list[tuple[Var, Expr]]] = []
     for entry in pending:
         read = variables(entry[1])
         joined = [group for group in groups if any(variable in read for variable, _ in group)]

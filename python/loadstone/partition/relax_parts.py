@@ -9,15 +9,18 @@ Next: fused_graph.py makes Host operators, cost/candidates.py prices them, relax
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.graph import Host, Tensor
 from loadstone.relax.compat import DeadCodeElimination, dtype, op_name, relax, shape, tvm
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, Var
+
 __all__ = ["extracted", "host_operator", "variables"]
 
 
-def variables(expr: Any) -> set[Any]:
+def variables(expr: Expr) -> set[Var]:
     """The variables that an expression reads."""
     if isinstance(expr, relax.Var):
         return {expr}
@@ -31,8 +34,8 @@ def variables(expr: Any) -> set[Any]:
 
 
 def extracted(
-    fused: Any, sources: list[Any], group: list[tuple[Any, Any]], targets: list[Any]
-) -> Any:
+    fused: IRModule, sources: list[Var], group: list[tuple[Var, Expr]], targets: list[Var]
+) -> IRModule:
     """A module whose main computes the targets from the sources by the bindings of a group, with
     the functions that these call."""
     builder = relax.BlockBuilder()
@@ -52,7 +55,7 @@ def extracted(
     return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
 
 
-def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
+def _renamed(expr: Expr, fresh: dict[Var, Var]) -> Expr:
     if isinstance(expr, relax.Var):
         return fresh.get(expr, expr)
     if isinstance(expr, relax.Tuple):
@@ -66,7 +69,7 @@ def _renamed(expr: Any, fresh: dict[Any, Any]) -> Any:
     return expr
 
 
-def host_operator(module: Any, variable: Any, value: Any) -> Host:
+def host_operator(module: IRModule, variable: Var, value: Expr) -> Host:
     """One binding of main as an operator of the host, for itself."""
     sources = sorted(variables(value), key=lambda source: str(source.name))
     tensors = [

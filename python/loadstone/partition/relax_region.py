@@ -9,7 +9,7 @@ Next: a back end's `lower` asks for it: Segment.relax.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Segment
 from loadstone.errors import LoweringError
@@ -17,10 +17,13 @@ from loadstone.partition.eager import Partition
 from loadstone.partition.relax_parts import extracted
 from loadstone.relax.compat import bindings
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
+
 __all__ = ["region_as_relax"]
 
 
-def region_as_relax(divided: Partition, segment: Segment) -> Any:
+def region_as_relax(divided: Partition, segment: Segment) -> IRModule:
     """For one sample, whatever the device's batch. Raises LoweringError for what a GRAPH pass made,
     and for networks without Relax."""
     if divided.module is None:

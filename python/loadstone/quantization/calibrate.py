@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from loadstone.quantization.samples import Samples
 from loadstone.quantization.simulate import FLOAT, Settings, Simulator
 from loadstone.quantization.statistics import Channels, Histogram
 from loadstone.relax.compat import shape
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Var
 
 __all__ = ["Calibration", "calibrate", "progress"]
 
@@ -31,7 +34,7 @@ class Calibration:
     """histograms: by group. channels: by quantized variable. samples: how many were run."""
 
     histograms: Mapping[int, Histogram]
-    channels: Mapping[Any, Channels]
+    channels: Mapping[Var, Channels]
     samples: int
 
 
@@ -58,7 +61,7 @@ def calibrate(
     return Calibration(histograms, channels, len(samples))
 
 
-def _computed_with(network: Network) -> set[Any]:
+def _computed_with(network: Network) -> set[Var]:
     """Of tensors that share a scale, those whose values somebody computes with; the others are only
     moved there.
 

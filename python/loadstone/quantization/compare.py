@@ -11,17 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
+from loadstone.numerics import Array
 from loadstone.quantization.calibrate import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.quantization.simulate import FLOAT, Settings, Simulator
 from loadstone.quantization.statistics import Histogram
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Var
 
 __all__ = ["Comparison", "accuracy", "compare", "decibels", "saturation"]
 
@@ -36,7 +40,7 @@ class Comparison:
     """
 
     outputs: tuple[float, ...]
-    tensors: Mapping[Any, float]
+    tensors: Mapping[Var, float]
     samples: int
     float_top1: float | None = None
     top1: float | None = None
@@ -48,7 +52,7 @@ def compare(
     samples: Samples,
     labels: NDArray[np.int64] | None = None,
     *,
-    only: Iterable[Any] | None = None,
+    only: Iterable[Var] | None = None,
     real: Settings = FLOAT,
     show: bool = False,
 ) -> Comparison:
@@ -83,7 +87,7 @@ def compare(
     )
 
 
-def accuracy(outputs: Sequence[NDArray[Any]], labels: NDArray[np.int64]) -> float:
+def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
     """Share of samples whose largest output is the label's."""
     return float(
         np.mean(
@@ -111,7 +115,7 @@ class _Energy:
     def __init__(self) -> None:
         self.signal = self.noise = 0.0
 
-    def add(self, exact: NDArray[Any], found: NDArray[Any]) -> None:
+    def add(self, exact: Array, found: Array) -> None:
         self.signal += float(np.square(exact, dtype=np.float64).sum())
         self.noise += float(np.square(exact - found, dtype=np.float64).sum())
 

@@ -18,7 +18,7 @@ samples stay well below.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from numpy.typing import NDArray
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.relax.compat import bindings, integers, shape
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, Var
 
 __all__ = ["channel_factors", "equalize"]
 
@@ -46,7 +49,7 @@ def equalize(network: Network, calibration: Calibration, strength: float = STREN
 
 def channel_factors(
     network: Network, calibration: Calibration, strength: float = STRENGTH
-) -> dict[Any, NDArray[np.float64]]:
+) -> dict[Expr, NDArray[np.float64]]:
     """What each channel of each quantized tensor is multiplied by."""
     classes = _Classes(network)
     room = np.full(classes.count, np.inf)
@@ -65,7 +68,7 @@ def channel_factors(
     }
 
 
-def _scaled(layer: Layer, factors: dict[Any, NDArray[np.float64]]) -> Layer:
+def _scaled(layer: Layer, factors: dict[Var, NDArray[np.float64]]) -> Layer:
     if layer.role is not Role.WEIGHTED or layer.inputs[0] not in factors:
         return layer
     assert layer.weights is not None
@@ -98,7 +101,7 @@ class _Classes:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.calls = dict(bindings(network.function))
-        self.labels: dict[Any, NDArray[np.int64]] = {}
+        self.labels: dict[Var, NDArray[np.int64]] = {}
         self.count = 0
         for variable in network.groups:
             channels = (shape(variable) or (1,))[-1]
@@ -125,7 +128,7 @@ class _Classes:
             low, high = sorted((int(self.root(np.array([a]))[0]), int(self.root(np.array([b]))[0])))
             self.parent[high] = low
 
-    def freeze(self, variable: Any) -> None:
+    def freeze(self, variable: Var) -> None:
         if variable in self.labels:
             self.frozen.update(self.labels[variable].tolist())
 

@@ -12,9 +12,12 @@ the output channels innermost instead, the compiler vectorizes them: fifteen tim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import quietly, relax, s_tir, system_cpu, tirx, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule, PrimFunc, RelaxFunction, TvmTensor
 
 __all__ = ["executable"]
 
@@ -25,7 +28,7 @@ OPT_LEVEL = 2
 _BLOCKS = ("conv2d_nhwc",)
 
 
-def executable(module: Any) -> Callable[[Sequence[Any]], list[Any]]:
+def executable(module: IRModule) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
     """`main` takes tensors and returns a tuple of them."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": system_cpu(), "opt-level": OPT_LEVEL})
     with quietly(), target:
@@ -40,7 +43,7 @@ def executable(module: Any) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda arguments: list(run(*arguments))
 
 
-def _scheduled(function: Any) -> Any:
+def _scheduled(function: RelaxFunction | PrimFunc) -> RelaxFunction | PrimFunc:
     if not isinstance(function, tirx.PrimFunc):
         return function
     schedule = s_tir.Schedule(tvm.IRModule({"main": function}))

@@ -8,7 +8,7 @@ Next: the file that `loadstone quantize` writes; frontend/onnx.py reads it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -26,6 +26,9 @@ from loadstone.relax.compat import (
     shape,
     value,
 )
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, IRModule, Var
 
 __all__ = ["export_onnx"]
 
@@ -58,7 +61,7 @@ _SIMPLE = {
 
 
 def export_onnx(
-    module: Any, outputs: Sequence[str], metadata: dict[str, str] | None = None
+    module: IRModule, outputs: Sequence[str], metadata: dict[str, str] | None = None
 ) -> onnx.ModelProto:
     """The module's `main` as a model. Raises UnsupportedError for an operator that has no ONNX form
     here."""
@@ -69,7 +72,7 @@ def export_onnx(
 
 
 class _Exporter(OnnxWriter):
-    def binding(self, variable: Any, call: Any) -> None:
+    def binding(self, variable: Var, call: Call) -> None:
         core, bias = call, None
         if variable in self.merged:
             core, bias = self.bound[self.merged[variable][0]], self.merged[variable][1]
@@ -92,14 +95,14 @@ class _Exporter(OnnxWriter):
             )
         _TABLE[name](self, variable, core, bias)
 
-    def only_weights(self, variable: Any) -> bool:
+    def only_weights(self, variable: Var) -> bool:
         """Whether a dequantized constant is read as weights or merged bias alone."""
         return all(
             name in ("nn.conv2d", "matmul") and position == 1
             for name, position in self.readers.get(variable, ())
         )
 
-    def convolution(self, variable: Any, call: Any, bias: Any) -> None:
+    def convolution(self, variable: Var, call: Call, bias: Expr | None) -> None:
         name, attrs = self.name(variable), call.attrs
         inputs = [
             self.get(call.args[0], FIRST),
@@ -116,7 +119,7 @@ class _Exporter(OnnxWriter):
             variable, FIRST, "Conv", inputs, kernel_shape=kernel, group=int(attrs.groups), **options
         )
 
-    def matmul(self, variable: Any, call: Any, bias: Any) -> None:
+    def matmul(self, variable: Var, call: Call, bias: Expr | None) -> None:
         name = self.name(variable)
         if bias is None:
             second = (
@@ -140,7 +143,7 @@ class _Exporter(OnnxWriter):
             transB=1,
         )
 
-    def pool(self, variable: Any, call: Any, bias: Any) -> None:
+    def pool(self, variable: Var, call: Call, bias: Expr | None) -> None:
         attrs, maximum = call.attrs, is_call(call, "nn.max_pool2d")
         options = {
             "strides": integers(attrs.strides),
@@ -161,7 +164,7 @@ class _Exporter(OnnxWriter):
             **options,
         )
 
-    def mean(self, variable: Any, call: Any, bias: Any) -> None:
+    def mean(self, variable: Var, call: Call, bias: Expr | None) -> None:
         rank = len(shape(call.args[0]) or ())
         axes = sorted(
             axis % rank
@@ -180,7 +183,7 @@ class _Exporter(OnnxWriter):
             variable, PLAIN, "ReduceMean", [self.plain(call.args[0])], axes=axes, keepdims=keep
         )
 
-    def reduce(self, variable: Any, call: Any, bias: Any) -> None:
+    def reduce(self, variable: Var, call: Call, bias: Expr | None) -> None:
         kind = {"sum": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin"}[op_name(call)]
         rank = len(shape(call.args[0]) or ())
         axes = sorted(
@@ -195,11 +198,11 @@ class _Exporter(OnnxWriter):
             )
         self.emit(variable, PLAIN, kind, inputs, keepdims=int(call.attrs.keepdims), **attributes)
 
-    def broadcast(self, variable: Any, call: Any, bias: Any) -> None:
+    def broadcast(self, variable: Var, call: Call, bias: Expr | None) -> None:
         extents = self.constant(np.array(shape(variable), np.int64), f"{self.name(variable)}/shape")
         self.emit(variable, PLAIN, "Expand", [self.plain(call.args[0]), extents])
 
-    def concat(self, variable: Any, call: Any, bias: Any) -> None:
+    def concat(self, variable: Var, call: Call, bias: Expr | None) -> None:
         items = (
             self.bound[call.args[0]].fields
             if isinstance(call.args[0], relax.Var)
@@ -214,10 +217,10 @@ class _Exporter(OnnxWriter):
             axis=TO_LAST[axis] if layout == FIRST else axis,
         )
 
-    def softmax(self, variable: Any, call: Any, bias: Any) -> None:
+    def softmax(self, variable: Var, call: Call, bias: Expr | None) -> None:
         self.emit(variable, PLAIN, "Softmax", [self.plain(call.args[0])], axis=int(call.attrs.axis))
 
-    def clip(self, variable: Any, call: Any, bias: Any) -> None:
+    def clip(self, variable: Var, call: Call, bias: Expr | None) -> None:
         layout = self.layout(call.args[0])
         bounds = [
             self.constant(np.float32(scalar(bound)), f"{self.name(variable)}/{end}")
@@ -225,7 +228,7 @@ class _Exporter(OnnxWriter):
         ]
         self.emit(variable, layout, "Clip", [self.get(call.args[0], layout), *bounds])
 
-    def quantize(self, variable: Any, call: Any, bias: Any) -> None:
+    def quantize(self, variable: Var, call: Call, bias: Expr | None) -> None:
         layout, name = self.layout(call.args[0]), self.name(variable)
         op_type = "QuantizeLinear" if is_call(call, "quantize") else "DequantizeLinear"
         per_channel = value(call.args[1]).size > 1
@@ -239,12 +242,12 @@ class _Exporter(OnnxWriter):
             **axis,
         )
 
-    def astype(self, variable: Any, call: Any, bias: Any) -> None:
+    def astype(self, variable: Var, call: Call, bias: Expr | None) -> None:
         layout = self.layout(call.args[0])
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(str(call.attrs.dtype)))
         self.emit(variable, layout, "Cast", [self.get(call.args[0], layout)], to=kind)
 
-    def permute(self, variable: Any, call: Any, bias: Any) -> None:
+    def permute(self, variable: Var, call: Call, bias: Expr | None) -> None:
         axes, source = list(integers(call.attrs.axes)), call.args[0]
         if axes == TO_FIRST and (source, FIRST) in self.names:
             self.names[variable, PLAIN] = self.names[source, FIRST]
@@ -253,7 +256,7 @@ class _Exporter(OnnxWriter):
         else:
             self.emit(variable, PLAIN, "Transpose", [self.plain(source)], perm=axes)
 
-    def reshape(self, variable: Any, call: Any, bias: Any) -> None:
+    def reshape(self, variable: Var, call: Call, bias: Expr | None) -> None:
         """Where only axes of length 1 change places, channels first may be the same bytes: no
         transposition is needed."""
         source, old, new = call.args[0], shape(call.args[0]) or (), shape(variable) or ()
@@ -272,7 +275,7 @@ class _Exporter(OnnxWriter):
         target = self.constant(np.array(new, np.int64), f"{self.name(variable)}/shape")
         self.emit(variable, PLAIN, "Reshape", [name, target])
 
-    def pad(self, variable: Any, call: Any, bias: Any) -> None:
+    def pad(self, variable: Var, call: Call, bias: Expr | None) -> None:
         widths, layout = integers(call.attrs.pad_width), self.layout(call.args[0])
         order = TO_FIRST if layout == FIRST else range(len(widths) // 2)
         pads = np.array([widths[2 * axis + side] for side in (0, 1) for axis in order], np.int64)
@@ -281,7 +284,7 @@ class _Exporter(OnnxWriter):
         inputs.append(self.constant(np.float32(float(call.attrs.pad_value)), f"{name}/value"))
         self.emit(variable, layout, "Pad", inputs, mode=mode)
 
-    def slice_(self, variable: Any, call: Any, bias: Any) -> None:
+    def slice_(self, variable: Var, call: Call, bias: Expr | None) -> None:
         axes, begins, ends = (np.array(integers(item), np.int64) for item in call.args[1:4])
         steps = (
             np.array(integers(call.args[4]), np.int64) if len(call.args) > 4 else np.ones_like(axes)
@@ -298,7 +301,7 @@ class _Exporter(OnnxWriter):
             ],
         )
 
-    def resize(self, variable: Any, call: Any, bias: Any) -> None:
+    def resize(self, variable: Var, call: Call, bias: Expr | None) -> None:
         attrs, name = call.attrs, self.name(variable)
         method = {"nearest_neighbor": "nearest", "linear": "linear"}.get(str(attrs.method))
         if method is None or str(attrs.layout) != "NHWC":
@@ -307,7 +310,7 @@ class _Exporter(OnnxWriter):
                 "Loadstone"
             )
         sizes = np.array([(shape(variable) or ())[axis] for axis in TO_FIRST], np.int64)
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "coordinate_transformation_mode": str(attrs.coordinate_transformation_mode),
             "mode": method,
         }
@@ -326,13 +329,13 @@ class _Exporter(OnnxWriter):
             **options,
         )
 
-    def rsqrt(self, variable: Any, call: Any, bias: Any) -> None:
+    def rsqrt(self, variable: Var, call: Call, bias: Expr | None) -> None:
         root = self.node(
             "Sqrt", [self.plain(call.args[0])], self.fresh(f"{self.name(variable)}/sqrt")
         )
         self.emit(variable, PLAIN, "Reciprocal", [root])
 
-    def leaky(self, variable: Any, call: Any, bias: Any) -> None:
+    def leaky(self, variable: Var, call: Call, bias: Expr | None) -> None:
         layout = self.layout(call.args[0])
         self.emit(
             variable,
@@ -342,7 +345,7 @@ class _Exporter(OnnxWriter):
             alpha=float(call.attrs.alpha),
         )
 
-    def prelu(self, variable: Any, call: Any, bias: Any) -> None:
+    def prelu(self, variable: Var, call: Call, bias: Expr | None) -> None:
         behind = (
             len(shape(call.args[0]) or ())
             - 1
@@ -357,7 +360,7 @@ class _Exporter(OnnxWriter):
         )
         self.emit(variable, PLAIN, "PRelu", [self.plain(call.args[0]), slopes])
 
-    def transposed_convolution(self, variable: Any, call: Any, bias: Any) -> None:
+    def transposed_convolution(self, variable: Var, call: Call, bias: Expr | None) -> None:
         attrs, name = call.attrs, self.name(variable)
         if (str(attrs.data_layout), str(attrs.kernel_layout)) != ("NCHW", "IOHW"):
             raise UnsupportedError(
@@ -380,7 +383,7 @@ class _Exporter(OnnxWriter):
             **options,
         )
 
-    def take(self, variable: Any, call: Any, bias: Any) -> None:
+    def take(self, variable: Var, call: Call, bias: Expr | None) -> None:
         axis = 0 if call.attrs.axis is None else int(call.attrs.axis)
         self.emit(
             variable,
@@ -391,7 +394,7 @@ class _Exporter(OnnxWriter):
         )
 
 
-_TABLE: dict[str, Callable[[_Exporter, Any, Any, Any], None]] = {
+_TABLE: dict[str, Callable[[_Exporter, Var, Call, Expr | None], None]] = {
     "nn.conv2d": _Exporter.convolution,
     "matmul": _Exporter.matmul,
     "nn.max_pool2d": _Exporter.pool,

@@ -13,12 +13,13 @@ Next: network.py reads layers from it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import ModelError
+from loadstone.numerics import Array
 from loadstone.relax.compat import (
     DeadCodeElimination,
     channels_last_conv2d,
@@ -38,6 +39,9 @@ from loadstone.relax.compat import (
 )
 from loadstone.relax.rewriter import Rewriter
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
+
 __all__ = ["fold"]
 
 WEIGHTED = ("nn.conv2d", "matmul")
@@ -45,7 +49,7 @@ RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten")
 AFFINE = ("add", "subtract", "multiply", "divide", "nn.batch_norm")
 
 
-def fold(module: Any) -> Any:
+def fold(module: IRModule) -> IRModule:
     """The module in the form above. Raises ModelError for weights that are not finite."""
     with quietly():
         module = relax.transform.FoldConstant()(module)
@@ -54,12 +58,12 @@ def fold(module: Any) -> Any:
 
 
 class _Fold(Rewriter):
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.uses = uses(function)
         self.halves = {parameter for parameter in function.params if dtype(parameter) == "float16"}
 
-    def visit(self, variable: Any, call: Any) -> Any:
+    def visit(self, variable: Var, call: Call) -> Expr:
         self.name = variable.name
         name = op_name(call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
@@ -83,7 +87,7 @@ class _Fold(Rewriter):
 
     # -- float16 is computed in float32 ------------------------------------------------------------
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         if isinstance(expr, relax.Var) and expr in self.halves:
             return self.widened(expr)
         if is_constant(expr):
@@ -98,20 +102,20 @@ class _Fold(Rewriter):
             return relax.op.astype(self.mapped(expr.args[0]), "float32")
         return super().mapped(expr)
 
-    def widened(self, parameter: Any) -> Any:
+    def widened(self, parameter: Var) -> Expr:
         if dtype(self.env[parameter]) == "float16":
             self.env[parameter] = self.emit(
                 relax.op.astype(parameter, "float32"), parameter.name + "/float32"
             )
         return self.env[parameter]
 
-    def finish(self, output: Any) -> Any:
+    def finish(self, output: Expr) -> Expr:
         new = self.mapped(output)
         if dtype(output) == "float16":
             return self.emit(relax.op.astype(new, "float16"), output.name + "/float16")
         return new
 
-    def reshaped(self, source: Any, extents: Any) -> Any:
+    def reshaped(self, source: Expr, extents: Expr) -> Expr:
         """Two reshapes are one, and one that changes nothing is none."""
         while is_call(self.value(source), *RESHAPES):
             source = self.value(source).args[0]
@@ -119,7 +123,7 @@ class _Fold(Rewriter):
 
     # -- convolutions and dense layers: core(x, weights) + bias ------------------------------------
 
-    def convolution(self, call: Any) -> Any:
+    def convolution(self, call: Call) -> Expr:
         """A pad by zero before it joins its own padding."""
         new = self.mapped(call)
         pad = self.value(new.args[0])
@@ -140,29 +144,29 @@ class _Fold(Rewriter):
         ]
         return channels_last_conv2d(pad.args[0], new.args[1], call.attrs, padding=padding)
 
-    def weighted(self, core: Any) -> Any:
+    def weighted(self, core: Expr) -> Expr:
         """The core, and a bias of zeros for what follows to change."""
         channels = self.channels(core)
         bias = np.zeros(channels, np.float32)
         return self.biased(core, bias) if is_constant(core.args[1]) else self.emit(core)
 
-    def biased(self, core: Any, bias: NDArray[np.float32]) -> Any:
+    def biased(self, core: Expr, bias: NDArray[np.float32]) -> Expr:
         return self.emit(relax.op.add(self.emit(core, self.name + "/sum"), constant(bias)))
 
-    def channels(self, core: Any) -> int:
+    def channels(self, core: Expr) -> int:
         extents = shape(core.args[1])
         assert extents is not None
         return extents[0] if is_call(core, "nn.conv2d") else extents[-1]
 
     # -- x * scale + shift, per channel ------------------------------------------------------------
 
-    def affine(self, call: Any, extents: tuple[int, ...] | None) -> Any:
+    def affine(self, call: Call, extents: tuple[int, ...] | None) -> Expr:
         """Into the layer before; else, for images, a layer of its own; else as it is."""
         source, scale, shift = self.terms(call)
         if source is None or shape(source) != extents:
             return self.emit(call)
         add = self.value(source)
-        core: Any = (
+        core: Expr = (
             self.value(add.args[0]) if is_call(add, "add") and is_constant(add.args[1]) else None
         )
         if is_call(core, *WEIGHTED) and is_constant(core.args[1]) and self.single(source):
@@ -184,7 +188,7 @@ class _Fold(Rewriter):
             return self.depthwise(source, scale, shift)
         return self.emit(call)
 
-    def terms(self, call: Any) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+    def terms(self, call: Call) -> tuple[Expr, Array, Array]:
         """(x, scale, shift) with one number per channel; x is None where the call is something
         else."""
         if is_call(call, "nn.batch_norm"):
@@ -208,11 +212,11 @@ class _Fold(Rewriter):
             return source, ones, number
         return source, number if name == "multiply" else 1 / number, zeros
 
-    def single(self, variable: Any) -> bool:
+    def single(self, variable: Var) -> bool:
         """Whether nothing else reads the layer that this variable ends."""
         return sum(self.uses.get(old, 0) for old, new in self.env.items() if new == variable) == 1
 
-    def depthwise(self, source: Any, scale: NDArray[Any], shift: NDArray[Any]) -> Any:
+    def depthwise(self, source: Expr, scale: Array, shift: Array) -> Expr:
         """A batch normalization that follows no convolution."""
         kernel = scale.astype(np.float32).reshape(-1, 1, 1, 1)
         core = relax.op.nn.conv2d(
@@ -220,12 +224,12 @@ class _Fold(Rewriter):
         )
         return self.biased(core, shift.astype(np.float32))
 
-    def emit(self, expr: Any, name: str | None = None) -> Any:
+    def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.name
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
 
 
-def _per_channel(number: NDArray[Any], channels: int) -> NDArray[np.float64] | None:
+def _per_channel(number: Array, channels: int) -> NDArray[np.float64] | None:
     """A constant that broadcasts along the last axis alone, as one number per channel."""
     if number.size == 1:
         return np.full(channels, number.reshape(-1)[0], np.float64)

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ from loadstone.relax.compat import (
     uses,
     value,
 )
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, IRModule, RelaxFunction, Var
 
 __all__ = ["Layer", "Network", "Role", "read_network"]
 
@@ -89,9 +92,9 @@ class Layer:
     name: str
     kind: str
     role: Role
-    core: Any
-    output: Any
-    inputs: tuple[Any, ...]
+    core: Var
+    output: Var
+    inputs: tuple[Var, ...]
     constants: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     weights: NDArray[np.float32] | None = None
     bias: NDArray[np.float32] | None = None
@@ -121,22 +124,22 @@ class Network:
     """function: the folded float function. quantized: variables that become int8. groups: such a
     variable -> its group's number."""
 
-    function: Any
+    function: RelaxFunction
     layers: tuple[Layer, ...]
-    parameters: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    quantized: frozenset[Any]
-    groups: Mapping[Any, int]
+    parameters: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    quantized: frozenset[Var]
+    groups: Mapping[Var, int]
 
     @cached_property
-    def by_output(self) -> dict[Any, Layer]:
+    def by_output(self) -> dict[Var, Layer]:
         """The layer that computes a variable."""
         return {layer.output: layer for layer in self.layers}
 
     @cached_property
-    def readers(self) -> dict[Any, tuple[Layer, ...]]:
+    def readers(self) -> dict[Var, tuple[Layer, ...]]:
         """The layers that read a variable."""
-        found: dict[Any, list[Layer]] = {}
+        found: dict[Var, list[Layer]] = {}
         for layer in self.layers:
             for variable in dict.fromkeys(layer.inputs):
                 found.setdefault(variable, []).append(layer)
@@ -147,16 +150,16 @@ class Network:
         """The layers with weights, in order."""
         return tuple(layer for layer in self.layers if layer.role is Role.WEIGHTED)
 
-    def name(self, variable: Any) -> str:
+    def name(self, variable: Var) -> str:
         """What reports and files call the tensor."""
         layer = self.by_output.get(variable)
         return layer.name if layer is not None else str(variable.name)
 
-    def members(self, group: int) -> tuple[Any, ...]:
+    def members(self, group: int) -> tuple[Var, ...]:
         """The variables of a group, in order."""
         return tuple(variable for variable, number in self.groups.items() if number == group)
 
-    def results(self) -> tuple[Any, ...]:
+    def results(self) -> tuple[Var, ...]:
         """Quantized variables that the host reads or that are outputs: what the device hands
         over."""
         on_host = (
@@ -171,7 +174,7 @@ class Network:
             if variable in host and variable not in self.parameters
         )
 
-    def boundaries(self) -> Iterator[Any]:
+    def boundaries(self) -> Iterator[Var]:
         """Quantized variables whose values are new: where a quantize rounds. The others are moved
         copies."""
         for variable in self.groups:
@@ -184,7 +187,7 @@ class Network:
                 yield variable
 
 
-def read_network(module: Any) -> Network:
+def read_network(module: IRModule) -> Network:
     """The layers of `main`."""
     function = module["main"]
     layers = tuple(_Reader(function).layers())
@@ -201,7 +204,7 @@ def read_network(module: Any) -> Network:
     )
 
 
-def _behind(variable: Any, bound: dict[Any, Any]) -> Any:
+def _behind(variable: Var, bound: dict[Var, Expr]) -> Var:
     """The variable that another one merely repeats."""
     while isinstance(bound.get(variable), relax.Var):
         variable = bound[variable]
@@ -214,11 +217,11 @@ def _behind(variable: Any, bound: dict[Any, Any]) -> Any:
 
 
 class _Reader:
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: RelaxFunction) -> None:
         self.function = function
         self.uses = uses(function)
         self.bound = list(bindings(function))
-        self.reader: dict[Any, tuple[Any, Any]] = {}  # variable -> the last binding that reads it
+        self.reader: dict[Var, tuple[Var, Call]] = {}  # variable -> the last binding that reads it
         for variable, call in self.bound:
             for operand in _operands(call):
                 if isinstance(operand, relax.Var):
@@ -226,7 +229,7 @@ class _Reader:
 
     def layers(self) -> Iterator[Layer]:
         """One for each call that is no bias or activation of another."""
-        taken: set[Any] = set()
+        taken: set[Var] = set()
         for variable, call in self.bound:
             if variable in taken or isinstance(call, relax.Var | relax.Tuple):
                 continue
@@ -242,8 +245,8 @@ class _Reader:
             )
 
     def tail(
-        self, variable: Any, call: Any
-    ) -> tuple[Any, NDArray[np.float32] | None, tuple[float, float], list[Any]]:
+        self, variable: Var, call: Call
+    ) -> tuple[Expr, NDArray[np.float32] | None, tuple[float, float], list[Expr]]:
         """(output, bias, clamp, variables after the core) of the layer that `variable` begins."""
         name, bias, clamp, members = op_name(call), None, (-np.inf, np.inf), []
         weighted = name in ("nn.conv2d", "matmul") and is_constant(call.args[1])
@@ -271,14 +274,14 @@ class _Reader:
             )
         return variable, bias, clamp, members
 
-    def only_reader(self, variable: Any) -> tuple[Any, Any] | None:
+    def only_reader(self, variable: Var) -> tuple[Var, Call] | None:
         return self.reader.get(variable) if self.uses.get(variable) == 1 else None
 
 
 def _layer(
-    core: Any,
-    call: Any,
-    output: Any,
+    core: Var,
+    call: Call,
+    output: Var,
     bias: NDArray[np.float32] | None,
     clamp: tuple[float, float],
     name: str,
@@ -331,7 +334,7 @@ def _layer(
     return layer
 
 
-def _operands(call: Any) -> list[Any]:
+def _operands(call: Call) -> list[Expr]:
     """Tensors that a binding reads, constants included; not its shapes and scalars."""
     if isinstance(call, relax.Var):
         return [call]
@@ -352,10 +355,10 @@ def _operands(call: Any) -> list[Any]:
 
 
 def _quantized(
-    layers: tuple[Layer, ...], parameters: tuple[Any, ...], outputs: tuple[Any, ...]
-) -> set[Any]:
+    layers: tuple[Layer, ...], parameters: tuple[Var, ...], outputs: tuple[Var, ...]
+) -> set[Var]:
     host = {layer.output for layer in layers if layer.role is Role.FLOAT}
-    readers: dict[Any, list[Layer]] = {}
+    readers: dict[Var, list[Layer]] = {}
     for layer in layers:
         for variable in layer.inputs:
             readers.setdefault(variable, []).append(layer)
@@ -379,11 +382,11 @@ def _quantized(
     return {layer.output for layer in device} | {item for layer in device for item in layer.inputs}
 
 
-def _groups(layers: tuple[Layer, ...], quantized: set[Any]) -> dict[Any, int]:
+def _groups(layers: tuple[Layer, ...], quantized: set[Var]) -> dict[Var, int]:
     """Numbers; a moved tensor has its source's."""
-    parent: dict[Any, Any] = {}
+    parent: dict[Var, Var] = {}
 
-    def root(variable: Any) -> Any:
+    def root(variable: Var) -> Var:
         while parent.setdefault(variable, variable) != variable:
             variable = parent[variable]
         return variable
@@ -396,5 +399,5 @@ def _groups(layers: tuple[Layer, ...], quantized: set[Any]) -> dict[Any, int]:
                 if item in quantized:
                     parent[root(item)] = root(layer.output)
     variables = [variable for variable in dict.fromkeys(order) if variable in quantized]
-    numbers: dict[Any, int] = {}
+    numbers: dict[Var, int] = {}
     return {variable: numbers.setdefault(root(variable), len(numbers)) for variable in variables}

@@ -12,13 +12,14 @@ layout; a Transpose is written only where one is needed that does not exist yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from loadstone.files import JsonObject
+from loadstone.numerics import Array
 from loadstone.relax.compat import (
     bindings,
     dtype,
@@ -34,6 +35,11 @@ from loadstone.relax.compat import (
 )
 from loadstone.relax.rewriter import fresh_name
 
+if TYPE_CHECKING:
+    from onnx import NodeProto, ValueInfoProto
+
+    from loadstone.relax.types import Call, Expr, RelaxFunction, Var
+
 __all__ = ["FIRST", "PLAIN", "TO_FIRST", "TO_LAST", "OnnxWriter"]
 
 OPSET = 13
@@ -46,19 +52,19 @@ TO_FIRST, TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 class OnnxWriter:
     """A subclass says in `binding` what each call becomes."""
 
-    def __init__(self, function: Any, outputs: Sequence[str]) -> None:
+    def __init__(self, function: RelaxFunction, outputs: Sequence[str]) -> None:
         self.function, self.output_names = function, list(outputs)
         self.uses = uses(function)
         self.bound = dict(bindings(function))
-        self.names: dict[tuple[Any, str], str] = {}  # (variable, layout) -> ONNX name
+        self.names: dict[tuple[Var, str], str] = {}  # (variable, layout) -> ONNX name
         self.merged: dict[
-            Any, tuple[Any, Any]
+            Var, tuple[Var, Expr]
         ] = {}  # variable of a bias addition -> (variable of its core, bias)
         self.readers: dict[
-            Any, list[tuple[str, int]]
+            Var, list[tuple[str, int]]
         ] = {}  # variable -> (operator, position), merged biases left out
-        self.nodes: list[Any] = []
-        self.initializers: dict[str, Any] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: JsonObject = {}
         self.taken: set[str] = set()
 
     def write(self) -> onnx.ModelProto:
@@ -109,24 +115,24 @@ class OnnxWriter:
         """A name that no value has yet."""
         return fresh_name(name, self.taken)
 
-    def name(self, variable: Any) -> str:
+    def name(self, variable: Var) -> str:
         """What the module calls a value."""
         return name_of(self.bound[variable]) or str(variable.name)
 
-    def alias(self, variable: Any, source: Any) -> None:
+    def alias(self, variable: Var, source: Expr) -> None:
         """`variable` is `source`, in every layout that exists."""
         for layout in (PLAIN, FIRST):
             if (source, layout) in self.names:
                 self.names[variable, layout] = self.names[source, layout]
 
-    def node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+    def node(self, op_type: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
         """Appends a node of one output, and gives its name."""
         self.nodes.append(
             helper.make_node(op_type, list(inputs), [output], name=output, **attributes)
         )
         return output
 
-    def constant(self, array: NDArray[Any] | np.generic, name: str) -> str:
+    def constant(self, array: Array | np.generic, name: str) -> str:
         """Adds an initializer, and gives its name."""
         unique = self.fresh(name)
         self.initializers[unique] = numpy_helper.from_array(np.asarray(array, order="C"), unique)
@@ -134,11 +140,11 @@ class OnnxWriter:
 
     # -- layouts -----------------------------------------------------------------------------------
 
-    def plain(self, expr: Any) -> str:
+    def plain(self, expr: Expr) -> str:
         """The ONNX name of an operand in the module's order of axes."""
         return self.get(expr, PLAIN)
 
-    def get(self, expr: Any, layout: str) -> str:
+    def get(self, expr: Expr, layout: str) -> str:
         """The ONNX name of an operand in that layout."""
         if is_constant(expr):
             array = value(expr)
@@ -154,7 +160,7 @@ class OnnxWriter:
             self.names[expr, layout] = self.node("Transpose", [source], target, perm=order)
         return self.names[expr, layout]
 
-    def layout(self, *operands: Any) -> str:
+    def layout(self, *operands: Expr) -> str:
         """FIRST when a 4-D operand exists in it and the others have four axes as well."""
         variables = [operand for operand in operands if isinstance(operand, relax.Var)]
         if any(len(shape(operand) or ()) != 4 for operand in operands):
@@ -162,7 +168,7 @@ class OnnxWriter:
         return FIRST if any((operand, FIRST) in self.names for operand in variables) else PLAIN
 
     def emit(
-        self, variable: Any, layout: str, op_type: str, inputs: Sequence[str], **attributes: Any
+        self, variable: Var, layout: str, op_type: str, inputs: Sequence[str], **attributes: object
     ) -> None:
         """Appends the node that computes `variable`, in that layout."""
         self.names[variable, layout] = self.node(
@@ -177,7 +183,7 @@ class OnnxWriter:
         for variable, call in self.bound.items():
             if not is_call(call, "add"):
                 continue
-            core: Any = self.bound.get(call.args[0])
+            core: Expr = self.bound.get(call.args[0])
             bias = self.source(call.args[1])
             weighted = is_call(core, "nn.conv2d") or (
                 is_call(core, "matmul")
@@ -193,47 +199,47 @@ class OnnxWriter:
                     if isinstance(item, relax.Var):
                         self.readers.setdefault(item, []).append((op_name(call), position))
 
-    def source(self, expr: Any) -> Any:
+    def source(self, expr: Expr) -> Expr:
         """The constant behind dequantize(constant); else the expression."""
-        bound: Any = self.bound.get(expr)
+        bound: Expr = self.bound.get(expr)
         return (
             bound.args[0] if is_call(bound, "dequantize") and is_constant(bound.args[0]) else expr
         )
 
-    def weights(self, expr: Any) -> bool:
+    def weights(self, expr: Expr) -> bool:
         """Whether an operand is a constant, quantized or not."""
         return is_constant(self.source(expr))
 
-    def is_vector(self, expr: Any) -> bool:
+    def is_vector(self, expr: Expr) -> bool:
         """Whether an operand is a constant with one number per channel."""
         return (
             is_constant(expr) and value(expr).ndim > 0 and value(expr).size == value(expr).shape[-1]
         )
 
-    def operand(self, expr: Any, permutation: Sequence[int], name: str) -> str:
+    def operand(self, expr: Expr, permutation: Sequence[int], name: str) -> str:
         """A constant or dequantized constant, transposed; a scale per channel follows its axis."""
-        bound: Any = self.bound.get(expr)
+        bound: Expr = self.bound.get(expr)
         array = np.transpose(value(self.source(expr)), permutation)
         if not is_call(bound, "dequantize"):
             return self.constant(array, name)
         axis = list(permutation).index(int(bound.attrs.axis) % array.ndim) if array.ndim > 1 else 0
         return self.dequantized(self.constant(array, f"{name}/int"), bound, axis, f"{name}/real")
 
-    def bias(self, expr: Any, name: str) -> str:
+    def bias(self, expr: Expr, name: str) -> str:
         """A bias as a vector, dequantized where it is stored as integers."""
-        bound: Any = self.bound.get(expr)
+        bound: Expr = self.bound.get(expr)
         array = value(self.source(expr)).reshape(-1)
         if not is_call(bound, "dequantize"):
             return self.constant(array, name)
         return self.dequantized(self.constant(array, f"{name}/int"), bound, 0, f"{name}/real")
 
-    def dequantized(self, stored: str, call: Any, axis: int, name: str) -> str:
+    def dequantized(self, stored: str, call: Call, axis: int, name: str) -> str:
         """DequantizeLinear of an initializer, with the parameters of `call`."""
         return self.node(
             "DequantizeLinear", [stored, *self.grid(call, name)], self.fresh(name), axis=axis
         )
 
-    def grid(self, call: Any, name: str) -> list[str]:
+    def grid(self, call: Call, name: str) -> list[str]:
         """Initializers of a quantize's or dequantize's scale and zero point."""
         kind = str(call.attrs.out_dtype) if is_call(call, "quantize") else dtype(call.args[0])
         scale, zero_point = value(call.args[1]).astype(np.float32), value(call.args[2]).astype(kind)
@@ -244,12 +250,12 @@ class OnnxWriter:
             self.constant(zero_point, f"{name}/zero_point"),
         ]
 
-    def binding(self, variable: Any, call: Any) -> None:
+    def binding(self, variable: Var, call: Call) -> None:
         """Writes what computes `variable`."""
         raise NotImplementedError
 
 
-def _value_info(name: str, variable: Any) -> Any:
+def _value_info(name: str, variable: Var) -> ValueInfoProto:
     extents = shape(variable)
     assert extents is not None
     return helper.make_tensor_value_info(
@@ -257,7 +263,7 @@ def _value_info(name: str, variable: Any) -> Any:
     )
 
 
-def _without_identities(nodes: Sequence[Any]) -> list[Any]:
+def _without_identities(nodes: Sequence[NodeProto]) -> list[NodeProto]:
     """A final Identity takes the name of the node before it, where nothing else reads that."""
     reads: dict[str, int] = {}
     for node in nodes:

@@ -19,9 +19,9 @@ Next: `loadstone.quantize` (quantization/__init__.py) does the same with one cal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.quantization import equalize as equalization
 from loadstone.quantization import rounding
@@ -35,18 +35,24 @@ from loadstone.quantization.samples import samples_from
 from loadstone.quantization.scales import SCHEMES
 from loadstone.relax.compat import tvm
 
+if TYPE_CHECKING:
+    from loadstone.quantization.network import Layer
+    from loadstone.quantization.rounding import Moments
+    from loadstone.quantization.samples import Arrays
+    from loadstone.relax.types import IRModule, Pass
+
 __all__ = ["correct_biases", "equalize_channels", "fold_constants", "round_weights", "to_qdq"]
 
 
-def fold_constants() -> Any:
+def fold_constants() -> Pass:
     """See fold.py."""
     return _pass("FoldConstants", fold)
 
 
-def equalize_channels(samples: Any, strength: float = equalization.STRENGTH) -> Any:
+def equalize_channels(samples: Arrays, strength: float = equalization.STRENGTH) -> Pass:
     """See equalize.py: the same function of the samples, up to float rounding."""
 
-    def equalized(module: Any) -> Any:
+    def equalized(module: IRModule) -> IRModule:
         simulator = prepare(module)
         calibration = calibrate(simulator, samples_from(samples, simulator.network.parameters))
         return write_weights(equalization.equalize(simulator.network, calibration, strength))
@@ -54,20 +60,20 @@ def equalize_channels(samples: Any, strength: float = equalization.STRENGTH) -> 
     return _pass("EqualizeChannels", equalized)
 
 
-def round_weights(samples: Any, options: Options | None = None) -> Any:
+def round_weights(samples: Arrays, options: Options | None = None) -> Pass:
     """See rounding.py: real weights, each a multiple of its channel's scale."""
 
-    def rounded(network: Network, plan: Plan, moments: Any) -> Network:
+    def rounded(network: Network, plan: Plan, moments: Mapping[str, Moments]) -> Network:
         found = rounding.round_weights(network, plan, moments)
         return replace(network, layers=tuple(_weights(layer, found) for layer in network.layers))
 
     return _pass("RoundWeights", _repaired(samples, options, rounded))
 
 
-def correct_biases(samples: Any, options: Options | None = None) -> Any:
+def correct_biases(samples: Arrays, options: Options | None = None) -> Pass:
     """See rounding.py: the weights stay, the biases expect that they are rounded to nearest."""
 
-    def corrected(network: Network, plan: Plan, moments: Any) -> Network:
+    def corrected(network: Network, plan: Plan, moments: Mapping[str, Moments]) -> Network:
         biases = rounding.correct_biases(network, plan, moments).biases
         return replace(
             network,
@@ -79,23 +85,25 @@ def correct_biases(samples: Any, options: Options | None = None) -> Any:
     return _pass("CorrectBiases", _repaired(samples, options, corrected))
 
 
-def to_qdq(samples: Any, options: Options | None = None) -> Any:
+def to_qdq(samples: Arrays, options: Options | None = None) -> Pass:
     """All that `loadstone.quantize` does, with the repairs that `options` name."""
     return _pass("ToQDQ", lambda module: quantize_module(module, samples, options).module)
 
 
-def _weights(layer: Any, plan: Plan) -> Any:
+def _weights(layer: Layer, plan: Plan) -> Layer:
     return (
         replace(layer, weights=real_weights(layer, plan)) if layer.name in plan.rounded else layer
     )
 
 
 def _repaired(
-    samples: Any, options: Options | None, repair: Callable[[Network, Plan, Any], Network]
-) -> Callable[[Any], Any]:
+    samples: Arrays,
+    options: Options | None,
+    repair: Callable[[Network, Plan, Mapping[str, Moments]], Network],
+) -> Callable[[IRModule], IRModule]:
     chosen = checked(options or Options())
 
-    def run(module: Any) -> Any:
+    def run(module: IRModule) -> IRModule:
         simulator = prepare(module)
         taken = samples_from(samples, simulator.network.parameters)
         histograms = calibrate(simulator, taken).histograms
@@ -113,5 +121,5 @@ def _repaired(
     return run
 
 
-def _pass(name: str, run: Callable[[Any], Any]) -> Any:
+def _pass(name: str, run: Callable[[IRModule], IRModule]) -> Pass:
     return tvm.transform.module_pass(lambda module, context: run(module), opt_level=0, name=name)

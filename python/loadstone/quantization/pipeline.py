@@ -24,13 +24,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
-from loadstone.files import write_whole
+from loadstone.files import JsonObject, write_whole
+from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from loadstone.quantization.calibrate import Calibration
+    from loadstone.quantization.network import Layer, Network
+    from loadstone.quantization.samples import Arrays, Samples
+    from loadstone.quantization.simulate import Simulator
+    from loadstone.relax.types import Expr, IRModule
 
 __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
@@ -64,9 +72,9 @@ class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
     for the exported file."""
 
-    module: Any
-    float_module: Any
-    report: dict[str, Any]
+    module: IRModule
+    float_module: IRModule
+    report: JsonObject
     outputs: tuple[str, ...]
 
     def save(self, path: str | Path) -> None:
@@ -78,13 +86,13 @@ class Quantized:
 
 
 def quantize_module(
-    module: Any, arrays: Any, options: Options | None = None, **others: Any
+    module: IRModule, arrays: Arrays, options: Options | None = None, **others: Any
 ) -> Quantized:
     """Quantizes a float module in canonical form; see `quantize_prepared`."""
     return quantize_prepared(prepare(module), arrays, options, **others)
 
 
-def prepare(module: Any) -> Any:
+def prepare(module: IRModule) -> Simulator:
     """A float module in canonical form, folded and read: a Simulator, which compiles the network
     once for any number of trials.
 
@@ -115,15 +123,15 @@ def prepare(module: Any) -> Any:
 
 
 def quantize_prepared(
-    simulator: Any,
-    arrays: Any,
+    simulator: Simulator,
+    arrays: Arrays,
     options: Options | None = None,
-    labels: NDArray[Any] | None = None,
+    labels: Array | None = None,
     outputs: Sequence[str] = (),
     *,
     show: bool = False,
     where: str = "samples",
-    cost: Callable[[Any], int] | None = None,
+    cost: Callable[[Layer], int] | None = None,
 ) -> Quantized:
     """Quantizes what `prepare` returned.
 
@@ -190,7 +198,12 @@ class _Attempt:
     """A network with its calibration and plan; `equalized` gives another."""
 
     def __init__(
-        self, simulator: Any, network: Any, calibration: Any, samples: Any, options: Options
+        self,
+        simulator: Simulator,
+        network: Network,
+        calibration: Calibration,
+        samples: Samples,
+        options: Options,
     ) -> None:
         from loadstone.quantization.plan import make_plan, real_settings
         from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
@@ -225,7 +238,7 @@ class _Attempt:
         calibration = calibrate(self.simulator, self.samples, real_settings(network), show=show)
         return _Attempt(self.simulator, network, calibration, self.samples, self.options)
 
-    def quality(self, samples: Any) -> float:
+    def quality(self, samples: Samples) -> float:
         """Signal to noise of what the device hands to the host, in decibels: the mean over those
         tensors."""
         from loadstone.quantization.compare import compare
@@ -257,7 +270,7 @@ def checked(options: Options) -> Options:
     return replace(options, scheme=scheme, method=method)
 
 
-def _labels(labels: NDArray[Any] | None, count: int, output: Any) -> NDArray[np.int64] | None:
+def _labels(labels: Array | None, count: int, output: Expr) -> NDArray[np.int64] | None:
     from loadstone.relax.compat import shape
 
     if labels is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, Scheme, activation_range, weight_scales
 from loadstone.quantization.simulate import Settings
 from loadstone.quantization.statistics import Histogram
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Var
 
 __all__ = [
     "Plan",
@@ -252,7 +255,7 @@ def settings(network: Network, plan: Plan) -> Settings:
             weights[layer.name] = real_weights(layer, plan)
             biases[layer.name] = (quantized_bias(layer, plan, source) * scales).astype(np.float32)
     free = float_groups(network, plan.host)
-    activations: dict[Any, Quantization] = {
+    activations: dict[Var, Quantization] = {
         variable: plan.activations[network.groups[variable]]
         for variable in network.boundaries()
         if network.groups[variable] not in free

@@ -10,11 +10,11 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from loadstone.files import JsonObject
 from loadstone.graph import Quantization
 from loadstone.quantization.calibrate import Calibration
 from loadstone.quantization.compare import Comparison, saturation
@@ -38,7 +38,7 @@ def report(
     comparison: Comparison,
     sensitivities: Sensitivities | None = None,
     steps: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> JsonObject:
     """steps: what was done, in order, as sentences. Numbers in decibels may be infinite: None."""
     layers = [
         _layer(network, layer, plan, calibration, comparison, sensitivities)
@@ -57,7 +57,7 @@ def report(
     }
 
 
-def as_json(contents: Mapping[str, Any]) -> str:
+def as_json(contents: JsonObject) -> str:
     """Indented; the same numbers as the page."""
     return json.dumps(contents, indent=2)
 
@@ -73,13 +73,13 @@ def _layer(
     calibration: Calibration,
     comparison: Comparison,
     sensitivities: Sensitivities | None,
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     if layer.output not in network.quantized:
         return None
     group = network.groups[layer.output]
     quantization, histogram = plan.activations[group], calibration.histograms[group]
     low, high = _bounds(quantization)
-    entry: dict[str, Any] = {
+    entry: JsonObject = {
         "name": layer.name,
         "kind": layer.kind.removeprefix("nn."),
         "shape": list(shape(layer.output) or ()),
@@ -109,7 +109,7 @@ def _bounds(quantization: Quantization) -> tuple[float, float]:
     )  # type: ignore[return-value]
 
 
-def _bars(histogram: Histogram) -> dict[str, Any]:
+def _bars(histogram: Histogram) -> JsonObject:
     """The distribution between its extremes; zeros left out."""
     if histogram.width == 0:
         return {"low": 0.0, "high": 0.0, "counts": []}
@@ -147,7 +147,7 @@ dt { color: #555 } dd { margin: 0 }
 _MARK_DB, _MARK_SATURATION = 20.0, 1e-3
 
 
-def as_html(contents: Mapping[str, Any], title: str) -> str:
+def as_html(contents: JsonObject, title: str) -> str:
     """One page, without scripts or other files."""
     facts = {
         "scheme, method": f"{contents['scheme']}, {contents['method']}",
@@ -181,7 +181,7 @@ def as_html(contents: Mapping[str, Any], title: str) -> str:
     )
 
 
-def _row(entry: Mapping[str, Any]) -> str:
+def _row(entry: JsonObject) -> str:
     name = html.escape(entry["name"])
     sqnr, share = entry["sqnr_db"], entry["saturation"]
     weak = " class=bad" if sqnr is not None and sqnr < _MARK_DB else ""
@@ -202,7 +202,7 @@ def _decibels(value: float | None) -> str:
     return "exact" if value is None else f"{value:.1f} dB"
 
 
-def _svg(entry: Mapping[str, Any]) -> str:
+def _svg(entry: JsonObject) -> str:
     """Bars on a scale of square roots, so that tails show; two lines where int8 ends."""
     bars, (low, high) = entry["histogram"], entry["range"]
     if not bars["counts"]:

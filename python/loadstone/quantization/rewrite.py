@@ -10,7 +10,7 @@ Next: partition/eager.py, or export_onnx.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,17 +35,20 @@ from loadstone.relax.compat import (
 )
 from loadstone.relax.rewriter import Rewriter
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, Var
+
 __all__ = ["rewrite", "write_weights"]
 
 
-def rewrite(network: Network, plan: Plan) -> Any:
+def rewrite(network: Network, plan: Plan) -> IRModule:
     """The quantized module. Layers of `plan.host` keep float weights, between a dequantize and a
     quantize."""
     function = _Rewrite(network, plan).run().with_attr("loadstone.numerics", "onnx")
     return DeadCodeElimination(["main"])(tvm.IRModule({"main": function}))
 
 
-def write_weights(network: Network) -> Any:
+def write_weights(network: Network) -> IRModule:
     """The float module with the network's weights and biases, which a repair may have changed."""
     return DeadCodeElimination(["main"])(tvm.IRModule({"main": _Weights(network).run()}))
 
@@ -54,7 +57,7 @@ def write_weights(network: Network) -> Any:
 class _Stored:
     """A tensor that exists as int8; each reader dequantizes it anew."""
 
-    variable: Any
+    variable: Var
     quantization: Quantization
 
 
@@ -66,10 +69,10 @@ class _Weights(Rewriter):
         self.network = network
         self.cores = {layer.core: layer for layer in network.layers}
 
-    def visit(self, variable: Any, value: Any) -> Any:
+    def visit(self, variable: Var, value: Expr) -> Expr:
         return self.emit(self.substituted(variable, value))
 
-    def substituted(self, variable: Any, value: Any) -> Any:
+    def substituted(self, variable: Var, value: Expr) -> Expr:
         layer = self.cores.get(variable)
         if layer is not None and layer.role is Role.WEIGHTED:
             return relax.Call(
@@ -82,7 +85,7 @@ class _Weights(Rewriter):
             return relax.op.add(self.env[value.args[0]], self.bias(self.bias_of(value)))
         return self.mapped(value)
 
-    def bias_of(self, value: Any) -> Layer | None:
+    def bias_of(self, value: Expr) -> Layer | None:
         """The weighted layer whose bias this call adds."""
         layer = self.cores.get(value.args[0]) if is_call(value, "add") else None
         return (
@@ -91,16 +94,16 @@ class _Weights(Rewriter):
             else None
         )
 
-    def weights(self, layer: Layer) -> Any:
+    def weights(self, layer: Layer) -> Expr:
         assert layer.weights is not None
         return constant(layer.weights if layer.kind == "nn.conv2d" else layer.weights.T)
 
-    def bias(self, layer: Layer | None) -> Any:
+    def bias(self, layer: Layer | None) -> Expr:
         assert layer is not None
         assert layer.bias is not None
         return constant(layer.bias)
 
-    def emit(self, expr: Any, name: str | None = None) -> Any:
+    def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.name
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
 
@@ -114,11 +117,11 @@ class _Rewrite(_Weights):
             variable for variable, group in network.groups.items() if group not in free
         }
         self.outputs = {layer.output: layer for layer in network.layers}
-        self.stored: dict[Any, _Stored] = {}  # old variable -> its int8 version
+        self.stored: dict[Var, _Stored] = {}  # old variable -> its int8 version
 
     # -- where tensors become int8 -----------------------------------------------------------------
 
-    def visit(self, variable: Any, value: Any) -> Any:
+    def visit(self, variable: Var, value: Expr) -> Expr:
         layer = self.outputs.get(variable)
         new = self.emit(
             self.substituted(variable, value),
@@ -128,7 +131,7 @@ class _Rewrite(_Weights):
             self.stored[variable] = self.quantized(new, variable)
         return new
 
-    def quantized(self, real: Any, variable: Any) -> _Stored:
+    def quantized(self, real: Expr, variable: Var) -> _Stored:
         quantization = self.plan.activations[self.network.groups[variable]]
         scale, zero_point = (
             constant(np.float32(quantization.scale)),
@@ -143,14 +146,14 @@ class _Rewrite(_Weights):
             self.emit(relax.op.quantize(real, scale, zero_point, axis=0), name), quantization
         )
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         if isinstance(expr, relax.Var) and expr in self.quantized_variables:
             if expr not in self.stored:  # a parameter, read for the first time
                 self.stored[expr] = self.quantized(self.env[expr], expr)
             return self.dequantized(self.stored[expr])
         return super().mapped(expr)
 
-    def dequantized(self, stored: _Stored) -> Any:
+    def dequantized(self, stored: _Stored) -> Expr:
         quantization = stored.quantization
         scale, zero_point = (
             constant(np.float32(quantization.scale)),
@@ -162,7 +165,7 @@ class _Rewrite(_Weights):
 
     # -- weights, biases and constants as integers -------------------------------------------------
 
-    def substituted(self, variable: Any, value: Any) -> Any:
+    def substituted(self, variable: Var, value: Expr) -> Expr:
         layer = self.cores.get(variable)
         if (
             layer is None
@@ -184,7 +187,7 @@ class _Rewrite(_Weights):
             and layer.name not in self.plan.host
         )
 
-    def weights(self, layer: Layer) -> Any:
+    def weights(self, layer: Layer) -> Expr:
         if not self.on_device(layer):
             return super().weights(layer)
         scales = self.plan.weights[layer.name]
@@ -193,7 +196,7 @@ class _Rewrite(_Weights):
             integers, axis = np.ascontiguousarray(integers.T), 1
         return self.real(integers, scales, axis, layer.name + "/weights")
 
-    def bias(self, layer: Layer | None) -> Any:
+    def bias(self, layer: Layer | None) -> Expr:
         assert layer is not None
         if not self.on_device(layer):
             return super().bias(layer)
@@ -208,7 +211,7 @@ class _Rewrite(_Weights):
             layer.name + "/bias",
         )
 
-    def constant(self, layer: Layer, position: int) -> Any:
+    def constant(self, layer: Layer, position: int) -> Expr:
         quantization = self.plan.constants[layer.name, position]
         integers = quantized_constant(layer.constants[position], quantization)
         scale, zero_point = (
@@ -220,7 +223,7 @@ class _Rewrite(_Weights):
             f"{layer.name}/{position}/real",
         )
 
-    def real(self, integers: Any, scales: Any, axis: int, name: str) -> Any:
+    def real(self, integers: Expr, scales: Expr, axis: int, name: str) -> Expr:
         """dequantize(constant), one scale for all where they are equal."""
         if np.all(scales == scales[0]):
             scales, axis = scales[0], 0
@@ -232,6 +235,6 @@ class _Rewrite(_Weights):
             name,
         )
 
-    def finish(self, output: Any) -> Any:
+    def finish(self, output: Expr) -> Expr:
         self.name = output.name
         return super().finish(output)

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.numerics import Array, Float64Array
 from loadstone.quantization.network import Layer, Network
 from loadstone.quantization.plan import Plan, real_weights
 from loadstone.quantization.samples import Samples
@@ -31,9 +32,11 @@ from loadstone.quantization.scales import INT8_MAX
 from loadstone.quantization.simulate import FLOAT, Settings, Simulator
 from loadstone.relax.compat import bindings, integers
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call
+
 __all__ = ["Moments", "correct_biases", "measure_moments", "round_weights"]
 
-Array = NDArray[np.float64]
 
 #: Positions of an image that one sample contributes.
 POSITIONS = 256
@@ -61,7 +64,7 @@ class Moments:
         self._sum = np.zeros((groups, inputs))
         self.has_covariance = inputs <= MAX_INPUTS
         kept = inputs if self.has_covariance else 0
-        self._products: NDArray[Any] = np.zeros(
+        self._products: Array = np.zeros(
             (groups, kept, kept), np.float32 if inputs > MAX_INPUTS // 4 else np.float64
         )
 
@@ -73,12 +76,12 @@ class Moments:
             self._products += rows.transpose(0, 2, 1) @ rows
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Float64Array:
         """E[x]."""
         return np.asarray(self._sum / max(self.rows, 1))
 
     @property
-    def covariance(self) -> Array:
+    def covariance(self) -> Float64Array:
         """E[x x'] - E[x] E[x]'. Only where `has_covariance`."""
         mean = self.mean
         return np.asarray(
@@ -158,7 +161,7 @@ def _rounded(
     return integers_.reshape(layer.weights.shape).astype(np.int8)
 
 
-def _factor(covariance: Array, mean: Array, damping: float) -> Array:
+def _factor(covariance: Float64Array, mean: Float64Array, damping: float) -> Float64Array:
     """Upper triangular U with U' U = inverse of the damped covariance; per group.
 
     Inputs that never vary, or hardly beside their mean, have a covariance of nothing but rounding:
@@ -171,7 +174,7 @@ def _factor(covariance: Array, mean: Array, damping: float) -> Array:
     return np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
 
 
-def _compensated(weights: Array, steps: Array, factor: Array) -> Array:
+def _compensated(weights: Float64Array, steps: Float64Array, factor: Float64Array) -> Float64Array:
     """weights (groups, O, K), changed in place; steps (groups, O); factor (groups, K, K). Integers
     as float64."""
     inputs = weights.shape[2]
@@ -195,7 +198,7 @@ def _compensated(weights: Array, steps: Array, factor: Array) -> Array:
 
 
 def _rows(
-    values: NDArray[np.float32], layer: Layer, call: Any, rng: np.random.Generator
+    values: NDArray[np.float32], layer: Layer, call: Call, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """(groups, positions, K): what the layer multiplies with its weights, at random positions."""
     assert layer.weights is not None

@@ -10,27 +10,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.errors import ModelError
+from loadstone.numerics import Array
 from loadstone.relax.compat import dtype, shape
 
-__all__ = ["Samples", "samples_from"]
+if TYPE_CHECKING:
+    from loadstone.relax.types import Var
+
+__all__ = ["Arrays", "Samples", "samples_from"]
+
+
+#: Samples as a caller gives them: by name, one array for the only input, or in order of the inputs.
+Arrays: TypeAlias = Mapping[str, Array] | Array | Sequence[Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """arrays: one per input of the network, (samples, *shape of the input)."""
 
-    arrays: tuple[NDArray[Any], ...]
+    arrays: tuple[Array, ...]
 
     def __len__(self) -> int:
         return len(self.arrays[0])
 
-    def __iter__(self) -> Iterator[list[NDArray[Any]]]:
+    def __iter__(self) -> Iterator[list[Array]]:
         return ([array[index] for array in self.arrays] for index in range(len(self)))
 
     def first(self, count: int) -> Samples:
@@ -42,8 +49,8 @@ class Samples:
 
 
 def samples_from(
-    arrays: Mapping[str, NDArray[Any]] | NDArray[Any] | Sequence[NDArray[Any]],
-    parameters: Sequence[Any],
+    arrays: Arrays,
+    parameters: Sequence[Var],
     where: str = "samples",
 ) -> Samples:
     """Checks number, shape, type and finiteness. parameters: of the network's `main`. Floats are
@@ -79,8 +86,8 @@ def samples_from(
 
 
 def _named(
-    arrays: Mapping[str, NDArray[Any]] | NDArray[Any] | Sequence[NDArray[Any]],
-) -> dict[str, NDArray[Any]]:
+    arrays: Arrays,
+) -> dict[str, Array]:
     if isinstance(arrays, Mapping):
         return {name: np.asarray(array) for name, array in arrays.items()}
     if isinstance(arrays, np.ndarray):
@@ -88,7 +95,7 @@ def _named(
     return {f"in{index}": np.asarray(array) for index, array in enumerate(arrays)}
 
 
-def _checked(array: NDArray[Any], parameter: Any, where: str) -> NDArray[Any]:
+def _checked(array: Array, parameter: Var, where: str) -> Array:
     expected, kind = shape(parameter) or (), np.dtype(dtype(parameter))
     if array.shape[1:] != expected:
         raise ModelError(

@@ -15,21 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
+from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.relax.compat import bindings, channels_last_conv2d, constant, is_call, relax, tvm
 from loadstone.relax.rewriter import Rewriter
 
-__all__ = ["FLOAT", "Settings", "Simulator"]
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, RelaxFunction, TvmTensor, Var
 
-Array = NDArray[np.float32]
+__all__ = ["FLOAT", "Settings", "Simulator"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,10 @@ class Settings:
     activations: the quantization of boundary variables.
     """
 
-    weights: Mapping[str, Array] = field(default_factory=dict)
-    biases: Mapping[str, Array] = field(default_factory=dict)
-    constants: Mapping[tuple[str, int], Array] = field(default_factory=dict)
-    activations: Mapping[Any, Quantization] = field(default_factory=dict)
+    weights: Mapping[str, Float32Array] = field(default_factory=dict)
+    biases: Mapping[str, Float32Array] = field(default_factory=dict)
+    constants: Mapping[tuple[str, int], Float32Array] = field(default_factory=dict)
+    activations: Mapping[Var, Quantization] = field(default_factory=dict)
 
 
 #: The network as it was compiled.
@@ -65,15 +66,15 @@ class Simulator:
             builder.constants,
         )
         self._function = builder.run()
-        self._bound: tuple[Settings, list[Any]] | None = None
+        self._bound: tuple[Settings, list[TvmTensor]] | None = None
 
     @cached_property
-    def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
+    def _run(self) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
         return executable(tvm.IRModule({"main": self._function}))
 
     def run(
-        self, inputs: Sequence[NDArray[Any]], settings: Settings = FLOAT
-    ) -> tuple[list[NDArray[Any]], Mapping[Any, Array]]:
+        self, inputs: Sequence[Array], settings: Settings = FLOAT
+    ) -> tuple[list[Array], Mapping[Var, Array]]:
         """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and
         gives float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
@@ -82,10 +83,10 @@ class Simulator:
             dict(zip(self.recorded, results[count:], strict=True))
         )
 
-    def _arguments(self, settings: Settings) -> list[Any]:
+    def _arguments(self, settings: Settings) -> list[TvmTensor]:
         """Everything but the samples; kept until other settings come."""
         if self._bound is None or self._bound[0] is not settings:
-            arrays: list[Any] = []
+            arrays: list[Array | None] = []
             for layer in self._layers:
                 weights = settings.weights.get(layer.name, layer.weights)
                 assert weights is not None
@@ -106,15 +107,15 @@ class Simulator:
 
 
 @dataclass(frozen=True)
-class _Recorded(Mapping[Any, Array]):
+class _Recorded(Mapping["Var", Float32Array]):
     """Tensors, which become arrays when they are read: most readers want a few of them."""
 
-    tensors: Mapping[Any, Any]
+    tensors: Mapping[Var, TvmTensor]
 
-    def __getitem__(self, variable: Any) -> Array:
+    def __getitem__(self, variable: Var) -> Float32Array:
         return np.asarray(self.tensors[variable].numpy(), np.float32)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Var]:
         return iter(self.tensors)
 
     def __len__(self) -> int:
@@ -125,7 +126,7 @@ class _Recorded(Mapping[Any, Array]):
 _ORDER = {"nn.conv2d": (1, 2, 3, 0), "matmul": (1, 0)}
 
 
-def _steps(quantization: Quantization | None) -> Array:
+def _steps(quantization: Quantization | None) -> Float32Array:
     """scale, lowest and highest step around zero; all 0: off."""
     if quantization is None:
         return np.zeros(3, np.float32)
@@ -143,7 +144,7 @@ class _Instrumented(Rewriter):
     """The function with weights, biases, constants and steps as further parameters and the recorded
     values as further results."""
 
-    def __init__(self, network: Network, recorded: Sequence[Any]) -> None:
+    def __init__(self, network: Network, recorded: Sequence[Var]) -> None:
         super().__init__(network.function)
         self.network, self.recorded = network, recorded
         self.layers = network.weighted
@@ -172,10 +173,10 @@ class _Instrumented(Rewriter):
             variable: self.parameter(f"{variable.name}/steps", (3,)) for variable in self.boundaries
         }
 
-    def parameter(self, name: str, extents: Sequence[int]) -> Any:
+    def parameter(self, name: str, extents: Sequence[int]) -> Var:
         return relax.Var(name, relax.TensorType(tuple(extents), "float32"))
 
-    def run(self) -> Any:
+    def run(self) -> RelaxFunction:
         own = [
             parameter
             for layer in self.layers
@@ -199,7 +200,7 @@ class _Instrumented(Rewriter):
             self.builder.emit_func_output(final)
         return self.builder.get()["main"]
 
-    def substituted(self, variable: Any, call: Any) -> Any:
+    def substituted(self, variable: Var, call: Call) -> Expr:
         if isinstance(call, relax.Call):
             arguments = list(call.args)
             if variable in self.weights and is_call(call, "nn.conv2d"):
@@ -218,10 +219,10 @@ class _Instrumented(Rewriter):
             call = relax.Call(call.op, arguments, call.attrs, call.ty_args)
         return self.mapped(call)
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         return self.env.get(expr, expr) if isinstance(expr, relax.Var) else super().mapped(expr)
 
-    def rounded(self, variable: Any, new: Any) -> Any:
+    def rounded(self, variable: Var, new: Expr) -> Expr:
         """clip(round(x / scale)) * scale where scale > 0, else x."""
         if variable not in self.steps:
             return new
@@ -232,7 +233,7 @@ class _Instrumented(Rewriter):
         on = relax.op.greater(scale, constant(np.zeros(1, np.float32)))
         return self.emit(relax.op.where(on, relax.op.multiply(steps, scale), new))
 
-    def entry(self, steps: Any, index: int) -> Any:
+    def entry(self, steps: Expr, index: int) -> Expr:
         return relax.op.strided_slice(steps, axes=[0], begin=[index], end=[index + 1])
 
 

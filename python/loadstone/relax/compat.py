@@ -21,12 +21,27 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from loadstone.errors import DeviceError, ModelError, TargetError, UnsupportedError
+from loadstone.files import JsonObject, JsonValue
+from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import (
+        Attrs,
+        BlockBuilder,
+        Call,
+        Expr,
+        IRModule,
+        Pass,
+        RelaxFunction,
+        Target,
+        VirtualMachine,
+    )
 
 
 @contextmanager
@@ -120,7 +135,7 @@ structural_walk = tvm_ffi.structural_walk
 
 
 @contextmanager
-def abandoning(builder: Any) -> Iterator[None]:
+def abandoning(builder: BlockBuilder) -> Iterator[None]:
     """Ends the open block of a BlockBuilder when an exception leaves it: TVM would warn on
     stderr."""
     try:
@@ -150,13 +165,13 @@ def quietly() -> Iterator[None]:
 
 
 def channels_last_conv2d(
-    data: Any,
-    kernel: Any,
-    attrs: Any,
+    data: Expr,
+    kernel: Expr,
+    attrs: Attrs,
     *,
     kernel_layout: str = "OHWI",
     padding: Sequence[int] | None = None,
-) -> Any:
+) -> Expr:
     """A convolution of NHWC data with the strides, dilation and groups of another one, and its
     padding unless given."""
     return relax.op.nn.conv2d(
@@ -176,14 +191,16 @@ def system_cpu() -> str:
     return str(tvm.target.codegen.llvm_get_system_cpu())
 
 
-def accelerator_target(device: str, attributes: Mapping[str, Any], host: Mapping[str, str]) -> Any:
+def accelerator_target(
+    device: str, attributes: Mapping[str, JsonValue], host: Mapping[str, str]
+) -> Target:
     """TVM's target of an accelerator, to enter: attributes as JSON in `model`. Raises TargetError
     for a host that TVM refuses."""
     return _accelerator_target(device, json.dumps(dict(attributes)), tuple(host.items()))
 
 
 @lru_cache(maxsize=64)
-def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ...]) -> Any:
+def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ...]) -> Target:
     try:
         return tvm.target.Target(
             {"kind": "ext_dev", "device": device, "model": model, "host": dict(host)}
@@ -195,7 +212,7 @@ def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ..
         ) from None
 
 
-def target_as_json(target: Any) -> dict[str, Any] | None:
+def target_as_json(target: object) -> JsonObject | None:
     """A tvm.target.Target of accelerators as target_spec reads it; None for anything else. Raises
     TargetError for other kinds."""
     if not isinstance(target, tvm.target.Target):
@@ -214,7 +231,7 @@ def target_as_json(target: Any) -> dict[str, Any] | None:
     return {"kind": "composite", "accelerators": entries, "host": _host(target.host)}
 
 
-def _attributes(model: str) -> dict[str, Any]:
+def _attributes(model: str) -> JsonObject:
     """What register_tag and accelerator_target write into `model`; nothing where another tool wrote
     it."""
     with suppress(ValueError):
@@ -224,7 +241,7 @@ def _attributes(model: str) -> dict[str, Any]:
     return {}
 
 
-def _host(host: Any) -> dict[str, str]:
+def _host(host: Target) -> dict[str, str]:
     """The host's kind, triple and processor, as far as they differ from those that TVM puts in by
     itself."""
     if host is None:
@@ -277,38 +294,42 @@ def check_llvm_host(mtriple: str, mcpu: str) -> None:
         )
 
 
-def register_target_tag(name: str, config: Mapping[str, Any]) -> None:
+def register_target_tag(name: str, config: Mapping[str, JsonValue]) -> None:
     """A name for a target; the last of a name stands."""
     tvm.target.register_tag(name, dict(config), override=True)
 
 
-def onnx_importer() -> Any:
+#: A module of TVM's importers: classes to build on.
+ImporterModule: TypeAlias = Any
+
+
+def onnx_importer() -> ImporterModule:
     """TVM's module that imports ONNX; imported on demand, because it imports onnx."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
     return onnx_frontend
 
 
-def tflite_importer() -> Any:
+def tflite_importer() -> ImporterModule:
     """TVM's module that imports TFLite; on demand as well."""
     from tvm.relax.frontend.tflite import tflite_frontend
 
     return tflite_frontend
 
 
-def op_name(expr: Any) -> str:
+def op_name(expr: Expr) -> str:
     """`nn.conv2d` of a call to relax.nn.conv2d; the Python class of anything else."""
     if isinstance(expr, relax.Call) and hasattr(expr.op, "name"):
         return str(expr.op.name).removeprefix("relax.")
     return type(expr).__name__
 
 
-def is_call(expr: Any, *names: str) -> bool:
+def is_call(expr: Expr, *names: str) -> bool:
     """Whether it is a call to one of these Relax operators."""
     return isinstance(expr, relax.Call) and op_name(expr) in names
 
 
-def is_tir_call(expr: Any, name: str) -> bool:
+def is_tir_call(expr: Expr, name: str) -> bool:
     """Whether a TensorIR expression calls the operator `name`, whatever its dialect's prefix
     ("tirx.", "prim.")."""
     return (
@@ -318,35 +339,35 @@ def is_tir_call(expr: Any, name: str) -> bool:
     )
 
 
-def is_constant(expr: Any) -> bool:
+def is_constant(expr: Expr) -> bool:
     """Whether it is a tensor constant."""
     return isinstance(expr, tvm.ir.GenericConst)
 
 
-def constant(array: ArrayLike) -> Any:
+def constant(array: ArrayLike) -> Expr:
     """A tensor constant; a NumPy scalar keeps its type."""
     return relax.const(np.array(array, order="C"))
 
 
-def value(expr: Any) -> NDArray[Any]:
+def value(expr: Expr) -> Array:
     """The array in a tensor constant (a copy)."""
     return np.array(expr.value.numpy())
 
 
-def scalar(expr: Any) -> float | int:
+def scalar(expr: Expr) -> float | int:
     """The number in an argument: an immediate, or a constant of one element."""
     if is_constant(expr):
         return value(expr).reshape(-1)[0].item()  # type: ignore[no-any-return]
     return expr.value if hasattr(expr, "value") else expr  # type: ignore[no-any-return]
 
 
-def integers(expr: Any) -> tuple[int, ...]:
+def integers(expr: Expr) -> tuple[int, ...]:
     """The numbers in an attribute, a shape or a tuple of immediates."""
     items = expr.fields if isinstance(expr, relax.Tuple) else expr
     return tuple(int(item) for item in items)
 
 
-def shape(expr: Any) -> tuple[int, ...] | None:
+def shape(expr: Expr) -> tuple[int, ...] | None:
     """The static shape of a tensor expression; None where it is unknown, symbolic, or no tensor."""
     dimensions = getattr(expr.ty, "shape", None)
     if not isinstance(dimensions, relax.ShapeExpr):
@@ -356,23 +377,23 @@ def shape(expr: Any) -> tuple[int, ...] | None:
     return integers(dimensions)
 
 
-def dtype(expr: Any) -> str:
+def dtype(expr: Expr) -> str:
     """The element type of a tensor expression; empty when it is no tensor."""
     return str(getattr(expr.ty, "dtype", ""))
 
 
-def bindings(function: Any) -> Iterator[tuple[Any, Any]]:
+def bindings(function: RelaxFunction) -> Iterator[tuple[relax.Var, Expr]]:
     """(variable, value) in order."""
     for block in function.body.blocks:
         for binding in block.bindings:
             yield binding.var, binding.value
 
 
-def result(function: Any) -> tuple[Any, ...]:
+def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
     """The variables that the function returns, under the names that they were first bound to."""
     bound = dict(bindings(function))
 
-    def first(variable: Any) -> Any:
+    def first(variable: relax.Var) -> relax.Var:
         while isinstance(bound.get(variable), relax.Var):
             variable = bound[variable]
         return variable
@@ -382,11 +403,11 @@ def result(function: Any) -> tuple[Any, ...]:
     return tuple(map(first, together.fields)) if isinstance(together, relax.Tuple) else (body,)
 
 
-def uses(function: Any) -> dict[Any, int]:
+def uses(function: RelaxFunction) -> dict[relax.Var, int]:
     """How often each variable is read, the function's result included."""
-    counts: dict[Any, int] = {}
+    counts: dict[relax.Var, int] = {}
 
-    def count(expr: Any) -> None:
+    def count(expr: Expr) -> None:
         if isinstance(expr, relax.Var):
             counts[expr] = counts.get(expr, 0) + 1
         elif isinstance(expr, relax.Tuple):
@@ -404,12 +425,12 @@ def uses(function: Any) -> dict[Any, int]:
     return counts
 
 
-def save_function(module: Any) -> str:
+def save_function(module: IRModule) -> str:
     """A Host operator's module as text, for an artifact."""
     return str(tvm.ir.save_json(module))
 
 
-def load_function(text: str) -> Any:
+def load_function(text: str) -> IRModule:
     """What `save_function` wrote."""
     return tvm.ir.load_json(text)
 
@@ -435,7 +456,7 @@ def has_external(name: str) -> bool:
     return tvm.get_global_func(f"relax.ext.{name}", allow_missing=True) is not None
 
 
-def external_patterns(name: str) -> Any:
+def external_patterns(name: str) -> Pass:
     """The pass that puts what TVM's patterns of a code generator match into functions with
     `Codegen`, one each."""
     with suppress(ModuleNotFoundError):
@@ -447,28 +468,28 @@ def external_patterns(name: str) -> Any:
     )
 
 
-def codegen_of(module: Any, expr: Any) -> str | None:
+def codegen_of(module: IRModule, expr: Expr) -> str | None:
     """The code generator of a function that an expression calls; None for anything else."""
     if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.GlobalVar):
         return None
     return codegen(module[expr.op])
 
 
-def codegen(function: Any) -> str | None:
+def codegen(function: RelaxFunction) -> str | None:
     """The `Codegen` attribute of a function."""
     return (
         str(function.attrs["Codegen"]) if function.attrs and "Codegen" in function.attrs else None
     )
 
 
-def codegens(module: Any) -> tuple[str, ...]:
+def codegens(module: IRModule) -> tuple[str, ...]:
     """The code generators of all functions of a module, in alphabetical order."""
     return tuple(
         sorted({name for function in module.functions.values() if (name := codegen(function))})
     )
 
 
-def missing_external(module: Any, backends: Sequence[str] = ()) -> str | None:
+def missing_external(module: IRModule, backends: Sequence[str] = ()) -> str | None:
     """The first code generator of a module's functions that TVM does not have, as a message.
     backends: those of the target."""
     for variable, function in module.functions.items():
@@ -485,7 +506,7 @@ def missing_external(module: Any, backends: Sequence[str] = ()) -> str | None:
     return None
 
 
-def _with_externals(module: Any) -> Any:
+def _with_externals(module: IRModule) -> IRModule:
     """The module, its functions with `Codegen` compiled by their generators. Raises DeviceError
     where one is not built in."""
     if missing := missing_external(module):
@@ -495,7 +516,7 @@ def _with_externals(module: Any) -> Any:
     )
 
 
-def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
     """`main` of a module on the host (TVM llvm); compiled once per module."""
     if module not in _compiled:
         with quietly():
@@ -510,15 +531,15 @@ def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]
     return [np.array(output.numpy()) for output in many]
 
 
-_compiled: dict[Any, Any] = {}
+_compiled: dict[IRModule, VirtualMachine] = {}
 
 
 @lru_cache(maxsize=64)
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> IRModule:
     return load_function(text)
 
 
-def run_saved(text: str, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def run_saved(text: str, inputs: Sequence[Array]) -> list[Array]:
     """`main` of a module that `save_function` wrote."""
     return run_module(_loaded(text), inputs)
 
@@ -528,13 +549,13 @@ def parameter_shapes(text: str) -> list[tuple[int, ...]]:
     return [shape(parameter) or () for parameter in _loaded(text)["main"].params]
 
 
-def named(call: Any, name: str) -> Any:
+def named(call: Call, name: str) -> Call:
     """The same call with a name from the model file, which survives TVM's passes as its span."""
     return relax.Call(
         call.op, call.args, call.attrs, call.ty_args, span=Span(SourceName(name), 0, 0, 0, 0)
     )
 
 
-def name_of(call: Any) -> str | None:
+def name_of(call: Call) -> str | None:
     """The name that `named` gave."""
     return str(call.span.source_name.name) if getattr(call, "span", None) is not None else None

@@ -7,9 +7,12 @@ Next: frontend/layout.py, frontend/canonical.py and the passes of quantization/ 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import abandoning, bindings, op_name, relax, result
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, RelaxFunction, Var
 
 __all__ = ["Rewriter", "fresh_name"]
 
@@ -27,15 +30,15 @@ def fresh_name(name: str, taken: set[str]) -> str:
 class Rewriter:
     """Subclasses override `visit`; as it stands it copies."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: RelaxFunction) -> None:
         self.function = function
         self.builder = relax.BlockBuilder()
-        self.env: dict[Any, Any] = {}  # old variable -> new expression
-        self.values: dict[Any, Any] = {}  # new variable -> the call bound to it
+        self.env: dict[Var, Expr] = {}  # old variable -> new expression
+        self.values: dict[Var, Expr] = {}  # new variable -> the call bound to it
         self.name = ""
         self.taken = {parameter.name for parameter in function.params}
 
-    def run(self) -> Any:
+    def run(self) -> RelaxFunction:
         """The new function."""
         outputs = result(self.function)
         with abandoning(self.builder), self.builder.function("main", list(self.function.params)):
@@ -62,19 +65,19 @@ class Rewriter:
         }
         return self.builder.get()["main"].with_attrs(kept)
 
-    def alias(self, variable: Any, value: Any) -> None:
+    def alias(self, variable: Var, value: Expr) -> None:
         """`variable` is another name of `value`."""
         self.env[variable] = self.env[value]
 
-    def visit(self, variable: Any, value: Any) -> Any:
+    def visit(self, variable: Var, value: Expr) -> Expr:
         """What takes the place of `variable = value`: a new expression, usually emitted."""
         return self.emit(self.mapped(value))
 
-    def finish(self, output: Any) -> Any:
+    def finish(self, output: Expr) -> Expr:
         """A result of the function."""
         return self.mapped(output)
 
-    def mapped(self, expr: Any) -> Any:
+    def mapped(self, expr: Expr) -> Expr:
         """The same expression on the new variables."""
         if isinstance(expr, relax.Var):
             return self.env[expr]
@@ -92,7 +95,7 @@ class Rewriter:
             )
         return expr
 
-    def emit(self, expr: Any, name: str | None = None) -> Any:
+    def emit(self, expr: Expr, name: str | None = None) -> Expr:
         """Binds an expression to a new variable, named as the old one unless `name` is given."""
         if isinstance(expr, relax.Var):
             return expr
@@ -104,10 +107,10 @@ class Rewriter:
         """`name`, or one made of it, that neither a parameter nor an earlier call of this has."""
         return fresh_name(name, self.taken)
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: Expr) -> Expr:
         """The call behind a new variable; the expression itself where there is none."""
         return self.values.get(expr, expr)
 
-    def producer(self, expr: Any) -> str:
+    def producer(self, expr: Expr) -> str:
         """Name of the Relax operator that computes it."""
         return op_name(self.value(expr))

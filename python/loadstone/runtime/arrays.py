@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from loadstone.artifact.format import BufferView
 from loadstone.errors import ModelError
 from loadstone.files import unpacked_arrays, write_whole
+from loadstone.numerics import Array
 
 __all__ = ["Difference", "compare", "read_arrays", "write_arrays"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 import cffi
 
 from loadstone.errors import DeviceError
 
-__all__ = ["ffi", "lib"]
+__all__ = ["CData", "ffi", "lib"]
 
 _HEADER, _LIBRARY = (
     resources.files("loadstone").joinpath(name) for name in ("_api.h", "libloadstone.so")
 )
+#: What cffi makes: a C object, a pointer, a function.
+CData: TypeAlias = Any
+
 ffi: Any = cffi.FFI()
 # here and not in lib(): types are needed before the first call, and by threads that make it at the
 # same time

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from loadstone.files import JsonObject
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import LATENCIES, Vector
 
@@ -40,7 +41,7 @@ class Replayed:
             for lat in self.measured
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """For --json."""
         return {
             "name": self.name,

@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import current_thread, main_thread
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError, SimulationError
-from loadstone.runtime.native import ffi, lib
+from loadstone.numerics import Array
+from loadstone.runtime.native import CData, ffi, lib
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import decode
@@ -55,13 +55,13 @@ _PAGE = 4096
 _raised: list[BaseException] = []
 
 
-def _handle_signals(_ctx: Any) -> int:
+def _handle_signals(_ctx: CData) -> int:
     """Asked of every run a few dozen times a second: that Python runs here at all lets it run the
     handlers of signals."""
     return 0
 
 
-_ASK: Any = ffi.callback(
+_ASK: CData = ffi.callback(
     "int(void *)",
     _handle_signals,
     error=1,
@@ -165,7 +165,7 @@ class Simulator:
             raise SimulationError(f"device {config.name} cannot be simulated: out of memory")
         lib().lds_sim_on_poll(self._sim, _ASK, ffi.NULL)
         self._mapped: list[tuple[int, int]] = []
-        self._keep: list[Any] = []
+        self._keep: list[Array] = []
         self._stream = b""
         for name, constant in config.timing.items():
             self.set_timing(name, constant.value)
@@ -193,7 +193,7 @@ class Simulator:
         """The path in use: for a small block it can be a simpler one than asked for."""
         return KERNELS[lib().lds_sim_get_option(self._sim, lib().LDS_SIM_KERNELS)]
 
-    def map(self, address: int, memory: npt.NDArray[Any], *, read_only: bool = False) -> None:
+    def map(self, address: int, memory: Array, *, read_only: bool = False) -> None:
         """Places a C-contiguous array at a bus address; the program reads and writes the array
         itself."""
         if not memory.flags.c_contiguous or not (read_only or memory.flags.writeable):
@@ -382,7 +382,7 @@ class Simulator:
             raise SimulationStopped(result)
         return result
 
-    def _result(self, raw: Any) -> Result:
+    def _result(self, raw: CData) -> Result:
         status = next(name for name, (code, _) in ERRORS.items() if code == raw.status)
         message = self._message()
         if status not in ("NONE", "DEADLOCK"):
@@ -393,7 +393,7 @@ class Simulator:
             )
         stages = [s.name.lower() for s in Stage]
 
-        def by(names: list[str] | tuple[str, ...], values: Any) -> dict[str, int]:
+        def by(names: list[str] | tuple[str, ...], values: CData) -> dict[str, int]:
             return {name: int(values[k]) for k, name in enumerate(names)}
 
         return Result(
@@ -425,7 +425,7 @@ class Simulator:
         lib().lds_sim_deadlock(self._sim, waiting)
         return [k for k in waiting.insn if k != _NONE]
 
-    def _finding(self, f: Any) -> Finding:
+    def _finding(self, f: CData) -> Finding:
         kind, memory = (
             _KINDS[f.kind],
             "DRAM" if f.kind == lib().LDS_SIM_FINDING_RACE_DRAM else Memory(f.memory).name,

@@ -46,10 +46,9 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from loadstone.errors import DeviceError
-from loadstone.runtime.native import ffi, lib
+from loadstone.runtime.native import CData, ffi, lib
 from loadstone.vta.hw_config import HwConfig
 
 __all__ = [
@@ -154,10 +153,10 @@ class Device:
         simulator = lib().lds_simdev_sim(self._device)
         for name, constant in config.timing.items():
             lib().lds_sim_set_timing(simulator, name.encode(), constant.value)
-        self._memory: Any = None
+        self._memory: CData = None
         self.use(memory)
         self._changed = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._notify: Any = ffi.callback(
+        self._notify: CData = ffi.callback(
             "void(void *, int)", lambda _ctx, _level: os.eventfd_write(self._changed, 1)
         )
         lib().lds_simdev_on_irq(self._device, self._notify, ffi.NULL)

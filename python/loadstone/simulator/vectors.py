@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import ConfigError, LoadstoneError
-from loadstone.files import parsed_json, unpacked_arrays, write_whole, written_whole
+from loadstone.files import JsonObject, parsed_json, unpacked_arrays, write_whole, written_whole
 from loadstone.simulator.sim import Result, Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
@@ -127,7 +127,7 @@ def load_vectors(paths: Iterable[str | Path], device: str | None = None) -> list
     return found
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
+def _read_index(folder: Path) -> JsonObject:
     path = folder / "index.json"
     if not path.is_file():
         return {}
@@ -137,7 +137,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def _config_of(index: Mapping[str, Any]) -> HwConfig:
+def _config_of(index: JsonObject) -> HwConfig:
     """The device that an index describes: ours whole, the measured VTA's by its depths."""
     device = index.get("device", {})
     if "loadstone" in device:
@@ -166,7 +166,7 @@ def _log2(value: int) -> int:
     return value.bit_length() - 1
 
 
-def _load(path: Path, entry: Mapping[str, Any], config: HwConfig) -> Vector:
+def _load(path: Path, entry: JsonObject, config: HwConfig) -> Vector:
     try:
         data = unpacked_arrays(path, str(path), LoadstoneError)
         group = str(entry.get("group", ""))

@@ -25,14 +25,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Expr, Intrinsic, Operand
+from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.translate import Translator
 from loadstone.relax.compat import tirx
 from loadstone.vta.isa.spec import AluOp, Memory
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
 
 __all__ = ["Kernel", "lower"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.errors import UnsupportedError
+from loadstone.numerics import Array
 from loadstone.relax.compat import (
     FloatImm,
     constant,
@@ -28,11 +28,27 @@ from loadstone.relax.compat import (
     value,
 )
 
-__all__ = ["OPERATORS", "Build", "clamped", "extents", "importer", "like", "pair", "stored"]
+if TYPE_CHECKING:
+    from loadstone.relax.types import BlockBuilder, Expr
 
+__all__ = [
+    "OPERATORS",
+    "Build",
+    "Converter",
+    "clamped",
+    "extents",
+    "importer",
+    "like",
+    "pair",
+    "stored",
+]
+
+#: Takes a Build and the operator's arguments; returns its result, or a list for several: None where
+#: nobody may read one.
+Converter: TypeAlias = "Callable[..., Expr | list[Expr] | list[Expr | None]]"
 #: Operators by `namespace.name`, or `namespace.name.overload` where overloads differ in their
 #: arguments.
-OPERATORS: dict[str, Callable[..., Any]] = {}
+OPERATORS: dict[str, Converter] = {}
 
 
 @dataclass(frozen=True)
@@ -40,24 +56,24 @@ class Build:
     """Where a converter puts what comes before its result. name: of the node. shape: of PyTorch's
     result."""
 
-    builder: Any
+    builder: BlockBuilder
     name: str
     shape: tuple[int, ...]
 
-    def emit(self, expr: Any) -> Any:
+    def emit(self, expr: Expr) -> Expr:
         """Binds an expression to a variable, so that its shape is known."""
         return self.builder.emit(expr, name_hint=self.name + "/step")
 
-    def producer(self, expr: Any) -> Any:
+    def producer(self, expr: Expr) -> Expr:
         """The call behind a variable."""
         found = self.builder.lookup_binding(expr) if isinstance(expr, relax.Var) else expr
         return found if found is not None else expr
 
 
-def importer(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def importer(*names: str) -> Callable[[Converter], Converter]:
     """Enters a converter into the table under these names."""
 
-    def register(convert: Callable[..., Any]) -> Callable[..., Any]:
+    def register(convert: Converter) -> Converter:
         OPERATORS.update(dict.fromkeys(names, convert))
         return convert
 
@@ -70,19 +86,19 @@ def pair(numbers: int | Sequence[int]) -> tuple[int, int]:
     return (items[0], items[-1])
 
 
-def extents(x: Any) -> tuple[int, ...]:
+def extents(x: Expr) -> tuple[int, ...]:
     """The shape of an expression."""
     known = shape(x)
     assert known is not None  # torch.py refuses dynamic inputs
     return known
 
 
-def like(x: Any, number: Any) -> Any:
+def like(x: Expr, number: Expr | float) -> Expr:
     """A Python number as a constant of the type of x."""
     return number if isinstance(number, relax.Expr) else constant(np.asarray(number, dtype(x)))
 
 
-def stored(expr: Any, what: str) -> NDArray[Any]:
+def stored(expr: Expr, what: str) -> Array:
     """The array in a constant. Raises UnsupportedError for what the model computes."""
     if not is_constant(expr):
         raise UnsupportedError(
@@ -91,7 +107,7 @@ def stored(expr: Any, what: str) -> NDArray[Any]:
     return value(expr)
 
 
-def clamped(build: Build, x: Any, low: float | None, high: float | None) -> Any:
+def clamped(build: Build, x: Expr, low: float | None, high: float | None) -> Expr:
     """clip; what it clamps already (relu, clip) joins it, because a layer has one activation."""
     least, most = (
         -math.inf if low is None else float(low),

@@ -8,17 +8,29 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loadstone.frontend.aten.build import OPERATORS, Build, clamped, extents, importer, like, stored
+from loadstone.frontend.aten.build import (
+    OPERATORS,
+    Build,
+    Converter,
+    clamped,
+    extents,
+    importer,
+    like,
+    stored,
+)
 from loadstone.relax.compat import constant, relax
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
 
 __all__: list[str] = []
 
 
-def _unary(operator: Callable[[Any], Any]) -> Callable[..., Any]:
+def _unary(operator: Callable[[Expr], Expr]) -> Converter:
     return lambda build, x: operator(x)
 
 
@@ -47,7 +59,7 @@ OPERATORS.update(
 
 
 @importer("aten.clamp.default")
-def _clamp(build: Build, x: Any, low: float | None = None, high: float | None = None) -> Any:
+def _clamp(build: Build, x: Expr, low: float | None = None, high: float | None = None) -> Expr:
     return clamped(build, x, low, high)
 
 
@@ -58,31 +70,31 @@ OPERATORS["aten.relu6"] = lambda build, x: clamped(build, x, 0.0, 6.0)
 
 
 @importer("aten.hardsigmoid")
-def _hardsigmoid(build: Build, x: Any) -> Any:
+def _hardsigmoid(build: Build, x: Expr) -> Expr:
     """clip(x / 6 + 1 / 2, 0, 1): a line, which joins the layer before it, and an activation."""
     line = build.emit(relax.op.add(build.emit(relax.op.multiply(x, like(x, 1 / 6))), like(x, 0.5)))
     return clamped(build, line, 0.0, 1.0)
 
 
 @importer("aten.hardswish")
-def _hardswish(build: Build, x: Any) -> Any:
+def _hardswish(build: Build, x: Expr) -> Expr:
     return relax.op.multiply(x, build.emit(_hardsigmoid(build, x)))
 
 
 @importer("aten.leaky_relu")
-def _leaky_relu(build: Build, x: Any, slope: float = 0.01) -> Any:
+def _leaky_relu(build: Build, x: Expr, slope: float = 0.01) -> Expr:
     return relax.op.nn.leakyrelu(x, slope)
 
 
 @importer("aten.prelu")
-def _prelu(build: Build, x: Any, weight: Any) -> Any:
+def _prelu(build: Build, x: Expr, weight: Expr) -> Expr:
     """One slope, or one per channel."""
     slopes = stored(weight, "its slopes").reshape(-1)
     return relax.op.nn.prelu(x, constant(np.broadcast_to(slopes, extents(x)[1:2])), axis=1)
 
 
 @importer("aten.elu")
-def _elu(build: Build, x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+def _elu(build: Build, x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expr:
     """scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))."""
     below = build.emit(relax.op.minimum(x, like(x, 0.0)))
     power = build.emit(relax.op.exp(build.emit(relax.op.multiply(below, like(x, input_scale)))))
@@ -100,22 +112,22 @@ OPERATORS["aten.celu"] = lambda build, x, alpha=1.0: _elu(build, x, alpha, 1, 1 
 
 
 @importer("aten.gelu")
-def _gelu(build: Build, x: Any, approximate: str = "none") -> Any:
+def _gelu(build: Build, x: Expr, approximate: str = "none") -> Expr:
     return relax.op.nn.gelu_tanh(x) if approximate == "tanh" else relax.op.nn.gelu(x)
 
 
 @importer("aten.softmax.int", "aten._softmax")
-def _softmax(build: Build, x: Any, axis: int, kind: Any = None) -> Any:
+def _softmax(build: Build, x: Expr, axis: int, kind: object = None) -> Expr:
     return relax.op.nn.softmax(x, axis=axis)
 
 
 @importer("aten.log_softmax.int", "aten._log_softmax")
-def _log_softmax(build: Build, x: Any, axis: int, kind: Any = None) -> Any:
+def _log_softmax(build: Build, x: Expr, axis: int, kind: object = None) -> Expr:
     return relax.op.nn.log_softmax(x, axis=axis)
 
 
-def _binary(operator: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def convert(build: Build, a: Any, b: Any, alpha: float = 1) -> Any:
+def _binary(operator: Callable[[Expr, Expr], Expr]) -> Converter:
+    def convert(build: Build, a: Expr, b: Expr, alpha: float = 1) -> Expr:
         """Operands of two types meet in the result's; alpha weighs the second."""
         other = like(a, b)
         first = a if isinstance(a, relax.Expr) else like(b, a)
@@ -144,10 +156,10 @@ for _overload in ("Tensor", "Scalar"):
 
 
 @importer("aten.reciprocal")
-def _reciprocal(build: Build, x: Any) -> Any:
+def _reciprocal(build: Build, x: Expr) -> Expr:
     return relax.op.divide(like(x, 1.0), x)
 
 
 @importer("aten.pow.Tensor_Scalar")
-def _pow(build: Build, x: Any, exponent: float) -> Any:
+def _pow(build: Build, x: Expr, exponent: float) -> Expr:
     return relax.op.multiply(x, x) if exponent == 2 else relax.op.power(x, like(x, exponent))

@@ -8,7 +8,7 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,54 +16,57 @@ from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer
 from loadstone.relax.compat import relax
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
+
 __all__: list[str] = []
 
 
 @importer(*(f"aten.{name}" for name in ("view", "squeeze", "unsqueeze")))
-def _reshape(build: Build, x: Any, *_: Any) -> Any:
+def _reshape(build: Build, x: Expr, *_: object) -> Expr:
     """Every operator that leaves the row-major order as it is: PyTorch knows the shape."""
     return relax.op.reshape(x, build.shape)
 
 
 @importer(*(f"aten.{name}" for name in ("clone", "detach", "alias")))
-def _same(build: Build, x: Any, memory_format: Any = None) -> Any:
+def _same(build: Build, x: Expr, memory_format: object = None) -> Expr:
     return x
 
 
 @importer("aten._to_copy")
-def _cast(build: Build, x: Any, dtype: Any = None, **_: Any) -> Any:
+def _cast(build: Build, x: Expr, dtype: object = None, **_: object) -> Expr:
     return x if dtype is None else relax.op.astype(x, str(dtype).removeprefix("torch."))
 
 
 @importer("aten.permute")
-def _permute(build: Build, x: Any, axes: Sequence[int]) -> Any:
+def _permute(build: Build, x: Expr, axes: Sequence[int]) -> Expr:
     return relax.op.permute_dims(x, [axis % len(axes) for axis in axes])
 
 
 @importer("aten.transpose.int")
-def _transpose(build: Build, x: Any, first: int, second: int) -> Any:
+def _transpose(build: Build, x: Expr, first: int, second: int) -> Expr:
     order = list(range(len(extents(x))))
     order[first], order[second] = order[second], order[first]
     return relax.op.permute_dims(x, order)
 
 
 @importer("aten.t")
-def _t(build: Build, x: Any) -> Any:
+def _t(build: Build, x: Expr) -> Expr:
     return relax.op.permute_dims(x, [1, 0]) if len(extents(x)) == 2 else x
 
 
 @importer("aten.expand")
-def _expand(build: Build, x: Any, size: Sequence[int], implicit: bool = False) -> Any:
+def _expand(build: Build, x: Expr, size: Sequence[int], implicit: bool = False) -> Expr:
     return x if extents(x) == build.shape else relax.op.broadcast_to(x, build.shape)
 
 
 @importer("aten.cat")
-def _cat(build: Build, tensors: Sequence[Any], axis: int = 0) -> Any:
+def _cat(build: Build, tensors: Sequence[Expr], axis: int = 0) -> Expr:
     return relax.op.concat(tensors, axis=axis % len(build.shape))
 
 
 @importer("aten.stack")
-def _stack(build: Build, tensors: Sequence[Any], axis: int = 0) -> Any:
+def _stack(build: Build, tensors: Sequence[Expr], axis: int = 0) -> Expr:
     axis %= len(build.shape)
     one = (*build.shape[:axis], 1, *build.shape[axis + 1 :])
     return relax.op.concat([build.emit(relax.op.reshape(item, one)) for item in tensors], axis=axis)
@@ -72,43 +75,43 @@ def _stack(build: Build, tensors: Sequence[Any], axis: int = 0) -> Any:
 @importer("aten.slice.Tensor")
 def _slice(
     build: Build,
-    x: Any,
+    x: Expr,
     axis: int = 0,
     start: int | None = None,
     end: int | None = None,
     step: int = 1,
-) -> Any:
+) -> Expr:
     extent = extents(x)[axis]
     first, last, _ = slice(start, end).indices(extent)
     return x if (first, last, step) == (0, extent, 1) else _sliced(x, axis, first, last, step)
 
 
 @importer("aten.select.int")
-def _select(build: Build, x: Any, axis: int, index: int) -> Any:
+def _select(build: Build, x: Expr, axis: int, index: int) -> Expr:
     first = index % extents(x)[axis]
     return relax.op.reshape(build.emit(_sliced(x, axis, first, first + 1)), build.shape)
 
 
 @importer("aten.split_with_sizes")
-def _split_with_sizes(build: Build, x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def _split_with_sizes(build: Build, x: Expr, sizes: Sequence[int], axis: int = 0) -> list[Expr]:
     ends = np.cumsum(sizes).tolist()
     return [_sliced(x, axis, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 @importer("aten.split.Tensor")
-def _split(build: Build, x: Any, size: int, axis: int = 0) -> list[Any]:
+def _split(build: Build, x: Expr, size: int, axis: int = 0) -> list[Expr]:
     extent = extents(x)[axis]
     return [_sliced(x, axis, begin, min(begin + size, extent)) for begin in range(0, extent, size)]
 
 
-def _sliced(x: Any, axis: int, begin: int, end: int, step: int = 1) -> Any:
+def _sliced(x: Expr, axis: int, begin: int, end: int, step: int = 1) -> Expr:
     return relax.op.strided_slice(x, [axis % len(extents(x))], [begin], [end], [step])
 
 
 @importer("aten.pad", "aten.constant_pad_nd")
 def _pad(
-    build: Build, x: Any, pads: Sequence[int], mode: Any = "constant", fill: float | None = None
-) -> Any:
+    build: Build, x: Expr, pads: Sequence[int], mode: str = "constant", fill: float | None = None
+) -> Expr:
     """The last axis comes first in `pads`. constant_pad_nd has no mode."""
     if not isinstance(mode, str):
         mode, fill = "constant", mode
@@ -125,7 +128,7 @@ def _pad(
 
 
 @importer("aten.channel_shuffle")
-def _channel_shuffle(build: Build, x: Any, groups: int) -> Any:
+def _channel_shuffle(build: Build, x: Expr, groups: int) -> Expr:
     batch, channels, *rest = extents(x)
     split = build.emit(relax.op.reshape(x, (batch, groups, channels // groups, *rest)))
     order = [0, 2, 1, *range(3, 3 + len(rest))]
@@ -133,7 +136,7 @@ def _channel_shuffle(build: Build, x: Any, groups: int) -> Any:
 
 
 @importer("aten.pixel_shuffle")
-def _pixel_shuffle(build: Build, x: Any, factor: int) -> Any:
+def _pixel_shuffle(build: Build, x: Expr, factor: int) -> Expr:
     batch, channels, height, width = extents(x)
     split = build.emit(
         relax.op.reshape(x, (batch, channels // factor**2, factor, factor, height, width))
@@ -144,7 +147,9 @@ def _pixel_shuffle(build: Build, x: Any, factor: int) -> Any:
 
 
 @importer("aten.upsample_nearest2d.vec")
-def _upsample_nearest2d(build: Build, x: Any, size: Any, scales: Any = None) -> Any:
+def _upsample_nearest2d(
+    build: Build, x: Expr, size: int | Sequence[int], scales: Sequence[float] | None = None
+) -> Expr:
     """floor(index * size / new size)."""
     ratios = [new / old for old, new in zip(extents(x)[2:], build.shape[2:], strict=True)]
     if any(ratio != int(ratio) and 1 / ratio != int(1 / ratio) for ratio in ratios):
@@ -157,8 +162,12 @@ def _upsample_nearest2d(build: Build, x: Any, size: Any, scales: Any = None) -> 
 
 @importer("aten.upsample_bilinear2d.vec")
 def _upsample_bilinear2d(
-    build: Build, x: Any, size: Any, align_corners: bool, scales: Any = None
-) -> Any:
+    build: Build,
+    x: Expr,
+    size: int | Sequence[int],
+    align_corners: bool,
+    scales: Sequence[float] | None = None,
+) -> Expr:
     """Positions follow from the sizes, but in PyTorch from scale_factor where that was given."""
     if (
         scales is not None
@@ -172,7 +181,7 @@ def _upsample_bilinear2d(
     return _resized(build, x, "linear", "align_corners" if align_corners else "half_pixel", "")
 
 
-def _resized(build: Build, x: Any, method: str, coordinates: str, rounding: str) -> Any:
+def _resized(build: Build, x: Expr, method: str, coordinates: str, rounding: str) -> Expr:
     return relax.op.image.resize2d(
         x,
         build.shape[2:],

@@ -8,11 +8,14 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer, pair
 from loadstone.relax.compat import relax
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
 
 __all__: list[str] = []
 
@@ -20,13 +23,13 @@ __all__: list[str] = []
 @importer("aten.max_pool2d")
 def _max_pool2d(
     build: Build,
-    x: Any,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: Expr,
+    kernel: int | Sequence[int],
+    stride: int | Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
-) -> Any:
+) -> Expr:
     return relax.op.nn.max_pool2d(
         x,
         pool_size=pair(kernel),
@@ -38,21 +41,21 @@ def _max_pool2d(
 
 
 @importer("aten.max_pool2d_with_indices")
-def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Any]:
+def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Expr | None]:
     return [_max_pool2d(build, *arguments), None]
 
 
 @importer("aten.avg_pool2d")
 def _avg_pool2d(
     build: Build,
-    x: Any,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = 0,
+    x: Expr,
+    kernel: int | Sequence[int],
+    stride: int | Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor: int | None = None,
-) -> Any:
+) -> Expr:
     if divisor is not None:
         raise UnsupportedError(
             f"it divides by {divisor} (divisor_override): multiply its result instead"
@@ -73,7 +76,7 @@ def _avg_pool2d(
 
 
 @importer("aten.adaptive_avg_pool2d", "aten._adaptive_avg_pool2d")
-def _adaptive_avg_pool2d(build: Build, x: Any, size: Any) -> Any:
+def _adaptive_avg_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> Expr:
     """A mean for one value per channel; a pool where its windows are all alike."""
     if build.shape[2:] == (1, 1):
         return relax.op.mean(x, axis=[2, 3], keepdims=True)
@@ -86,7 +89,7 @@ def _adaptive_avg_pool2d(build: Build, x: Any, size: Any) -> Any:
 
 
 @importer("aten.adaptive_max_pool2d")
-def _adaptive_max_pool2d(build: Build, x: Any, size: Any) -> list[Any]:
+def _adaptive_max_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> list[Expr | None]:
     rows, columns = pair(size)
     window = _even_window(x, (rows, columns))
     if not window:
@@ -97,33 +100,45 @@ def _adaptive_max_pool2d(build: Build, x: Any, size: Any) -> list[Any]:
     return [relax.op.nn.max_pool2d(x, pool_size=window, strides=window), None]
 
 
-def _even_window(x: Any, sizes: Sequence[int]) -> tuple[int, ...]:
+def _even_window(x: Expr, sizes: Sequence[int]) -> tuple[int, ...]:
     """The window of an adaptive pool whose output divides its input; empty for others."""
     ratios = [divmod(extent, size) for extent, size in zip(extents(x)[2:], sizes, strict=True)]
     return () if any(rest for _, rest in ratios) else tuple(whole for whole, _ in ratios)
 
 
 @importer("aten.mean")
-def _mean(build: Build, x: Any, axes: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _mean(
+    build: Build,
+    x: Expr,
+    axes: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: object = None,
+) -> Expr:
     return relax.op.mean(x, axis=_axes(x, axes), keepdims=keepdim)
 
 
 @importer("aten.sum")
-def _sum(build: Build, x: Any, axes: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def _sum(
+    build: Build,
+    x: Expr,
+    axes: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: object = None,
+) -> Expr:
     return relax.op.sum(x, axis=_axes(x, axes), keepdims=keepdim)
 
 
 @importer("aten.amax")
-def _amax(build: Build, x: Any, axes: Any = (), keepdim: bool = False) -> Any:
+def _amax(build: Build, x: Expr, axes: int | Sequence[int] = (), keepdim: bool = False) -> Expr:
     return relax.op.max(x, axis=_axes(x, axes), keepdims=keepdim)
 
 
 @importer("aten.argmax")
-def _argmax(build: Build, x: Any, axis: int | None = None, keepdim: bool = False) -> Any:
+def _argmax(build: Build, x: Expr, axis: int | None = None, keepdim: bool = False) -> Expr:
     return relax.op.argmax(x, axis=axis, keepdims=keepdim)
 
 
-def _axes(x: Any, axes: Any) -> list[int] | None:
+def _axes(x: Expr, axes: int | Sequence[int] | None) -> list[int] | None:
     """None and an empty list are all axes."""
     items = [axes] if isinstance(axes, int) else list(axes or ())
     return sorted(axis % len(extents(x)) for axis in items) or None

@@ -7,13 +7,16 @@ Next: torch.py emits them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, clamped, importer, stored
 from loadstone.relax.compat import constant, is_constant, relax, scalar
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
 
 __all__: list[str] = []
 
@@ -23,8 +26,8 @@ QUANTIZED = {"int8": (-128, 127), "uint8": (0, 255)}
 
 @importer("quantized_decomposed.quantize_per_tensor")
 def _quantize(
-    build: Build, x: Any, scale: Any, zero_point: Any, low: Any, high: Any, kind: Any
-) -> Any:
+    build: Build, x: Expr, scale: Expr, zero_point: Expr, low: Expr, high: Expr, kind: object
+) -> Expr:
     """round_half_to_even(x * float32(1 / scale)) + zero_point, clamped."""
     target = _target(kind)
     step, zero = _number(scale), _number(zero_point)
@@ -41,14 +44,14 @@ def _quantize(
 @importer("quantized_decomposed.dequantize_per_tensor")
 def _dequantize(
     build: Build,
-    x: Any,
-    scale: Any,
-    zero_point: Any,
-    low: Any,
-    high: Any,
-    kind: Any,
-    out_dtype: Any = None,
-) -> Any:
+    x: Expr,
+    scale: Expr,
+    zero_point: Expr,
+    low: Expr,
+    high: Expr,
+    kind: object,
+    out_dtype: object = None,
+) -> Expr:
     _check_real(out_dtype)
     return relax.op.dequantize(
         x, constant(np.float32(_number(scale))), constant(np.int32(_number(zero_point))), axis=0
@@ -58,15 +61,15 @@ def _dequantize(
 @importer("quantized_decomposed.dequantize_per_channel")
 def _dequantize_per_channel(
     build: Build,
-    x: Any,
-    scales: Any,
-    zero_points: Any,
+    x: Expr,
+    scales: Expr,
+    zero_points: Expr,
     axis: int,
-    low: Any,
-    high: Any,
-    kind: Any,
-    out_dtype: Any = None,
-) -> Any:
+    low: Expr,
+    high: Expr,
+    kind: object,
+    out_dtype: object = None,
+) -> Expr:
     _check_real(out_dtype)
     steps = stored(scales, "its scales").astype(np.float32)
     zeros = (
@@ -77,21 +80,21 @@ def _dequantize_per_channel(
     return relax.op.dequantize(x, constant(steps), constant(zeros), axis=axis)
 
 
-def _target(kind: Any) -> str:
+def _target(kind: object) -> str:
     name = str(kind).removeprefix("torch.")
     if name not in QUANTIZED:
         raise UnsupportedError(f"it quantizes to {name}: Loadstone runs 8-bit activations")
     return name
 
 
-def _check_real(out_dtype: Any) -> None:
+def _check_real(out_dtype: object) -> None:
     if out_dtype is not None and str(out_dtype) != "torch.float32":
         raise UnsupportedError(
             f"it dequantizes to {out_dtype}: export the model in float32 (model.float())"
         )
 
 
-def _number(expr: Any) -> float | int:
+def _number(expr: Expr) -> float | int:
     """A number, or the one in a constant tensor."""
     if isinstance(expr, relax.Expr) and not is_constant(expr):
         raise UnsupportedError(

@@ -8,7 +8,7 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,20 +16,23 @@ from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer, pair, stored
 from loadstone.relax.compat import constant, relax
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
+
 __all__: list[str] = []
 
 
 @importer("aten.conv2d.default")
 def _conv2d(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: Expr,
+    weight: Expr,
+    bias: Expr = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
-) -> Any:
+) -> Expr:
     top, left = pair(padding)
     return _convolved(build, x, weight, bias, stride, (top, left, top, left), dilation, groups)
 
@@ -37,14 +40,14 @@ def _conv2d(
 @importer("aten.conv2d.padding")
 def _conv2d_padding(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
+    x: Expr,
+    weight: Expr,
+    bias: Expr = None,
+    stride: int | Sequence[int] = 1,
     padding: str = "valid",
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
-) -> Any:
+) -> Expr:
     """`same`: the odd one is padded after."""
     totals = [
         step * (taps - 1) * (padding == "same")
@@ -57,14 +60,14 @@ def _conv2d_padding(
 @importer("aten.conv1d.default")
 def _conv1d(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: Expr,
+    weight: Expr,
+    bias: Expr = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
-) -> Any:
+) -> Expr:
     """A convolution of an image of one row."""
     image, kernel = (
         build.emit(relax.op.reshape(item, (*extents(item)[:2], 1, extents(item)[2])))
@@ -86,14 +89,14 @@ def _conv1d(
 
 def _convolved(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
+    x: Expr,
+    weight: Expr,
+    bias: Expr,
+    stride: int | Sequence[int],
     pads: tuple[int, ...],
-    dilation: Any,
+    dilation: int | Sequence[int],
     groups: int,
-) -> Any:
+) -> Expr:
     out = relax.op.nn.conv2d(
         x, weight, strides=pair(stride), padding=pads, dilation=pair(dilation), groups=groups
     )
@@ -103,15 +106,15 @@ def _convolved(
 @importer("aten.conv_transpose2d.input")
 def _conv_transpose2d(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    x: Expr,
+    weight: Expr,
+    bias: Expr = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
+    dilation: int | Sequence[int] = 1,
+) -> Expr:
     fields = {
         "strides": stride,
         "padding": padding,
@@ -125,16 +128,16 @@ def _conv_transpose2d(
 @importer("aten.convolution")
 def _convolution(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    x: Expr,
+    weight: Expr,
+    bias: Expr,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
     transposed: bool,
-    output_padding: Any,
+    output_padding: int | Sequence[int],
     groups: int,
-) -> Any:
+) -> Expr:
     """What core ATen has for all of them."""
     rank = len(extents(x)) - 2
     if rank == 2 and transposed:
@@ -151,7 +154,7 @@ def _convolution(
     )
 
 
-def _biased(build: Build, out: Any, bias: Any) -> Any:
+def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
     """One number per channel, which is axis 1."""
     if bias is None:
         return out
@@ -159,7 +162,7 @@ def _biased(build: Build, out: Any, bias: Any) -> Any:
 
 
 @importer("aten.linear")
-def _linear(build: Build, x: Any, weight: Any, bias: Any = None) -> Any:
+def _linear(build: Build, x: Expr, weight: Expr, bias: Expr = None) -> Expr:
     """x (..., I) times weight (O, I): as a matrix of all rows."""
     _, inputs = extents(weight)
     rows = x if len(extents(x)) == 2 else build.emit(relax.op.reshape(x, (-1, inputs)))
@@ -170,7 +173,7 @@ def _linear(build: Build, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @importer("aten.addmm")
-def _addmm(build: Build, bias: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
+def _addmm(build: Build, bias: Expr, a: Expr, b: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     if (beta, alpha) != (1, 1):
         raise UnsupportedError(
             f"it weighs its terms by {beta} and {alpha}: fold them into the weights"
@@ -179,32 +182,32 @@ def _addmm(build: Build, bias: Any, a: Any, b: Any, beta: float = 1, alpha: floa
 
 
 @importer("aten.matmul", "aten.mm", "aten.bmm")
-def _matmul(build: Build, a: Any, b: Any) -> Any:
+def _matmul(build: Build, a: Expr, b: Expr) -> Expr:
     return relax.op.matmul(a, b)
 
 
 @importer("aten._native_batch_norm_legit_no_training")
 def _batch_norm_no_training(
     build: Build,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    variance: Any,
+    x: Expr,
+    weight: Expr,
+    bias: Expr,
+    mean: Expr,
+    variance: Expr,
     momentum: float,
     epsilon: float,
-) -> list[Any]:
+) -> list[Expr]:
     return [_normalized(build, x, weight, bias, mean, variance, epsilon), None, None]
 
 
 @importer("aten._native_batch_norm_legit_functional", "aten.native_dropout")
-def _training(build: Build, *_: Any) -> Any:
+def _training(build: Build, *_: object) -> Expr:
     raise UnsupportedError("it is in training mode: call model.eval() before torch.export.export")
 
 
 def _normalized(
-    build: Build, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float
-) -> Any:
+    build: Build, x: Expr, weight: Expr, bias: Expr, mean: Expr, variance: Expr, epsilon: float
+) -> Expr:
     """Of images as one operator, which the quantizer folds; of vectors as the line that it is."""
     channels = extents(x)[1]
     gamma = np.ones(channels, np.float32) if weight is None else stored(weight, "its weights")
@@ -223,20 +226,20 @@ def _normalized(
 
 
 @importer("aten.native_layer_norm")
-def _native_layer_norm(build: Build, *arguments: Any) -> list[Any]:
+def _native_layer_norm(build: Build, *arguments: Any) -> list[Expr]:
     return [_layer_norm(build, *arguments), None, None]
 
 
 @importer("aten.layer_norm")
 def _layer_norm(
     build: Build,
-    x: Any,
+    x: Expr,
     axes: Sequence[int],
-    weight: Any = None,
-    bias: Any = None,
+    weight: Expr = None,
+    bias: Expr = None,
     epsilon: float = 1e-5,
-    *_: Any,
-) -> Any:
+    *_: object,
+) -> Expr:
     """axes: the extents of those that are normalized, the last ones."""
     gamma = constant(np.ones(axes, np.float32)) if weight is None else weight
     beta = constant(np.zeros(axes, np.float32)) if bias is None else bias

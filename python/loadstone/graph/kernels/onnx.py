@@ -32,14 +32,13 @@ the trio at ties, where the zero point is odd.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.windows import convolve, matmul, windows
-from loadstone.numerics import Float32Array, onnx_scale, requantize_float32, wrap_int32
+from loadstone.numerics import Array, Float32Array, onnx_scale, requantize_float32, wrap_int32
 
 __all__ = [
     "activation_range",
@@ -78,7 +77,7 @@ def quantize(x: ArrayLike, q_out: Quantization, *, low: int = -128, high: int = 
     return levels
 
 
-def dequantize(x: NDArray[Any], q_in: Quantization) -> Float32Array:
+def dequantize(x: Array, q_in: Quantization) -> Float32Array:
     """DequantizeLinear: (x - zero point) * scale, float32."""
     centred = np.asarray(x, np.int64) - q_in.zero_point
     return np.asarray(centred.astype(np.float32) * np.float32(q_in.scale), np.float32)
@@ -215,7 +214,7 @@ def mul(
 
 
 def requantize(
-    x: NDArray[Any], q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
+    x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
 ) -> Int8Array:
     """DequantizeLinear, QuantizeLinear: also around Relu and Clip, with their
     `activation_range`."""
@@ -439,7 +438,7 @@ def _nearest(
 
 def _between(
     size: int, out: int, align_corners: bool, half_pixel_centers: bool
-) -> tuple[NDArray[Any], ...]:
+) -> tuple[Array, ...]:
     """(lower index, upper index, weight of the lower, weight of the upper) of each output index;
     two halves at the edge."""
     position = np.clip(

@@ -31,7 +31,7 @@ Every function was measured against LiteRT on single-operator models
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,7 @@ from loadstone.graph.kernels.windows import convolve, matmul, windows
 from loadstone.numerics import (
     INT32_MAX,
     INT32_MIN,
+    Array,
     high_multiply,
     quantize_multiplier,
     requantize_double,
@@ -279,7 +280,7 @@ def mul(
 
 
 def requantize(
-    x: NDArray[Any], q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
+    x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
 ) -> Int8Array:
     """QUANTIZE of integers, RELU and its kin with their `activation_range`: the same real values in
     other integers."""
@@ -310,7 +311,7 @@ def quantize(x: ArrayLike, q_out: Quantization) -> Int8Array:
     return _finish(np.clip(round_half_away(ratio), INT32_MIN, INT32_MAX), q_out.zero_point)
 
 
-def dequantize(x: NDArray[Any], q_in: Quantization) -> NDArray[np.float32]:
+def dequantize(x: Array, q_in: Quantization) -> NDArray[np.float32]:
     """DEQUANTIZE: scale * (x - zero point), float32."""
     return np.asarray(np.float32(q_in.scale) * _centred(x, q_in).astype(np.float32), np.float32)
 
@@ -576,7 +577,7 @@ def _resize_bilinear_uint8(
 
 def bilinear_taps_uint8(
     size: int, out: int, align_corners: bool, half_pixel_centers: bool
-) -> tuple[NDArray[Any], ...]:
+) -> tuple[Array, ...]:
     """(lower index, upper index, float32 weight of the upper) of each output index."""
     stretched = align_corners and out > 1
     scale = (

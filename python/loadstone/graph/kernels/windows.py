@@ -8,25 +8,23 @@ Next: tflite.py and onnx.py requantize them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from loadstone.numerics import Int32Array, wrap_int32
+from loadstone.numerics import Array, Int32Array, wrap_int32
 
 __all__ = ["convolve", "matmul", "same_padding", "windows"]
 
 
 def windows(
-    x: NDArray[Any],
+    x: Array,
     kernel: tuple[int, int],
     strides: tuple[int, int] = (1, 1),
     padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     dilation: tuple[int, int] = (1, 1),
     fill: float = 0,
-) -> NDArray[Any]:
+) -> Array:
     """The taps of every output position: (N, OH, OW, C, KH, KW), a view of x (N, H, W, C) padded
     with `fill`.
 
@@ -36,13 +34,13 @@ def windows(
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
     every = sliding_window_view(padded, reach, (1, 2))
-    view: NDArray[Any] = every[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
+    view: Array = every[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
     return view
 
 
 def convolve(
-    x: NDArray[Any],
-    weights: NDArray[Any],
+    x: Array,
+    weights: Array,
     *,
     strides: tuple[int, int] = (1, 1),
     padding: tuple[int, int, int, int] = (0, 0, 0, 0),

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.graph import Operator
 from loadstone.partition.cost.search import ROWS, Candidate, Problem, Read
 from loadstone.partition.eager import HOST, Match
 from loadstone.partition.relax_parts import host_operator, variables
 from loadstone.relax.compat import bindings, name_of, relax, result
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, Var
 
 __all__ = ["AloneCost", "Candidates", "candidates"]
 
@@ -56,7 +59,7 @@ class Candidates:
 Alone = Callable[[Operator, str], AloneCost | None]
 
 
-def candidates(module: Any, matches: Sequence[Match], alone: Alone) -> Candidates:
+def candidates(module: IRModule, matches: Sequence[Match], alone: Alone) -> Candidates:
     """matches: preferred ones first."""
     atoms = _Atoms(module)
     possible = _coverable(_whole(matches), len(atoms.names), atoms)
@@ -84,10 +87,10 @@ def candidates(module: Any, matches: Sequence[Match], alone: Alone) -> Candidate
 class _Atoms:
     """The bindings of main, by number: what each computes, reads, and who reads it."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: IRModule) -> None:
         function = module["main"]
-        self.bound: list[tuple[Any, Any]] = []
-        names: dict[Any, str] = {variable: variable.name for variable in function.params}
+        self.bound: list[tuple[Var, Expr]] = []
+        names: dict[Var, str] = {variable: variable.name for variable in function.params}
         for variable, value in bindings(function):
             if isinstance(value, relax.Var):  # another name
                 names[variable] = names[value]
@@ -189,7 +192,7 @@ def _candidate(
     )
 
 
-def _relax_cost(module: Any, atoms: _Atoms, number: int, alone: Alone) -> AloneCost:
+def _relax_cost(module: IRModule, atoms: _Atoms, number: int, alone: Alone) -> AloneCost:
     """One binding as a function of TVM."""
     variable, value = atoms.bound[number]
     if not isinstance(value, relax.Call):

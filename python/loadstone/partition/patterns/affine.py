@@ -17,16 +17,20 @@ leaves one is taken (most channels take the first, some need a dozen).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Conv2D, Dense, Tensor, Weighted
-from loadstone.numerics import Rounding, onnx_scale, requantize_float32
+from loadstone.graph.base import Fields
+from loadstone.numerics import Array, Rounding, onnx_scale, requantize_float32
 from loadstone.partition.patterns.forms import const, dq, op, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.relax.compat import dpl, is_call, is_constant, value
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern, Expr
 
 __all__ = ["batch_norm", "batch_norm_pattern", "channel_add", "channel_mul", "channel_pattern"]
 
@@ -35,14 +39,14 @@ MAX_WEIGHT = 127
 MAX_DIAGONAL = 512
 
 
-def batch_norm_pattern() -> Any:
+def batch_norm_pattern() -> DFPattern:
     """The first result of batch_norm."""
     return tail(
         dpl.is_tuple_get_item(op("nn.batch_norm")(dq(), const(), const(), const(), const()), 0)
     )
 
 
-def batch_norm(reader: Reader, root: Any) -> Weighted:
+def batch_norm(reader: Reader, root: Call) -> Weighted:
     """Raises Mismatch unless the channels are last and the integers are exact."""
     inner, _, _ = reader.tail(root)
     call = reader.call(reader.call(inner).tuple_value)
@@ -56,12 +60,12 @@ def batch_norm(reader: Reader, root: Any) -> Weighted:
     return _affine(reader, root, call.args[0], slope, offset, lambda real: real * slope + offset)
 
 
-def channel_pattern(relax_name: str) -> Callable[[], Any]:
+def channel_pattern(relax_name: str) -> Callable[[], DFPattern]:
     """x + c or x * c with a constant c."""
     return lambda: tail(op(relax_name)(dq(), dq(const())))
 
 
-def channel_add(reader: Reader, root: Any) -> Weighted:
+def channel_add(reader: Reader, root: Call) -> Weighted:
     """x + c, one c per channel. Raises Mismatch in TFLite models, whose ADD has a rule of its
     own."""
     data, constant = _with_channels(reader, root)
@@ -70,7 +74,7 @@ def channel_add(reader: Reader, root: Any) -> Weighted:
     )
 
 
-def channel_mul(reader: Reader, root: Any) -> Weighted:
+def channel_mul(reader: Reader, root: Call) -> Weighted:
     """x * c, one c per channel."""
     data, constant = _with_channels(reader, root)
     return _affine(
@@ -78,7 +82,7 @@ def channel_mul(reader: Reader, root: Any) -> Weighted:
     )
 
 
-def _with_channels(reader: Reader, root: Any) -> tuple[Any, NDArray[np.float32]]:
+def _with_channels(reader: Reader, root: Call) -> tuple[Expr, NDArray[np.float32]]:
     """(x, the real constant of each channel)."""
     data, other = reader.call(reader.tail(root)[0]).args
     if is_constant(reader.call(data).args[0]):
@@ -98,7 +102,12 @@ def _with_channels(reader: Reader, root: Any) -> tuple[Any, NDArray[np.float32]]
 
 
 def _affine(
-    reader: Reader, root: Any, data: Any, slope: Any, offset: Any, rule: Callable[[Any], Any]
+    reader: Reader,
+    root: Call,
+    data: Expr,
+    slope: Array,
+    offset: Array,
+    rule: Callable[[Array], Array],
 ) -> Weighted:
     """A depthwise 1x1 convolution, or on a matrix a diagonal dense layer, that equals
     quantize(rule(dequantize(x)))."""
@@ -119,7 +128,7 @@ def _affine(
     steps = np.rint(rule(real).astype(np.float32) / np.float32(output.scale)).astype(np.float64)
     wanted = np.asarray(np.clip(steps + output.zero_point, low, high), np.int64)
     weights, scales, bias = _search(slope, offset, wanted, source, output, low, high)
-    fields: dict[str, Any] = {
+    fields: Fields = {
         "name": output.name,
         "inputs": (source,),
         "outputs": (output,),
@@ -143,8 +152,8 @@ def _affine(
 
 
 def _search(
-    slope: Any,
-    offset: Any,
+    slope: Array,
+    offset: Array,
     wanted: NDArray[np.int64],
     source: Tensor,
     output: Tensor,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from loadstone.graph.kernels import onnx, tflite
 from loadstone.partition.patterns.forms import anything, const, dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.relax.compat import dtype, is_call, name_of, scalar, shape
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern, Expr
 
 __all__ = [
     "argmax",
@@ -57,15 +60,15 @@ __all__ = [
 _BINARY: dict[str, type[Elementwise]] = {"add": Add, "subtract": Sub, "multiply": Mul}
 
 
-def binary_pattern(relax_name: str) -> Callable[[], Any]:
+def binary_pattern(relax_name: str) -> Callable[[], DFPattern]:
     """Either operand may be a constant."""
     return lambda: tail(op(relax_name)(dq(), dq()))
 
 
-def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
+def binary(relax_name: str) -> Callable[[Reader, Call], Elementwise]:
     """The extractor for add, subtract or multiply."""
 
-    def extract(reader: Reader, root: Any) -> Elementwise:
+    def extract(reader: Reader, root: Call) -> Elementwise:
         inner, low, high = reader.tail(root)
         output = reader.output(root)
         first, second = (_operand(reader, operand, output) for operand in reader.call(inner).args)
@@ -81,7 +84,7 @@ def binary(relax_name: str) -> Callable[[Reader, Any], Elementwise]:
     return extract
 
 
-def _operand(reader: Reader, expr: Any, output: Tensor) -> Tensor:
+def _operand(reader: Reader, expr: Expr, output: Tensor) -> Tensor:
     """A constant gets the output's rank, and one value per channel where it has one for all."""
     tensor = _int8(reader.source(expr, output.name))
     if tensor.name in reader.constants and output.shape:
@@ -93,12 +96,12 @@ def _operand(reader: Reader, expr: Any, output: Tensor) -> Tensor:
     return tensor
 
 
-def requantize_pattern() -> Any:
+def requantize_pattern() -> DFPattern:
     """Integers to other integers, with a clamp or without."""
     return tail(dq())
 
 
-def requantize(reader: Reader, root: Any) -> Requantize:
+def requantize(reader: Reader, root: Call) -> Requantize:
     """Raises Mismatch where the input is a constant (which would be folded by hand)."""
     inner, low, high = reader.tail(root)
     output = reader.output(root)
@@ -113,12 +116,12 @@ def requantize(reader: Reader, root: Any) -> Requantize:
     )
 
 
-def quantize_pattern() -> Any:
+def quantize_pattern() -> DFPattern:
     """float32 to integers."""
     return q(anything())
 
 
-def quantize(reader: Reader, root: Any) -> Quantize:
+def quantize(reader: Reader, root: Call) -> Quantize:
     """The last resort for a quantize: what computes its input stays outside."""
     if dtype(root.args[0]) != "float32":
         raise Mismatch(f"it quantizes {dtype(root.args[0])}")
@@ -134,24 +137,24 @@ def quantize(reader: Reader, root: Any) -> Quantize:
     )
 
 
-def dequantize_pattern() -> Any:
+def dequantize_pattern() -> DFPattern:
     """Integers to float32."""
     return dq()
 
 
-def dequantize(reader: Reader, root: Any) -> Dequantize:
+def dequantize(reader: Reader, root: Call) -> Dequantize:
     """The last resort for a dequantize: what reads it stays outside."""
     source = reader.source(root)
     name = name_of(root) or ""
     return Dequantize(name=name, inputs=(source,), outputs=(Tensor(name, source.shape, "float32"),))
 
 
-def function_pattern(relax_name: str) -> Callable[[], Any]:
+def function_pattern(relax_name: str) -> Callable[[], DFPattern]:
     """A function of one element."""
     return lambda: q(op(relax_name)(dq()))
 
 
-def sigmoid(reader: Reader, root: Any) -> Lookup:
+def sigmoid(reader: Reader, root: Call) -> Lookup:
     """1 / (1 + exp(-x)). Raises Mismatch for a TFLite output that is not in [0, 1) by 1/256."""
 
     def table(x: NDArray[np.int8], q_in: Quantization, q_out: Quantization) -> NDArray[np.int8]:
@@ -164,13 +167,13 @@ def sigmoid(reader: Reader, root: Any) -> Lookup:
     return _lookup(reader, root, table)
 
 
-def hard_swish_pattern() -> Any:
+def hard_swish_pattern() -> DFPattern:
     """x * clip(x + 3, 0, 6) / 6, as TFLite's importer writes it."""
     gate = op("clip")(op("add")(dq(), const()), anything(), anything())
     return q(op("divide")(op("multiply")(dq(), gate), const()))
 
 
-def hard_swish(reader: Reader, root: Any) -> Lookup:
+def hard_swish(reader: Reader, root: Call) -> Lookup:
     """Raises Mismatch for other numbers than 3, 0, 6 and 6, and outside TFLite, where it is float
     arithmetic."""
     division = reader.call(root.args[0])
@@ -186,7 +189,7 @@ def hard_swish(reader: Reader, root: Any) -> Lookup:
     return _table(sources[0], reader.output(root), tflite.hard_swish)
 
 
-def leaky_relu(reader: Reader, root: Any) -> Lookup:
+def leaky_relu(reader: Reader, root: Call) -> Lookup:
     """x, or alpha * x below 0."""
     alpha = float(reader.call(root.args[0]).attrs.alpha)
     rules = tflite if reader.tflite else onnx
@@ -195,7 +198,7 @@ def leaky_relu(reader: Reader, root: Any) -> Lookup:
 
 def _lookup(
     reader: Reader,
-    root: Any,
+    root: Call,
     table: Callable[[NDArray[np.int8], Quantization, Quantization], NDArray[np.int8]],
 ) -> Lookup:
     return _table(reader.source(reader.call(root.args[0]).args[0]), reader.output(root), table)
@@ -218,12 +221,12 @@ def _table(
     )
 
 
-def softmax_pattern() -> Any:
+def softmax_pattern() -> DFPattern:
     """int8 to int8."""
     return q(op("nn.softmax")(dq() | op("multiply")(dq(), const())))
 
 
-def softmax(reader: Reader, root: Any) -> Softmax:
+def softmax(reader: Reader, root: Call) -> Softmax:
     """Raises Mismatch unless it is over the last axis."""
     call = reader.call(root.args[0])
     inner, beta = reader.call(call.args[0]), 1.0
@@ -241,12 +244,12 @@ def softmax(reader: Reader, root: Any) -> Softmax:
     )
 
 
-def argmax_pattern() -> Any:
+def argmax_pattern() -> DFPattern:
     """int8 to an index: dequantize changes no order."""
     return op("argmax")(dq())
 
 
-def argmax(reader: Reader, root: Any) -> ArgMax:
+def argmax(reader: Reader, root: Call) -> ArgMax:
     """Raises Mismatch without an axis."""
     source, extents = _int8(reader.source(root.args[0])), shape(root)
     if root.attrs.axis is None or extents is None:

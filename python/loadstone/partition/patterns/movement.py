@@ -10,7 +10,7 @@ Next: partition/patterns/__init__.py lists them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +24,13 @@ from loadstone.graph import (
     Tensor,
     Transpose,
 )
+from loadstone.graph.base import Fields
 from loadstone.partition.patterns.forms import dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.relax.compat import dpl, dtype, integers, relax
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern
 
 __all__ = [
     "concatenate",
@@ -46,7 +50,7 @@ __all__ = [
 ]
 
 
-def reshape_pattern() -> Any:
+def reshape_pattern() -> DFPattern:
     """Every operator that leaves the row-major order as it is."""
     forms = (op(name)(dq()) for name in ("squeeze", "expand_dims", "flatten"))
     pattern = op("reshape")(dq(), dpl.wildcard())
@@ -55,18 +59,18 @@ def reshape_pattern() -> Any:
     return q(pattern)
 
 
-def reshape(reader: Reader, root: Any) -> Reshape:
+def reshape(reader: Reader, root: Call) -> Reshape:
     """The output's shape says all."""
     source, output = _same_quantization(reader, root)
     return Reshape(name=output.name, inputs=(source,), outputs=(output,))
 
 
-def relabel_pattern() -> Any:
+def relabel_pattern() -> DFPattern:
     """A reshape of integers, not of what they stand for."""
     return op("reshape")(dpl.wildcard(), dpl.wildcard())
 
 
-def relabel(reader: Reader, root: Any) -> Reshape:
+def relabel(reader: Reader, root: Call) -> Reshape:
     """The same bytes, which are read by another scale from there on (TFLite)."""
     variable = next((bound for bound, call in reader.env.items() if call.same_as(root)), None)
     if (
@@ -79,12 +83,12 @@ def relabel(reader: Reader, root: Any) -> Reshape:
     return Reshape(name=output.name, inputs=(source,), outputs=(output,))
 
 
-def transpose_pattern() -> Any:
+def transpose_pattern() -> DFPattern:
     """permute_dims."""
     return q(op("permute_dims")(dq()))
 
 
-def transpose(reader: Reader, root: Any) -> Transpose:
+def transpose(reader: Reader, root: Call) -> Transpose:
     """Without axes the order is reversed."""
     source, output = _same_quantization(reader, root)
     axes = reader.call(root.args[0]).attrs.axes
@@ -97,7 +101,7 @@ def transpose(reader: Reader, root: Any) -> Transpose:
     )
 
 
-def slice_pattern() -> Any:
+def slice_pattern() -> DFPattern:
     """strided_slice with known bounds: axes, begin, end, and steps or none. (One wildcard twice
     would demand equal arguments.)"""
     plain, stepped = (
@@ -106,7 +110,7 @@ def slice_pattern() -> Any:
     return q(plain | stepped)
 
 
-def slice_(reader: Reader, root: Any) -> Slice:
+def slice_(reader: Reader, root: Call) -> Slice:
     """Raises Mismatch for negative strides."""
     source, output = _same_quantization(reader, root)
     call = reader.call(root.args[0])
@@ -128,12 +132,12 @@ def slice_(reader: Reader, root: Any) -> Slice:
     )
 
 
-def pad_pattern() -> Any:
+def pad_pattern() -> DFPattern:
     """nn.pad by a constant."""
     return q(op("nn.pad")(dq()))
 
 
-def pad(reader: Reader, root: Any) -> Pad:
+def pad(reader: Reader, root: Call) -> Pad:
     """Raises Mismatch for reflecting pads, and for a value between two integers."""
     source, output = _same_quantization(reader, root)
     attrs = reader.call(root.args[0]).attrs
@@ -151,12 +155,12 @@ def pad(reader: Reader, root: Any) -> Pad:
     )
 
 
-def concatenate_pattern(count: int) -> Callable[[], Any]:
+def concatenate_pattern(count: int) -> Callable[[], DFPattern]:
     """concat of so many tensors: patterns have no repetition."""
     return lambda: tail(op("concat")(dpl.is_tuple([dq() for _ in range(count)])))
 
 
-def concatenate(reader: Reader, root: Any) -> Concatenate:
+def concatenate(reader: Reader, root: Call) -> Concatenate:
     """Inputs may be constants."""
     inner, low, high = reader.tail(root)
     call, output = reader.call(inner), reader.output(root)
@@ -173,19 +177,19 @@ def concatenate(reader: Reader, root: Any) -> Concatenate:
     )
 
 
-def resize_pattern() -> Any:
+def resize_pattern() -> DFPattern:
     """image.resize2d of any method."""
     return q(op("image.resize2d")(dq(), dpl.wildcard()))
 
 
-def resize(reader: Reader, root: Any) -> ResizeNearest | ResizeBilinear:
+def resize(reader: Reader, root: Call) -> ResizeNearest | ResizeBilinear:
     """Raises Mismatch for methods and coordinates that the dataclasses do not describe."""
     attrs = reader.call(root.args[0]).attrs
     source, output = _same_quantization(reader, root)
     mode, method = str(attrs.coordinate_transformation_mode), str(attrs.method)
     if str(attrs.layout) != "NHWC" or mode not in ("asymmetric", "align_corners", "half_pixel"):
         raise Mismatch(f"its layout is {attrs.layout}, its coordinates {mode}")
-    fields: dict[str, Any] = {
+    fields: Fields = {
         "name": output.name,
         "inputs": (source,),
         "outputs": (output,),
@@ -222,7 +226,7 @@ def _check_rounding(operator: ResizeNearest, method: str) -> None:
             raise Mismatch(f"it rounds positions by {method}")
 
 
-def _same_quantization(reader: Reader, root: Any) -> tuple[Tensor, Tensor]:
+def _same_quantization(reader: Reader, root: Call) -> tuple[Tensor, Tensor]:
     source, output = reader.source(reader.call(root.args[0]).args[0]), reader.output(root)
     if source.quantization != output.quantization:
         raise Mismatch("it changes the quantization while it moves elements")

@@ -8,22 +8,26 @@ Next: partition/patterns/__init__.py lists them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.graph import AveragePool2D, MaxPool2D, Mean
+from loadstone.graph.base import Fields
 from loadstone.partition.patterns.forms import dq, op, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.relax.compat import integers
 
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern, Expr
+
 __all__ = ["average_pool2d", "max_pool2d", "mean", "pool_pattern"]
 
 
-def pool_pattern(relax_name: str) -> Callable[[], Any]:
+def pool_pattern(relax_name: str) -> Callable[[], DFPattern]:
     """One operator between dequantize and quantize."""
     return lambda: tail(op(relax_name)(dq()))
 
 
-def average_pool2d(reader: Reader, root: Any) -> AveragePool2D:
+def average_pool2d(reader: Reader, root: Call) -> AveragePool2D:
     """Raises Mismatch for a dilated window or channels first."""
     call, fields = _pool(reader, root)
     return AveragePool2D(
@@ -31,12 +35,12 @@ def average_pool2d(reader: Reader, root: Any) -> AveragePool2D:
     )
 
 
-def max_pool2d(reader: Reader, root: Any) -> MaxPool2D:
+def max_pool2d(reader: Reader, root: Call) -> MaxPool2D:
     """Raises Mismatch for a dilated window or channels first."""
     return MaxPool2D(**_pool(reader, root)[1])
 
 
-def _pool(reader: Reader, root: Any) -> tuple[Any, dict[str, Any]]:
+def _pool(reader: Reader, root: Call) -> tuple[Expr, Fields]:
     inner, low, high = reader.tail(root)
     call = reader.call(inner)
     attrs = call.attrs
@@ -70,7 +74,7 @@ def _pool(reader: Reader, root: Any) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def mean(reader: Reader, root: Any) -> Mean:
+def mean(reader: Reader, root: Call) -> Mean:
     """Over any axes."""
     inner, low, high = reader.tail(root)
     call = reader.call(inner)

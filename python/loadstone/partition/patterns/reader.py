@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Quantization, Tensor
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
 from loadstone.relax.compat import (
     bindings,
     dtype,
@@ -28,6 +28,9 @@ from loadstone.relax.compat import (
     shape,
     value,
 )
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, RelaxFunction, Var
 
 __all__ = ["Constant", "Mismatch", "Reader"]
 
@@ -42,7 +45,7 @@ class Constant:
     """A quantized constant: integers, with scale and zero point of every index along `axis` (or one
     of each)."""
 
-    integers: NDArray[Any]
+    integers: Array
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int32]
     axis: int
@@ -57,7 +60,7 @@ class Reader:
     model; tflite_micro: dense layers round DOUBLE; onnx, torch: float32.
     """
 
-    def __init__(self, function: Any, numerics: str) -> None:
+    def __init__(self, function: RelaxFunction, numerics: str) -> None:
         self.env = dict(bindings(function))
         self.tflite = numerics.startswith("tflite")
         self.unsigned = numerics == "tflite_uint8"
@@ -68,8 +71,8 @@ class Reader:
         self.roots = {
             name_of(bound): bound for bound in self.env.values() if isinstance(bound, relax.Call)
         }
-        self.constants: dict[str, NDArray[Any]] = {}
-        self.quantizations: dict[Any, Quantization] = {}  # integer variable -> its quantization
+        self.constants: dict[str, Array] = {}
+        self.quantizations: dict[Var, Quantization] = {}  # integer variable -> its quantization
         for variable, bound in self.env.items():
             if is_call(bound, "quantize") and (quantization := _quantization(bound)) is not None:
                 self.quantizations[variable] = quantization
@@ -81,7 +84,7 @@ class Reader:
             ):
                 self.quantizations.setdefault(bound.args[0], quantization)
 
-    def call(self, expr: Any) -> Any:
+    def call(self, expr: Expr) -> Call:
         """The call behind a variable."""
         while isinstance(expr, relax.Var) and expr in self.env:
             expr = self.env[expr]
@@ -89,7 +92,7 @@ class Reader:
 
     # -- tensors -----------------------------------------------------------------------------------
 
-    def tensor(self, variable: Any) -> Tensor:
+    def tensor(self, variable: Var) -> Tensor:
         """The tensor of a variable, with its quantization when it is an integer one."""
         extents = shape(variable)
         if extents is None:
@@ -97,7 +100,7 @@ class Reader:
         name = name_of(self.call(variable)) or variable.name
         return Tensor(name, extents, dtype(variable), self.quantizations.get(variable))
 
-    def source(self, expr: Any, operator: str = "") -> Tensor:
+    def source(self, expr: Expr, operator: str = "") -> Tensor:
         """The integer tensor behind dequantize(x); a constant one becomes a constant of the graph,
         named after `operator`."""
         call = self.call(expr)
@@ -114,7 +117,7 @@ class Reader:
             raise Mismatch("its input is dequantized by other numbers than it was quantized by")
         return self.tensor(stored)
 
-    def output(self, root: Any) -> Tensor:
+    def output(self, root: Call) -> Tensor:
         """The tensor that a quantize writes."""
         quantization = _quantization(root)
         extents = shape(root)
@@ -122,7 +125,7 @@ class Reader:
             raise Mismatch("its output is quantized per channel")
         return Tensor(name_of(root) or "", extents, str(root.attrs.out_dtype), quantization)
 
-    def constant(self, expr: Any) -> Constant:
+    def constant(self, expr: Expr) -> Constant:
         """dequantize(constant)."""
         call = self.call(expr)
         scales, zeros = value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1)
@@ -135,7 +138,7 @@ class Reader:
 
     # -- the tail: quantize(relu | clip | nothing) -------------------------------------------------
 
-    def tail(self, root: Any) -> tuple[Any, int, int]:
+    def tail(self, root: Call) -> tuple[Expr, int, int]:
         """(what the tail works on, low, high): the clamp in integers of the output."""
         inner = self.call(root.args[0])
         if is_call(inner, "nn.relu"):
@@ -146,7 +149,7 @@ class Reader:
             )
         return root.args[0], *self.clamp(root, -math.inf, math.inf)
 
-    def clamp(self, root: Any, low: float, high: float) -> tuple[int, int]:
+    def clamp(self, root: Call, low: float, high: float) -> tuple[int, int]:
         """Real bounds in the integers of the output: float32 division; ties away from zero in
         TFLite, to even in ONNX."""
         limits = np.iinfo(str(root.attrs.out_dtype))
@@ -166,7 +169,7 @@ class Reader:
         return integer(low, int(limits.min)), integer(high, int(limits.max))
 
 
-def _quantization(call: Any) -> Quantization | None:
+def _quantization(call: Call) -> Quantization | None:
     """The quantization of a quantize or dequantize; None where it is per channel or computed."""
     if not (is_constant(call.args[1]) and is_constant(call.args[2])):
         return None

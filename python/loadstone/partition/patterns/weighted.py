@@ -7,15 +7,20 @@ Next: partition/patterns/__init__.py lists them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Conv2D, Dense, Tensor
+from loadstone.graph.base import Fields
+from loadstone.numerics import Array
 from loadstone.partition.patterns.forms import const, dq, op, tail
 from loadstone.partition.patterns.reader import Constant, Mismatch, Reader
 from loadstone.relax.compat import integers, is_call, is_constant, value
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern, Expr
 
 __all__ = ["conv2d", "conv2d_pattern", "dense", "dense_pattern"]
 
@@ -24,19 +29,19 @@ __all__ = ["conv2d", "conv2d_pattern", "dense", "dense_pattern"]
 BIAS_SCALE_TOLERANCE = 1e-4
 
 
-def conv2d_pattern() -> Any:
+def conv2d_pattern() -> DFPattern:
     """Convolution with or without a bias and an activation."""
     core = op("nn.conv2d")(dq(), dq(const()))
     return tail(op("add")(core, dq(const()) | const()) | core)
 
 
-def dense_pattern() -> Any:
+def dense_pattern() -> DFPattern:
     """x (M, I) times weights (I, O), with or without a bias and an activation."""
     core = op("matmul")(dq(), dq(const()))
     return tail(op("add")(core, dq(const()) | const()) | core)
 
 
-def conv2d(reader: Reader, root: Any) -> Conv2D:
+def conv2d(reader: Reader, root: Call) -> Conv2D:
     """Raises Mismatch for layouts and weights that Conv2D does not describe."""
     core, bias, low, high = _parts(reader, root)
     attrs = core.attrs
@@ -61,7 +66,7 @@ def conv2d(reader: Reader, root: Any) -> Conv2D:
     )
 
 
-def dense(reader: Reader, root: Any) -> Dense:
+def dense(reader: Reader, root: Call) -> Dense:
     """Raises Mismatch where the input is no matrix."""
     core, bias, low, high = _parts(reader, root)
     source = reader.source(core.args[0])
@@ -88,7 +93,7 @@ def dense(reader: Reader, root: Any) -> Dense:
     )
 
 
-def _parts(reader: Reader, root: Any) -> tuple[Any, Constant | NDArray[Any] | None, int, int]:
+def _parts(reader: Reader, root: Call) -> tuple[Expr, Constant | Array | None, int, int]:
     """(the multiplication, its bias, low, high)."""
     inner, low, high = reader.tail(root)
     core = reader.call(inner)
@@ -99,9 +104,7 @@ def _parts(reader: Reader, root: Any) -> tuple[Any, Constant | NDArray[Any] | No
     return reader.call(core.args[0]), bias, low, high
 
 
-def _weights(
-    source: Tensor, weights: Constant, axis: int, bias: Constant | NDArray[Any] | None
-) -> dict[str, Any]:
+def _weights(source: Tensor, weights: Constant, axis: int, bias: Constant | Array | None) -> Fields:
     """The fields of Weighted, the output channel along `axis`."""
     if weights.integers.dtype != np.int8 or source.dtype != "int8":
         raise Mismatch(f"it multiplies {source.dtype} by {weights.integers.dtype}")
@@ -123,7 +126,7 @@ def _weights(
 
 
 def _centred(
-    weights: NDArray[Any], zeros: NDArray[np.int32]
+    weights: Array, zeros: NDArray[np.int32]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """Weights minus their zero points, where that fits int8: then the zero points are 0."""
     centred = weights.astype(np.int32) - zeros.reshape((-1,) + (1,) * (weights.ndim - 1))
@@ -133,7 +136,7 @@ def _centred(
 
 
 def _bias(
-    bias: Constant | NDArray[Any] | None, scales: NDArray[np.float32], channels: int
+    bias: Constant | Array | None, scales: NDArray[np.float32], channels: int
 ) -> NDArray[np.int32]:
     """int32 at the accumulator's scale. A float bias is rounded to it; an int32 one must have it
     already."""
