@@ -1,7 +1,8 @@
 // Kernels for hosts with AVX2: products of pairs of int16, summed in each of 8 lanes, one instruction.
 //
 // In:   weights packed as int16 [in / 2][out][2].
-// Out:  avx2_kernels(), nullptr where the host or the compiler lacks it.
+// Out:  kAvx2Kernels, nullptr where the compiler lacks it.
+// Next: kernels.cc asks the host.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -89,14 +90,14 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8, kPair, 2, 0, pack_wgt, ge
 
 }  // namespace
 
-const Kernels *avx2_kernels() { return __builtin_cpu_supports("avx2") ? &kKernels : nullptr; }
+const Kernels *const kAvx2Kernels = &kKernels;
 
 }  // namespace lds::sim
 
 #else
 
 namespace lds::sim {
-const Kernels *avx2_kernels() { return nullptr; }
+const Kernels *const kAvx2Kernels = nullptr;
 }  // namespace lds::sim
 
 #endif

@@ -1,7 +1,7 @@
 // Kernels for hosts with AVX-512 VNNI: a dot product of four bytes in each of 16 lanes, one instruction.
 //
 // In:   weights packed as uint8 [in / 4][out][4], 128 added, because the instruction multiplies unsigned by signed bytes.
-// Out:  avx512_kernels(), nullptr where the host or the compiler lacks it.
+// Out:  kAvx512Kernels, nullptr where the compiler lacks it.
 // Next: a sum starts at -128 times the sum over the input row (sum_inp), which takes the 128 away again.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
@@ -157,18 +157,14 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512, 16, kGroup, 1, 128, pack_w
 
 }  // namespace
 
-const Kernels *avx512_kernels() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-  return has ? &kKernels : nullptr;
-}
+const Kernels *const kAvx512Kernels = &kKernels;
 
 }  // namespace lds::sim
 
 #else
 
 namespace lds::sim {
-const Kernels *avx512_kernels() { return nullptr; }
+const Kernels *const kAvx512Kernels = nullptr;
 }  // namespace lds::sim
 
 #endif

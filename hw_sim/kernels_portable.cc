@@ -2,7 +2,7 @@
 //
 // In:   weights packed as int16 [in][out], so that the inner loop runs over outputs.
 // Out:  kPortableKernels, the table that the others must equal.
-// Next: kernels_avx2.cc and kernels_avx512.cc.
+// Next: kernels_avx2.cc, kernels_avx512.cc and kernels_neon.cc.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 

@@ -10,7 +10,7 @@ namespace {
 
 // The table for `path`, or the best one; a block too small for it takes the next simpler table.
 const Kernels *kernels_for(int path, uint32_t block) {
-  const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), &kPortableKernels};
+  const Kernels *tables[] = {avx512_kernels(), avx2_kernels(), neon_kernels(), &kPortableKernels};
   for (const Kernels *table : tables) {
     if (table == nullptr || table->min_block > block) continue;
     if (path == LDS_SIM_KERNELS_BEST || table->path <= path) return table;
@@ -27,6 +27,8 @@ bool host_has(int path) {
       return avx2_kernels() != nullptr;
     case LDS_SIM_KERNELS_AVX512:
       return avx512_kernels() != nullptr;
+    case LDS_SIM_KERNELS_NEON:
+      return neon_kernels() != nullptr;
     default:
       return false;
   }
@@ -49,6 +51,7 @@ Machine::Machine(const Geometry &geometry, Poll *asked)
 bool Machine::use_kernels(int path) {
   if (!host_has(path)) return false;
   const Kernels *chosen = kernels_for(path, g.block);
+  if (chosen == kernels) return true;
   AlignedBuffer<uint8_t> packed(g.depth[LDS_MEMORY_WGT] * size_t{g.block} * g.block * chosen->wgt_element_bytes);
   std::vector<int8_t> tile(g.dram_tile_bytes[LDS_MEMORY_WGT]);
   for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) {
@@ -74,11 +77,10 @@ void Machine::reset_scratchpads() {
 void Machine::unpack_wgt(uint32_t tile, int8_t *out) const {
   const uint8_t *packed = wgt.data() + tile * wgt_tile_bytes();
   const uint32_t group = kernels->wgt_group;
-  for (uint32_t o = 0; o < g.block; ++o)
-    for (uint32_t k = 0; k < g.block; ++k) {
-      const size_t at = (size_t{k / group} * g.block + o) * group + k % group;
-      out[o * g.block + k] = static_cast<int8_t>(packed[at * kernels->wgt_element_bytes] - kernels->wgt_bias);
-    }
+  for (uint32_t k = 0; k < g.block; k += group)
+    for (uint32_t o = 0; o < g.block; ++o)
+      for (uint32_t of_group = 0; of_group < group; ++of_group, packed += kernels->wgt_element_bytes)
+        out[o * g.block + k + of_group] = static_cast<int8_t>(*packed - kernels->wgt_bias);
 }
 
 const char *memory_name(uint32_t memory) {

@@ -15,17 +15,17 @@ device has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.codec import encode_stream, encode_uops
+from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store, stage_of
-from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
 
 __all__ = ["BASE", "Program", "random_program"]
 
@@ -35,9 +35,9 @@ _PUSH = {(Stage.LOAD, Stage.COMPUTE): "push_next", (Stage.COMPUTE, Stage.LOAD): 
 _PUSH |= {(Stage.COMPUTE, Stage.STORE): "push_next", (Stage.STORE, Stage.COMPUTE): "push_prev"}
 _POP = {(Stage.LOAD, Stage.COMPUTE): "pop_prev", (Stage.COMPUTE, Stage.LOAD): "pop_next"}
 _POP |= {(Stage.COMPUTE, Stage.STORE): "pop_prev", (Stage.STORE, Stage.COMPUTE): "pop_next"}
-Place = tuple[
-    str, int
-]  # a scratchpad's or DRAM's name; a tile, or as many bytes of DRAM as the smallest tile has
+Places = NDArray[
+    np.int64
+]  # numbers of tiles of scratchpads, and of pieces of DRAM that are as large as the smallest tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ class _Windows:
 @dataclass
 class _Step:
     insn: Insn
-    reads: set[Place] = field(default_factory=set)
-    writes: set[Place] = field(default_factory=set)
+    reads: Places
+    writes: Places
 
 
 class _Maker:
@@ -77,6 +77,11 @@ class _Maker:
         )
         self.uops: list[NDArray[np.uint32]] = []
         self.uop_count = 0
+        # Places are numbered through: the tiles of UOP, INP, WGT and ACC, then DRAM's.
+        memories = (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
+        ends = np.cumsum([config.depth(memory) for memory in memories]).tolist()
+        self.first_place = dict(zip(memories, [0, *ends[:-1]], strict=True))
+        self.first_dram_place = ends[-1]
         self.computed: set[int] = set()  # ACC tiles that the out buffer of real hardware holds
         # Memory, in bytes from its start: data, then what is stored, then the micro-ops (whose
         # place is known only at the end).
@@ -107,8 +112,16 @@ class _Maker:
         return self.below(depth - size + 1), size
 
     # --- emitting ---------------------------------------------------------------------------------
-    def emit(self, insn: Insn, reads: Iterable[Place] = (), writes: Iterable[Place] = ()) -> None:
-        self.steps.append(_Step(insn, set(reads), set(writes)))
+    def emit(self, insn: Insn, reads: Sequence[Places] = (), writes: Sequence[Places] = ()) -> None:
+        none = np.zeros(0, np.int64)
+        self.steps.append(
+            _Step(insn, np.concatenate([none, *reads]), np.concatenate([none, *writes]))
+        )
+
+    def places(self, memory: Memory, tiles: Iterable[int]) -> Places:
+        if isinstance(tiles, range):
+            return np.arange(tiles.start, tiles.stop) + self.first_place[memory]
+        return np.array(list(tiles), np.int64) + self.first_place[memory]
 
     def load(self, memory: Memory, first: int, room: int, *, fill: bool = False) -> None:
         """A LOAD into [first, first + room), of all of it with `fill`; from data, or sometimes from
@@ -150,10 +163,10 @@ class _Maker:
             x_stride=stride,
             **pads,
         )
-        name = "ACC" if memory == Memory.ACC_8BIT else memory.name
+        to = Memory.ACC if memory == Memory.ACC_8BIT else memory
         filled = range(sram, sram + (x + width) * (y + height))
-        self.emit(insn, self._rows(insn), {(name, t) for t in filled})
-        if name == "ACC":
+        self.emit(insn, [self._rows(insn)], [self.places(to, filled)])
+        if to == Memory.ACC:
             self.computed -= set(filled)
 
     def _pads(self, room: int) -> dict[str, int]:
@@ -162,14 +175,12 @@ class _Maker:
         names = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
         return {name: self.below(3) for name in names}
 
-    def _rows(self, insn: Load | Store) -> Iterator[Place]:
+    def _rows(self, insn: Load | Store) -> Places:
         size = self.tile[Memory(insn.memory_id)]
-        for y in range(insn.y_size):
-            begin = (insn.dram_base + y * insn.x_stride) * size
-            yield from (
-                ("DRAM", grain)
-                for grain in range(begin // self.grain, (begin + insn.x_size * size) // self.grain)
-            )
+        begin = (insn.dram_base + np.arange(insn.y_size) * insn.x_stride) * size // self.grain
+        return (
+            self.first_dram_place + begin[:, None] + np.arange(insn.x_size * size // self.grain)
+        ).reshape(-1)
 
     def micro_ops(self, uops: list[MicroOp]) -> int:
         """LOADs them to some place of UOP; returns its first index."""
@@ -187,7 +198,9 @@ class _Maker:
             x_size=len(uops),
             x_stride=len(uops),
         )
-        self.emit(insn, self._rows(insn), {("UOP", t) for t in range(first, first + len(uops))})
+        self.emit(
+            insn, [self._rows(insn)], [self.places(Memory.UOP, range(first, first + len(uops)))]
+        )
         return first
 
     def store(self) -> None:
@@ -211,7 +224,7 @@ class _Maker:
             x_size=x,
             x_stride=stride,
         )
-        self.emit(insn, {("ACC", t) for t in tiles}, self._rows(insn))
+        self.emit(insn, [self.places(Memory.ACC, tiles)], [self._rows(insn)])
 
     def alu_imm(self, tiles: range) -> None:
         """Touches tiles, so that real hardware's out buffer holds them."""
@@ -224,11 +237,11 @@ class _Maker:
             "dst_in": 1,
             "src_in": 1,
         }
-        touched = {("ACC", t) for t in tiles}
+        touched, uop = self.places(Memory.ACC, tiles), self.places(Memory.UOP, [first])
         self.emit(
             Alu(alu_op=AluOp.ADD, use_imm=1, imm=self.between(-99, 99), **loops),
-            touched | {("UOP", first)},
-            touched,
+            [touched, uop],
+            [touched],
         )
         self.computed |= set(tiles)
 
@@ -268,9 +281,9 @@ class _Maker:
             overwrite=int(self.config.has(Capability.GEMM_OVERWRITE) and self.chance(0.3)),
         )
         d, s, g = (set(_indices(insn, uops, name)) for name in ("dst", "src", "wgt"))
-        acc = {("ACC", t) for t in d}
-        inputs = set() if insn.reset else {("INP", t) for t in s} | {("WGT", t) for t in g}
-        self.emit(insn, {("UOP", first + k) for k in range(count)} | inputs | acc, acc)
+        acc, uop = self.places(Memory.ACC, d), self.places(Memory.UOP, range(first, first + count))
+        inputs = [] if insn.reset else [self.places(Memory.INP, s), self.places(Memory.WGT, g)]
+        self.emit(insn, [uop, *inputs, acc], [acc])
         self.computed = self.computed - d if insn.reset else self.computed | d
 
     def alu(self) -> None:
@@ -315,11 +328,12 @@ class _Maker:
             self.load(Memory.ACC, first, size, fill=True)  # data hold sensible operands, and others
         begin = self.micro_ops(uops)
         insn = replace(insn, uop_bgn=begin, uop_end=begin + count)
-        read = {
-            ("ACC", t + k) for t in s for k in range(3 if requantizes else 0 if immediate else 1)
-        }
-        written = {("ACC", t) for t in d}
-        self.emit(insn, read | written | {("UOP", begin + k) for k in range(count)}, written)
+        read = {t + k for t in s for k in range(3 if requantizes else 0 if immediate else 1)}
+        written, uop = (
+            self.places(Memory.ACC, set(d)),
+            self.places(Memory.UOP, range(begin, begin + count)),
+        )
+        self.emit(insn, [self.places(Memory.ACC, read), written, uop], [written])
         self.computed |= set(d)
         return True
 
@@ -358,7 +372,15 @@ class _Maker:
         while len(self.steps) < length:
             choices[self.below(len(choices))]()
         objects = _with_tokens(self.steps, self.rng)
-        return Program(self.config, objects, encode_stream(objects, self.config), self._memory())
+        stream = b"".join(
+            encode(insn, self.config) for insn in objects
+        )  # for so few sooner than encode_stream
+        return Program(
+            self.config,
+            objects,
+            np.frombuffer(stream, np.uint8).reshape(-1, INSN_BYTES),
+            self._memory(),
+        )
 
     def _memory(self) -> NDArray[np.uint8]:
         memory = self.rng.integers(
@@ -445,24 +467,24 @@ class _Order:
 def _with_tokens(steps: list[_Step], rng: np.random.Generator) -> list[Insn]:
     """Sets flags for every hazard, and ends with a FINISH that waits for all stages."""
     order = _Order(rng)
-    writer: dict[Place, int] = {}
-    readers: dict[Place, dict[Stage, int]] = {}
+    size = 1 + max(
+        int(places.max(initial=0)) for step in steps for places in (step.reads, step.writes)
+    )
+    # By stage and place: the last instruction that wrote it, if no other stage did since; those
+    # that read it since.
+    writer, readers = np.full((len(Stage), size), -1), np.full((len(Stage), size), -1)
     last: dict[Stage, int] = {}
     for step in steps:
         who = stage_of(step.insn)
-        earlier = {writer[place] for place in step.reads | step.writes if place in writer}
-        earlier |= {number for place in step.writes for number in readers.get(place, {}).values()}
-        needs: dict[Stage, int] = {}
-        for number in earlier:
-            source = stage_of(order.insns[number])
-            if source != who:
-                needs[source] = max(needs.get(source, -1), number)
+        written = writer[:, np.concatenate([step.reads, step.writes])].max(axis=1, initial=-1)
+        latest = np.maximum(written, readers[:, step.writes].max(axis=1, initial=-1)).tolist()
+        needs = {
+            source: latest[source] for source in Stage if source != who and latest[source] >= 0
+        }
         number = last[who] = order.append(step.insn, needs)
-        for place in step.writes:
-            writer[place] = number
-            readers.pop(place, None)
-        for place in step.reads - step.writes:
-            readers.setdefault(place, {})[who] = number
+        readers[who, step.reads] = number
+        writer[:, step.writes] = readers[:, step.writes] = -1
+        writer[who, step.writes] = number
     order.append(
         Finish(), {stage: number for stage, number in last.items() if stage != Stage.COMPUTE}
     )

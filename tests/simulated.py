@@ -1,32 +1,93 @@
 """Run a random program, or assembler text, on the simulator: what the tests of the simulator share.
 
 In:   a Program (programs.py), or text.
-Out:  the memory, the Simulator, its Result.
-Next: test_sim*.py.
+Out:  the memory, the Simulator, its Result; what the reference makes of the same program.
+Next: test_sim*.py, recorded.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from loadstone.simulator.sim import Result, Simulator
+from loadstone.simulator.sim import Result, Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability
+from loadstone.vta.reference import DramBytes, Machine
 from tests.programs import BASE, Program
 
 VTA = load_config("vta-pynq")
 TINY = load_config("vtaq-tiny")
+#: Devices with tiles of all shapes, with and without each capability.
+DEVICES = [
+    VTA,
+    replace(
+        VTA, name="fsim", profile="vtaq", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8
+    ),
+    *(load_config(name) for name in ("vtaq-1x16x16", "vtaq-1x32x32", "vtaq-4x16x16", "vtaq-tiny")),
+    replace(
+        load_config("vtaq-tiny"),
+        name="2x8x8",
+        log_batch=1,
+        log_block=3,
+        log_inp_buff=11,
+        log_wgt_buff=14,
+        log_acc_buff=13,
+    ),
+    replace(load_config("vtaq-tiny"), name="1x2x2", log_block=1),
+    replace(
+        load_config("vtaq-1x32x32"),
+        name="2x64x64",
+        log_batch=1,
+        log_block=6,
+        log_inp_buff=16,
+        log_wgt_buff=19,
+        log_acc_buff=18,
+    ),
+]
+#: No kernels have registers for all of its sums.
+LARGEST_BLOCK = replace(
+    load_config("vtaq-1x32x32"),
+    name="1x128x128",
+    log_block=7,
+    log_inp_buff=14,
+    log_wgt_buff=18,
+    log_acc_buff=16,
+)
+#: Paths of inner loops that this processor has, the portable one first.
+HOST_KERNELS = kernels_available(load_config("vtaq-1x16x16"))
+
+
+def refer(program: Program) -> tuple[np.ndarray, Machine]:
+    """Memory after the reference's run, and its scratchpads."""
+    memory = program.memory.copy()
+    machine = Machine(
+        program.config,
+        [DramBytes(memory, base=0 if program.config.has(Capability.REGIONS) else BASE)],
+    )
+    machine.run(program.insns)
+    return memory, machine
 
 
 def simulate(program: Program, **options: object) -> tuple[np.ndarray, Simulator, Result]:
     """Memory after the run; with regions, region 0 is all of it."""
-    memory = program.memory.copy()
     simulator = Simulator(program.config, **options)  # type: ignore[arg-type]
+    memory, result = simulate_again(simulator, program)
+    return memory, simulator, result
+
+
+def simulate_again(simulator: Simulator, program: Program) -> tuple[np.ndarray, Result]:
+    """The same on a simulator that may have run others: its scratchpads are as those of a new
+    one."""
+    memory = program.memory.copy()
+    simulator.unmap_all()
+    simulator.reset()
     simulator.map(BASE, memory)
     if program.config.has(Capability.REGIONS):
         simulator.set_region(0, BASE, memory.size)
-    return memory, simulator, simulator.run(program.insns)
+    return memory, simulator.run(program.insns)
 
 
 def run_text(

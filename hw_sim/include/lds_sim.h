@@ -52,7 +52,14 @@ enum {
   LDS_SIM_KERNELS = 5      /* LDS_SIM_KERNELS_*: force a path; refused when the CPU lacks it */
 };
 
-enum { LDS_SIM_KERNELS_BEST = 0, LDS_SIM_KERNELS_PORTABLE = 1, LDS_SIM_KERNELS_AVX2 = 2, LDS_SIM_KERNELS_AVX512 = 3 };
+/* Paths of inner loops, all with the same results: AVX-512 with VNNI, arm64 with dot products. */
+enum {
+  LDS_SIM_KERNELS_BEST = 0,
+  LDS_SIM_KERNELS_PORTABLE = 1,
+  LDS_SIM_KERNELS_AVX2 = 2,
+  LDS_SIM_KERNELS_AVX512 = 3,
+  LDS_SIM_KERNELS_NEON = 4
+};
 
 /* Flag of lds_sim_map: a store is refused. */
 enum { LDS_SIM_READ_ONLY = 1 };

@@ -8,176 +8,101 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from loadstone.errors import SimulationError
-from loadstone.numerics import Rounding, rq
+from loadstone.numerics import Rounding
 from loadstone.simulator.sim import Result, SimulationStopped, Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Load, MicroOp
-from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.insn import Alu, Finish, Gemm, Load, MicroOp
+from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.reference import DramBytes, Machine
+from tests.edges import gemm_edges, requantization_edges
 from tests.programs import BASE, Program, random_program
 from tests.repeat import times
-from tests.simulated import TINY, VTA, run_text, simulate
-
-CONFIGS = [
+from tests.simulated import (
+    DEVICES,
+    HOST_KERNELS,
+    LARGEST_BLOCK,
+    TINY,
     VTA,
-    replace(
-        VTA, name="fsim", profile="vtaq", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8
-    ),
-    *(load_config(name) for name in ("vtaq-1x16x16", "vtaq-1x32x32", "vtaq-4x16x16", "vtaq-tiny")),
-    replace(
-        load_config("vtaq-tiny"),
-        name="2x8x8",
-        log_batch=1,
-        log_block=3,
-        log_inp_buff=11,
-        log_wgt_buff=14,
-        log_acc_buff=13,
-    ),
-    replace(load_config("vtaq-tiny"), name="1x2x2", log_block=1),
-    replace(
-        load_config("vtaq-1x32x32"),
-        name="2x64x64",
-        log_batch=1,
-        log_block=6,
-        log_inp_buff=16,
-        log_wgt_buff=19,
-        log_acc_buff=18,
-    ),
-]
+    refer,
+    run_text,
+    simulate,
+    simulate_again,
+)
 
 
-#: Paths of inner loops that this processor has; CI runs these tests on emulated processors, too.
-HOST_KERNELS = kernels_available(load_config("vtaq-1x16x16"))
+class Paths:
+    """A device on every path of inner loops that this processor has for it: one simulator each, for
+    program after program."""
+
+    def __init__(self, config: HwConfig) -> None:
+        paths = kernels_available(config)
+        self.simulators = [
+            Simulator(config, kernels=path, races=path == paths[0], uninitialised=path == paths[0])
+            for path in paths
+        ]
+
+    def check_equal(self, program: Program, what: str) -> None:
+        expected, machine = refer(program)
+        pads = {Memory.ACC: machine.acc, Memory.INP: machine.inp, Memory.WGT: machine.wgt}
+        for simulator in self.simulators:
+            where = f"{what}, {simulator.kernels}"
+            memory, result = simulate_again(simulator, program)
+            assert [f.text for f in simulator.findings()] == [], where
+            assert result.cycles > 0
+            equal(memory, expected, where)
+            for name, pad in pads.items():
+                equal(
+                    simulator.scratchpad(name).view(pad.dtype).reshape(pad.shape),
+                    pad,
+                    f"{where}, {name.name}",
+                )
 
 
-def refer(program: Program) -> tuple[np.ndarray, Machine]:
-    memory = program.memory.copy()
-    machine = Machine(
-        program.config,
-        [DramBytes(memory, base=0 if program.config.has(Capability.REGIONS) else BASE)],
-    )
-    machine.run(program.insns)
-    return memory, machine
+def equal(actual: np.ndarray, expected: np.ndarray, what: str) -> None:
+    if not np.array_equal(actual, expected):
+        np.testing.assert_array_equal(actual, expected, err_msg=what)  # slower, and says where
 
 
-def check_equal(program: Program, what: str) -> None:
-    expected, machine = refer(program)
-    for number, kernels in enumerate(HOST_KERNELS):
-        memory, simulator, result = simulate(
-            program, kernels=kernels, races=number == 0, uninitialised=number == 0
-        )
-        assert [f.text for f in simulator.findings()] == [], what
-        assert result.cycles > 0
-        np.testing.assert_array_equal(memory, expected, err_msg=f"{what}, {kernels}")
-        for name, pad in (("ACC", machine.acc), ("INP", machine.inp), ("WGT", machine.wgt)):
-            np.testing.assert_array_equal(
-                simulator.scratchpad(Memory[name]).view(pad.dtype).reshape(pad.shape),
-                pad,
-                err_msg=f"{what}, {kernels}, {name}",
-            )
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+@pytest.mark.parametrize("config", DEVICES, ids=lambda c: c.name)
 def test_equal_to_the_reference_on_random_programs(config: HwConfig) -> None:
+    paths = Paths(config)
     for seed in range(30):
-        check_equal(
+        paths.check_equal(
             random_program(config, np.random.default_rng(seed)), f"{config.name}, seed {seed}"
         )
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
-def test_equal_to_the_reference_on_many_random_programs(config: HwConfig) -> None:
-    for seed in range(1000, 1000 + times(600, 20_000) // len(CONFIGS) + 1):
-        check_equal(
+@pytest.mark.parametrize("config", DEVICES, ids=lambda c: c.name)
+def test_equal_to_the_reference_on_thousands_of_random_programs(config: HwConfig) -> None:
+    paths = Paths(config)
+    for seed in range(1000, 1000 + times(2_000, 20_000) // len(DEVICES) + 1):
+        paths.check_equal(
             random_program(config, np.random.default_rng(seed), 16), f"{config.name}, seed {seed}"
         )
-
-
-EDGES = [
-    0,
-    1,
-    -1,
-    2,
-    -2,
-    127,
-    -128,
-    255,
-    0x1F00,
-    0x9F,
-    1 << 23,
-    (1 << 24) + 1,
-    1 << 30,
-    (1 << 30) - 1,
-    -(1 << 30),
-    (1 << 31) - 1,
-    -(1 << 31),
-]
-FLOATS = [
-    0.0,
-    -0.0,
-    0.5,
-    -0.5,
-    1.5,
-    1e-45,
-    3e38,
-    -3e38,
-    float("inf"),
-    float("-inf"),
-    float("nan"),
-    0.0019,
-    1 / 3,
-]
 
 
 @pytest.mark.parametrize("kernels", HOST_KERNELS)
 @pytest.mark.parametrize("rounding", Rounding)
 def test_requantization_at_the_edges_of_every_operand(kernels: str, rounding: Rounding) -> None:
-    config = load_config("vtaq-1x16x16")
-    rng = np.random.default_rng(0)
-    tiles = np.empty((400, 4, 16), np.int32)  # acc, bias, multiplier, shift
-    edges = np.array(
-        [*EDGES, *np.array(FLOATS, np.float32).view(np.int32).tolist()], np.int64
-    ).astype(np.int32)
-    tiles[:] = rng.choice(edges, tiles.shape)
-    tiles[::2, 3] = rng.integers(-(1 << 31), 1 << 31, (200, 16))
-    for zero_point, low, high in (
-        (0, -128, 127),
-        (-128, -128, 127),
-        ((1 << 31) - 1, -(1 << 31), (1 << 31) - 1),
-        (5, 100, -100),
-    ):
-        memory = np.zeros(1 << 18, np.uint8)
-        memory[: tiles.nbytes] = tiles.reshape(-1).view(np.uint8)
-        micro_op = 150_000 // 4
-        memory[4 * micro_op :][:4] = encode_uops([MicroOp(0, 1)], config).view(np.uint8)
-        insns = [
-            Load(memory_id=Memory.ACC, y_size=1, x_size=1600, x_stride=1600),
-            Load(memory_id=Memory.UOP, dram_base=micro_op, y_size=1, x_size=1, x_stride=1),
-            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ROUNDING, value=rounding),
-            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_ZERO_POINT, value=zero_point),
-            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MIN, value=low),
-            Config(stage=Stage.COMPUTE, register_id=ConfigRegister.RQ_MAX, value=high),
-            Alu(alu_op=AluOp.RQ, uop_end=1, iter_out=1, iter_in=400, dst_in=4, src_in=4),
-            Finish(),
-        ]
-        simulator = Simulator(config, kernels=kernels)
-        simulator.map(BASE, memory)
-        simulator.set_region(0, BASE, memory.size)
-        simulator.run(encode_stream(insns, config))
-        acc = simulator.scratchpad(Memory.ACC, 0, 1600).view("<i4").reshape(tiles.shape)
-        expected = rq(
-            *tiles.transpose(1, 0, 2), zero_point=zero_point, low=low, high=high, rounding=rounding
-        )
+    for program, expected in requantization_edges(rounding):
+        _, simulator, _ = simulate(program, kernels=kernels)
+        acc = simulator.scratchpad(Memory.ACC, 0, 4 * len(expected)).view("<i4").reshape(-1, 4, 16)
         np.testing.assert_array_equal(acc[:, 0], expected)
+
+
+@pytest.mark.parametrize("config", [*DEVICES, LARGEST_BLOCK], ids=lambda c: c.name)
+def test_products_at_the_edges_of_every_operand(config: HwConfig) -> None:
+    paths = Paths(config)
+    for program in gemm_edges(config):
+        paths.check_equal(program, config.name)
 
 
 def test_simulators_run_side_by_side_in_threads() -> None:
@@ -531,7 +456,7 @@ def test_ctrl_c_ends_a_run() -> None:
             },
         ),
         (
-            CONFIGS[-1],
+            DEVICES[-1],
             {
                 "uop_end": 40,
                 "iter_out": 5,
@@ -542,7 +467,7 @@ def test_ctrl_c_ends_a_run() -> None:
                 "src_in": 1,
             },
         ),
-        (CONFIGS[-1], {"uop_end": 700, "iter_out": 2, "iter_in": 1, "dst_out": 1, "src_out": 1}),
+        (DEVICES[-1], {"uop_end": 700, "iter_out": 2, "iter_in": 1, "dst_out": 1, "src_out": 1}),
     ],
     ids=["out", "in", "uops-in", "out-wide", "uops-wide"],
 )
@@ -633,7 +558,7 @@ def test_the_paths_of_this_processor(figure: Callable[[str], None]) -> None:
 def test_kernels_can_be_forced_and_fall_back_by_block_size() -> None:
     simulator = Simulator(TINY, kernels="portable")
     assert simulator.kernels == "portable"
-    with pytest.raises(SimulationError, match="is not one of best, portable, avx2, avx512"):
+    with pytest.raises(SimulationError, match="is not one of best, portable, avx2, avx512, neon"):
         simulator.use_kernels("mmx")
     assert kernels_available(TINY) == ["portable"], "blocks of 4 are too small for vectors"
     assert kernels_available(VTA)[0] == "portable"

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 #: Inner loops that can be forced; all give the same bits. "best" takes the widest that the CPU has.
-KERNELS = ("best", "portable", "avx2", "avx512")
+KERNELS = ("best", "portable", "avx2", "avx512", "neon")
 _READERS = ("fetch", "uop", "inp", "wgt", "acc")
 _KINDS = {1: "race", 2: "race", 3: "uninitialised"}
 _NONE = 0xFFFFFFFF
