@@ -30,6 +30,7 @@ __all__ = [
     "TARGET_FIELDS",
     "HwConfig",
     "TimingConstant",
+    "builtin_timing",
     "config_of",
     "device_names",
     "load_config",
@@ -479,6 +480,11 @@ def _capabilities(names: Any, device: str) -> Capability:
             )
         result |= known[item]
     return result
+
+
+def builtin_timing(name: str) -> dict[str, TimingConstant]:
+    """One of our timing tables, devices/timing/NAME.json. Raises ConfigError."""
+    return _timing(name, name)
 
 
 def _timing(table: Any, device: str) -> dict[str, TimingConstant]:
