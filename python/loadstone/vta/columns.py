@@ -14,7 +14,7 @@ tensors is a convolution again, with more channels, fewer columns and a kernel t
     w0; w2 w1] + (e f) [0 w2; 0 0]
 
 Depthwise layers gain most: a tap costs one step a tile, whatever is in it. Which tensors are
-folded, and by how much, is decided by the cost model of tile.py for the whole chain.
+folded, and by how much, is decided by the cost model (cost.py, tile.py) for the whole chain.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
+from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.weighted import estimated_cycles
@@ -37,8 +38,6 @@ __all__ = ["fold_columns", "folded_convolution"]
 _FACTORS = (1, 2, 4, 8, 16)
 #: Longest run of neighbouring tensors whose factor is changed together.
 _LONGEST_RUN = 6
-#: Steps that an element-wise operator takes per tile, about.
-_ELEMENTWISE_STEPS = 6
 _IMPOSSIBLE = 1 << 50
 
 
@@ -165,10 +164,8 @@ class _Chain:
                 )
             except LoweringError:  # nothing fits
                 return _IMPOSSIBLE
-        return (
-            Blocked(operator.output.shape, self.config.batch, self.config.block).size_tiles
-            * _ELEMENTWISE_STEPS
-        )
+        layout = Blocked(operator.output.shape, self.config.batch, self.config.block)
+        return cost_model(self.config).elementwise(layout.size_tiles, len(operator.inputs))
 
 
 def _can_fold(operator: g.Operator) -> bool:

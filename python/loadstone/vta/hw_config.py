@@ -32,6 +32,7 @@ from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 __all__ = [
     "TARGET_FIELDS",
     "HwConfig",
+    "builtin_timing",
     "config_of",
     "device_names",
     "load_config",
@@ -491,6 +492,11 @@ def _capabilities(names: Any, device: str) -> Capability:
             )
         result |= known[item]
     return result
+
+
+def builtin_timing(name: str) -> dict[str, TimingConstant]:
+    """One of our timing tables, devices/timing/NAME.json. Raises ConfigError."""
+    return _timing(name, name)
 
 
 def _timing(table: Any, device: str) -> dict[str, TimingConstant]:

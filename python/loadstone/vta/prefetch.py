@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.vta.allocate import contents
+from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import LOAD_STAGE, Memory, Stage
 from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
@@ -39,10 +39,6 @@ from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, ti
 __all__ = ["Prefetch"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-#: What an instruction costs beyond its steps or its bytes; estimates, the simulator knows better.
-_COMPUTE_OVERHEAD = 9
-_LOAD_OVERHEAD = 25
-_STORE_OVERHEAD = 10
 
 
 class Prefetch(ProgramPass):
@@ -114,6 +110,7 @@ class _Timeline:
     def __init__(self, operations: Sequence[Operation], config: HwConfig) -> None:
         self.operations = operations
         self.config = config
+        self.cost = cost_model(config)
         self.held = contents(operations)
         self.weights = self._first_weight_loads()
         self.pressure = self._weight_pressure()
@@ -144,15 +141,12 @@ class _Timeline:
         assert not isinstance(operation, TileLoad | TileStore)
         tiles = tiles_of(operation)
         start = max(self.free[Stage.COMPUTE], *(self.ready_at(tile) for tile in tiles))
-        self.finish(Stage.COMPUTE, start + prod(operation.extents) + _COMPUTE_OVERHEAD, tiles)
+        self.finish(Stage.COMPUTE, start + self.cost.compute(operation), tiles)
         self.ready[operation.dst.tile] = self.free[Stage.COMPUTE]
 
     def store(self, operation: TileStore) -> None:
-        tiles = operation.y_size * operation.x_size
         start = max(self.free[Stage.STORE], self.ready_at(operation.tile))
-        cycles = (
-            tiles * self.config.tile_bytes(Memory.OUT) * 8 // self.config.bus_bits + _STORE_OVERHEAD
-        )
+        cycles = self.cost.copy(operation, self.config)
         self.finish(Stage.STORE, start + cycles, (operation.tile,))
         first, last = (
             operation.dram.tile,
@@ -193,8 +187,7 @@ class _Timeline:
             self.done[tile] = max(self.done.get(tile, 0), time)
 
     def load_cycles(self, operation: TileLoad) -> int:
-        size = operation.y_size * operation.x_size * self.config.tile_bytes(operation.memory)
-        return size * 8 // self.config.bus_bits + _LOAD_OVERHEAD
+        return self.cost.copy(operation, self.config)
 
     def ready_at(self, tile: VirtualTile) -> int:
         return self.ready.get(tile, 0)

@@ -31,18 +31,19 @@ MAX_TOKENS. hazards.py proves that what comes out is right.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from loadstone.errors import LoweringError
+from loadstone.vta.cost import cost_model
 from loadstone.vta.hazards import NONE, Hazards, prove
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.insn import Alu, Finish, Gemm, Insn, Load
+from loadstone.vta.isa.insn import Finish, Insn, Load
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage, TokenQueue
 from loadstone.vta.program import PendingInstruction, ProgramPass, VtaProgram
 
-__all__ = ["Synchronize", "estimated_cycles"]
+__all__ = ["Synchronize"]
 
 _QUEUE = {(queue.pusher, queue.popper): queue for queue in TOKEN_QUEUES}
 #: With so many tokens in a queue their source waits. Instructions already out may push as many
@@ -80,20 +81,6 @@ def _is_noop(insn: Insn) -> bool:
 
 def _without_tokens(insn: Insn) -> Insn:
     return replace(insn, **dict.fromkeys(TOKEN_FLAGS, 0))
-
-
-def estimated_cycles(pending: PendingInstruction, config: HwConfig) -> int:
-    """Roughly how long an instruction keeps its stage busy; only choices of speed rest on it."""
-    constant = config.timing
-    if isinstance(pending.insn, Gemm | Alu):
-        return (
-            pending.insn.steps + constant["gemm_overhead_cycles"].value
-            if "gemm_overhead_cycles" in constant
-            else pending.insn.steps + 7
-        )
-    if pending.dram is not None:
-        return 24 + pending.dram.rows * pending.dram.row_bytes * 8 // config.bus_bits
-    return 4
 
 
 @dataclass
@@ -137,12 +124,14 @@ def _synchronized(
 ) -> tuple[PendingInstruction, ...]:
     """The instructions with flags, and the no-ops between them."""
     state = _State()
-    hazards = Hazards(config, instructions)
+    hazards, cost = Hazards(config, instructions), cost_model(config)
     for instruction in instructions:
         is_last = isinstance(instruction.insn, Finish)
         needed = state.last if is_last else hazards.conflicts(instruction)
-        flags = _tokens_for(state, instruction.stage, needed, config)
-        cycles = estimated_cycles(instruction, config)
+        flags = _tokens_for(
+            state, instruction.stage, needed, lambda pending: cost.instruction(pending, config)
+        )
+        cycles = cost.instruction(instruction, config)
         number = _append(state, instruction, flags)
         if instruction.stage is Stage.COMPUTE:
             state.total += cycles
@@ -158,7 +147,9 @@ def _synchronized(
     )
 
 
-def _tokens_for(state: _State, stage: Stage, needed: list[int], config: HwConfig) -> set[str]:
+def _tokens_for(
+    state: _State, stage: Stage, needed: list[int], cycles_of: Callable[[PendingInstruction], int]
+) -> set[str]:
     """The pops of the next instruction of `stage`, which must not overtake `needed`."""
     flags: set[str] = set()
     for queue in TOKEN_QUEUES:
@@ -173,7 +164,7 @@ def _tokens_for(state: _State, stage: Stage, needed: list[int], config: HwConfig
     far = Stage.STORE if stage is Stage.LOAD else Stage.LOAD
     through = NONE
     if needed[far] > state.knows[stage][far]:
-        delay = estimated_cycles(state.out[needed[far]], config)
+        delay = cycles_of(state.out[needed[far]])
         through = _carrier(state, far, stage, needed[far], delay)
     _wait(state, Stage.COMPUTE, stage, max(needed[Stage.COMPUTE], through), flags)
     return flags

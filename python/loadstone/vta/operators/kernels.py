@@ -24,6 +24,7 @@ from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.vta import constants
+from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -77,7 +78,8 @@ def emit(
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
     backend = current()
-    kernel = _kernel(spec, config, NO_PASSES if backend is None else Passes.of(backend.passes))
+    passes = NO_PASSES if backend is None else Passes.of(backend.passes)
+    kernel = _kernel(spec, config, passes, cost_model(config))
     emitter = Emitter(config, _sizes(op, own, config))
     places = [
         DramTile(place, 0) if isinstance(place, str) else place
@@ -103,7 +105,9 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 
 
 @lru_cache(maxsize=1024)
-def _kernel(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
+def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
+    """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
+    here."""
     match spec:
         case ConvSpec():
             return lower(conv.schedule(spec, config), passes)

@@ -18,6 +18,7 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta import constants
+from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
@@ -30,9 +31,6 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 
 __all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
-
-#: Cycles that a GEMM costs beside its steps.
-_GEMM_OVERHEAD = 10
 
 
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
@@ -146,9 +144,9 @@ def _weighted(
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
     pixels = spec.samples * spec.output[0] * spec.output[1]
-    apart = (
-        sum(tiles.size for tiles in used) * (pixels + _GEMM_OVERHEAD)
-        < sum(map(len, rests)) * pixels
+    cost = cost_model(config)
+    apart = sum(tiles.size for tiles in used) * cost.gemm(pixels) < sum(map(len, rests)) * (
+        pixels * cost.gemm_step
     )
     if apart:
         parts = parts[:1]

@@ -24,16 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
+from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 
 __all__ = ["Tiling", "WeightedNest", "choose"]
 
-#: Cycles that one instruction of a stage costs beside its steps or beats (timing/vta-rtl.json: N+7;
-#: b+23), fetch included.
-_COMPUTE_OVERHEAD = 10
-_LOAD_OVERHEAD = 26
-_STORE_OVERHEAD = 10
 #: Share of ACC that operand tiles may take for good.
 _OPERANDS_SHARE = 8
 
@@ -92,10 +88,14 @@ class Tiling:
     cycles: int
 
 
-@lru_cache(maxsize=4096)
 def choose(nest: WeightedNest, config: HwConfig) -> Tiling:
     """The cheapest tiling. Raises LoweringError where not even single tiles fit the scratchpads."""
-    candidates = _Candidates(nest, config)
+    return _choose(nest, config, cost_model(config))
+
+
+@lru_cache(maxsize=4096)
+def _choose(nest: WeightedNest, config: HwConfig, cost: CostModel) -> Tiling:
+    candidates = _Candidates(nest, config, cost)
     for sets in (2, 1):
         fits = candidates.fits(sets)
         if fits.any():
@@ -113,8 +113,8 @@ class _Candidates:
     """Every combination of tile sizes and loop orders, as flat arrays of one length; what each
     needs and costs."""
 
-    def __init__(self, nest: WeightedNest, config: HwConfig) -> None:
-        self.nest, self.config = nest, config
+    def __init__(self, nest: WeightedNest, config: HwConfig, cost: CostModel) -> None:
+        self.nest, self.config, self.cost = nest, config, cost
         totals = (nest.samples, nest.groups, nest.out, nest.in_, nest.height, nest.width)
         grid = np.meshgrid(*map(_parts, totals), np.array([1, 0]), indexing="ij")
         *sizes, outer = (axis.ravel().astype(np.int64) for axis in grid)
@@ -194,7 +194,7 @@ class _Candidates:
         )
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
-        ramp = inp_load + wgt_load + self.acc * self._store_tile_cycles() + _LOAD_OVERHEAD
+        ramp = inp_load + wgt_load + self.acc * self.cost.store_tile + self.cost.load_overhead
         return np.asarray(longest + hidden * _HIDDEN_SHARE + ramp, np.int64)
 
     # --- load -------------------------------------------------------------------------------------
@@ -202,16 +202,16 @@ class _Candidates:
         n, s, _, c, _, w = self.sizes
         whole_rows = (w == self.nest.width) & (not self.nest.padded_rows)
         return np.asarray(
-            self.inp * self._beats(Memory.INP)
-            + _LOAD_OVERHEAD * n * np.where(whole_rows, 1, s * c),
+            self.inp * self.cost.inp_beats
+            + self.cost.load_overhead * n * np.where(whole_rows, 1, s * c),
             np.int64,
         )
 
     def _wgt_load(self) -> Cycles:
         _, s, o, *_ = self.sizes
         return np.asarray(
-            self.wgt * self._beats(Memory.WGT)
-            + _LOAD_OVERHEAD * np.where(self.turns_in == 1, 1, s * o),
+            self.wgt * self.cost.wgt_beats
+            + self.cost.load_overhead * np.where(self.turns_in == 1, 1, s * o),
             np.int64,
         )
 
@@ -249,25 +249,27 @@ class _Candidates:
     def _compute(self) -> Cycles:
         nest = self.nest
         clear = 0 if self.config.has(Capability.GEMM_OVERWRITE) else 1
-        tail = sum(self._alu_cycles(tensor) for tensor in nest.tail_steps)
-        steps = self._out_tiles() * (nest.in_ * nest.taps + tail + clear)
+        tail = sum(self.cost.alu_step(tensor) for tensor in nest.tail_steps)
+        steps = self._out_tiles() * ((nest.in_ * nest.taps + clear) * self.cost.gemm_step + tail)
         turns = self.turns_pixels * self.turns_channels
         instructions = turns * (self.turns_in + 1 + len(nest.tail_steps))
         operand_loads = 1 if self.operands_resident else turns
         operands = self.all_operands if self.operands_resident else self.operands
         loads = (
-            operand_loads * (operands * self._beats(Memory.ACC) + _LOAD_OVERHEAD)
+            operand_loads * (operands * self.cost.acc_beats + self.cost.load_overhead)
             if nest.operand_rows
             else 0
         )
-        micro_ops = self._micro_ops() * 4 // self._bus_bytes() + _LOAD_OVERHEAD
-        return np.asarray(steps + instructions * _COMPUTE_OVERHEAD + loads + micro_ops, np.int64)
+        micro_ops = self.cost.uop_load(self._micro_ops())
+        return np.asarray(
+            steps + instructions * self.cost.gemm_overhead + loads + micro_ops, np.int64
+        )
 
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes
         stores = self.turns_pixels * self.turns_channels * n * s * o
         return np.asarray(
-            self._out_tiles() * self._store_tile_cycles() + stores * _STORE_OVERHEAD, np.int64
+            self._out_tiles() * self.cost.store_tile + stores * self.cost.store_overhead, np.int64
         )
 
     def _micro_ops(self) -> Cycles:
@@ -279,20 +281,6 @@ class _Candidates:
     def _out_tiles(self) -> int:
         nest = self.nest
         return nest.samples * nest.groups * nest.out * nest.height * nest.width
-
-    def _store_tile_cycles(self) -> int:
-        assumed = self.config.timing.get("store_tile_cycles")
-        return assumed.value if assumed and assumed.value else self._beats(Memory.OUT)
-
-    def _alu_cycles(self, tensor: bool) -> int:
-        measured = self.config.timing.get("alu_tensor_step_cycles")
-        return measured.value if tensor and measured else 1
-
-    def _beats(self, memory: Memory) -> int:
-        return max(1, self.config.tile_bytes(memory) // self._bus_bytes())
-
-    def _bus_bytes(self) -> int:
-        return self.config.bus_bits // 8
 
 
 def _parts(total: int) -> NDArray[np.int64]:

@@ -1,0 +1,181 @@
+"""What instructions cost, estimated: the one model on which the compiler's choices of speed rest.
+
+In:   a HwConfig, whose timing table (devices/timing/*.json) also feeds the simulator.
+Out:  CostModel: cycles of an instruction of each kind, for a number of steps or tiles.
+Next: schedule/tile.py, operators/weighted.py and columns.py choose shapes by it; prefetch.py and
+      synchronize.py guess with it when each stage does what.
+
+    GEMM, ALU    overhead + steps x step                       + fetch
+    LOAD         request + latency + beats + done              + fetch
+    STORE        overhead + bursts x burst + tiles x tile      + fetch
+
+The simulator knows more: who waits for whom, and for the bus. Fetch is the share of the bus that
+every instruction takes: its beats, and the cycle in which it enters its queue. A store seldom
+begins at a burst's boundary, so it counts two bursts. A constant that a table leaves out is that of
+the measured VTA. Nothing but speed rests on an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.vta.hw_config import HwConfig, TimingConstant, builtin_timing
+from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
+from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
+from loadstone.vta.program import PendingInstruction
+from loadstone.vta.stream import (
+    AluNest,
+    FillNest,
+    GemmNest,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
+)
+
+__all__ = ["CostModel", "cost_model"]
+
+#: The table whose constants stand in for those that a device's own leaves out.
+_MEASURED = "vta-rtl"
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Cycles of one device. Two models are equal where every estimate is.
+
+    The four overheads are of a whole instruction, fetch included; *_step of one step of the loops;
+    *_beats of one tile on the bus.
+    """
+
+    gemm_overhead: int
+    gemm_step: int
+    alu_overhead: int
+    alu_immediate_step: int
+    alu_tensor_step: int
+    rq_step: int
+    load_overhead: int
+    store_overhead: int
+    store_tile: int
+    read_latency: int
+    noop: int
+    bus_bytes: int
+    inp_beats: int
+    wgt_beats: int
+    acc_beats: int
+
+    def gemm(self, steps: int) -> int:
+        """A GEMM, also one that resets."""
+        return self.gemm_overhead + steps * self.gemm_step
+
+    def alu(self, steps: int, *, tensor: bool) -> int:
+        """An ALU instruction whose operand is a tile, or an immediate."""
+        return self.alu_overhead + steps * self.alu_step(tensor)
+
+    def alu_step(self, tensor: bool) -> int:
+        """One step of an ALU instruction."""
+        return self.alu_tensor_step if tensor else self.alu_immediate_step
+
+    def requantize(self, steps: int) -> int:
+        """An ALU RQ."""
+        return self.alu_overhead + steps * self.rq_step
+
+    def elementwise(self, tiles: int, inputs: int) -> int:
+        """An operator on elements: a GEMM by the identity and an RQ for each input, and one of both
+        for the sum of two."""
+        each = self.gemm_step + self.rq_step
+        joined = self.alu_tensor_step + self.rq_step if inputs > 1 else 0
+        return tiles * (inputs * each + joined)
+
+    def load(self, size_bytes: int) -> int:
+        """A LOAD of so many bytes, pads not counted."""
+        return self.load_overhead + size_bytes // self.bus_bytes
+
+    def store(self, tiles: int) -> int:
+        """A STORE of so many tiles."""
+        return self.store_overhead + tiles * self.store_tile
+
+    def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """LOADs of so many micro-ops each."""
+        return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
+
+    def compute(self, operation: GemmNest | FillNest | AluNest | RequantizeNest) -> int:
+        """An operation of the compute stage, were it one instruction."""
+        steps = int(np.prod(operation.extents, dtype=np.int64))
+        match operation:
+            case RequantizeNest():
+                return self.requantize(steps)
+            case AluNest():
+                return self.alu(steps, tensor=operation.src is not None)
+            case _:
+                return self.gemm(steps)
+
+    def copy(self, operation: TileLoad | TileStore, config: HwConfig) -> int:
+        """An operation that moves tiles, were it one instruction."""
+        tiles = operation.y_size * operation.x_size
+        if isinstance(operation, TileStore):
+            return self.store(tiles)
+        return self.load(tiles * config.tile_bytes(operation.memory))
+
+    def instruction(self, pending: PendingInstruction, config: HwConfig) -> int:
+        """How long after its turn an instruction should be done.
+
+        For a store with the memory's latency: reads go before it on the bus, and who waits for a
+        store too early stalls, while who waits for an older one loses nothing.
+        """
+        insn = pending.insn
+        match insn:
+            case Gemm():
+                return self.gemm(insn.steps)
+            case Alu(alu_op=AluOp.RQ):
+                return self.requantize(insn.steps)
+            case Alu():
+                return self.alu(insn.steps, tensor=not insn.use_imm)
+            case Load() | Store() if pending.dram is not None:
+                size = pending.dram.rows * pending.dram.row_bytes
+                if isinstance(insn, Store):
+                    tiles = size // config.tile_bytes(Memory.OUT)
+                    return self.store(tiles) + self.read_latency
+                return self.load(size)
+            case _:
+                return self.noop
+
+
+def cost_model(config: HwConfig) -> CostModel:
+    """The model of a device."""
+    timing = config.timing
+
+    def cycles(name: str) -> int:
+        return (timing.get(name) or _measured()[name]).value
+
+    bus_bytes = config.bus_bits // 8
+    fetch = max(1, INSN_BYTES // bus_bytes) + 1
+
+    def beats(memory: Memory) -> int:
+        return max(1, config.tile_bytes(memory) // bus_bytes)
+
+    wait = cycles("load_request_cycles") + cycles("read_latency_cycles")
+    return CostModel(
+        gemm_overhead=cycles("gemm_overhead_cycles") + fetch,
+        gemm_step=cycles("gemm_step_cycles"),
+        alu_overhead=cycles("alu_overhead_cycles") + fetch,
+        alu_immediate_step=cycles("alu_imm_step_cycles"),
+        alu_tensor_step=cycles("alu_tensor_step_cycles"),
+        rq_step=cycles("rq_step_cycles"),
+        load_overhead=wait + cycles("load_done_cycles") + fetch,
+        store_overhead=cycles("store_overhead_cycles") + 2 * cycles("store_burst_cycles") + fetch,
+        read_latency=cycles("read_latency_cycles"),
+        store_tile=cycles("store_tile_cycles") or beats(Memory.OUT),
+        noop=cycles("nop_cycles") + fetch,
+        bus_bytes=bus_bytes,
+        inp_beats=beats(Memory.INP),
+        wgt_beats=beats(Memory.WGT),
+        acc_beats=beats(Memory.ACC),
+    )
+
+
+@lru_cache(maxsize=1)
+def _measured() -> dict[str, TimingConstant]:
+    return builtin_timing(_MEASURED)
