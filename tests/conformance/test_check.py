@@ -96,8 +96,8 @@ def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
         ),
         ("return [values[name] for", "return [values[name][:, :1] * 0 for", "differ"),
         (
-            'f"{self.name}.execute", attributes',
-            '"my-npu.absent", attributes',
+            'f"{self.name}.execute"',
+            '"my-npu.absent"',
             "needs the external function",
         ),
     ],

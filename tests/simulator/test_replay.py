@@ -16,7 +16,13 @@ from loadstone.cli import main
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.replay import figures, replay
 from loadstone.simulator.trace import trace_bytes
-from loadstone.simulator.vectors import Vector, load_vectors, measure, save_vectors
+from loadstone.simulator.vectors import (
+    Stimulus,
+    Vector,
+    load_vectors,
+    measure,
+    save_vectors,
+)
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.insn import Finish
@@ -101,7 +107,8 @@ def test_limits_on_cycles_decide_the_exit_status(conv: Vector, tmp_path: Path) -
 def test_what_we_write_is_what_was_measured(shared: Path, tmp_path: Path) -> None:
     paths = sorted((shared / "vta_rtl").glob("conv_*.npz"))
     vectors = [
-        measure(v.name, v.config, v.insns, v.dram_base, v.dram_in) for v in load_vectors(paths)
+        measure(Stimulus(v.name, v.config, v.insns, v.dram_base, v.dram_in))
+        for v in load_vectors(paths)
     ]
     save_vectors(tmp_path, vectors)
     for path in paths:
@@ -212,7 +219,7 @@ def test_measure_refuses_what_does_not_finish() -> None:
     config = load_config("vta-pynq")
     waiting = encode_stream([Finish(pop_prev=1)], config)
     with pytest.raises(LoadstoneError, match="waits for a token from load"):
-        measure("stuck", config, waiting, 0x1000, np.zeros(16, np.uint8))
+        measure(Stimulus("stuck", config, waiting, 0x1000, np.zeros(16, np.uint8)))
 
 
 @pytest.mark.parametrize("device", ["vta-pynq", "vtaq-1x16x16", "vtaq-1x32x32"])

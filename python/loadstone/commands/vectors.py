@@ -21,6 +21,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.errors import EncodingError, LoadstoneError
 from loadstone.simulator.vectors import (
     DramRegion,
+    Stimulus,
     Vector,
     absolute,
     load_vectors,
@@ -89,7 +90,16 @@ def _vectors_of(source: Path, args: argparse.Namespace) -> list[Vector]:
     if source.suffix == ".npz":
         return [
             measure(
-                v.name, v.config, v.insns, v.dram_base, v.dram_in, v.regions, v.description, v.group
+                Stimulus(
+                    v.name,
+                    v.config,
+                    v.insns,
+                    v.dram_base,
+                    v.dram_in,
+                    v.regions,
+                    v.description,
+                    v.group,
+                )
             )
             for v in load_vectors([source], args.device)
         ]
@@ -117,7 +127,7 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
     else:
         insns = assemble(source.read_text(encoding="utf-8"), config)
     image, base = _memory(args.memory)
-    return measure(source.stem, config, insns, base, image)
+    return measure(Stimulus(source.stem, config, insns, base, image))
 
 
 def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
@@ -167,16 +177,6 @@ def of_artifact(artifact: Artifact, config: HwConfig, seed: int = 0) -> list[Vec
         if not config.has(Capability.REGIONS):
             insns, own = absolute(insns, config, [region.base for region in regions]), ()
         name = f"{artifact.name}_{number:02d}"
-        vectors.append(
-            measure(
-                name,
-                config,
-                insns,
-                _FIRST,
-                image,
-                own,
-                description=program.name,
-                group=artifact.name,
-            )
-        )
+        stimulus = Stimulus(name, config, insns, _FIRST, image, own, program.name, artifact.name)
+        vectors.append(measure(stimulus))
     return vectors

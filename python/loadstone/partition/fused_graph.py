@@ -4,7 +4,8 @@ Host operators.
 In:   an IRModule with composite functions; the operators that these stand for, by the names of
       their roots.
 Out:  Graph, in the order of the module; the tensor of each of its variables.
-Next: partition/eager.py says who runs each operator.
+Next: partition/eager.py, which alone imports it, says who runs each operator; how a module reads as
+      a graph is another idea than who takes what.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ generators do.
 In:   a Partition, one of its segments.
 Out:  an IRModule: `main` takes the segment's inputs and gives its outputs, in order; each operator
       is a call of its composite function.
-Next: a back end's `lower` asks for it: Segment.relax.
+Next: lowering.py, which alone imports it, puts it into Segment.relax; Relax is left to this file
+      and to those that read patterns.
 """
 
 from __future__ import annotations

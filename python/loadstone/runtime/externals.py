@@ -5,7 +5,8 @@ In:   the arrays of an external step's inputs, and its attributes.
 Out:  the arrays of its outputs.
 Next: device.py calls these when the C runtime comes to an external step.
 
-Only EXTERNAL_RELAX needs TVM.
+Only EXTERNAL_RELAX needs TVM. session.py alone imports this file, and only for an artifact that has
+such a step: a board that runs none never loads the kernels.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In:   an artifact, inputs with a leading axis of samples, how to open a device, a number of threads.
 Out:  the outputs of all samples, in their order, and the counters of the last run.
-Next: `loadstone run --threads N`, for whole data sets.
+Next: `loadstone run --threads N`, for whole data sets; for Python users it stands in runtime/.
 
 Runs of a model are independent, and the C runtime lets go of Python while it works. Shares are
 whole groups of `artifact.samples`, so that every thread runs the batches that one thread would.

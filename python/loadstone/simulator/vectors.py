@@ -42,6 +42,7 @@ from loadstone.vta.isa.spec import INSN_BYTES, MAX_REGIONS, Capability, Memory, 
 __all__ = [
     "LATENCIES",
     "DramRegion",
+    "Stimulus",
     "Vector",
     "absolute",
     "load_vectors",
@@ -201,32 +202,42 @@ def _load(path: Path, entry: JsonObject, config: HwConfig) -> Vector:
 
 
 # --- writing --------------------------------------------------------------------------------------
-def measure(
-    name: str,
-    config: HwConfig,
-    insns: npt.NDArray[np.uint8],
-    dram_base: int,
-    dram_in: npt.NDArray[np.uint8],
-    regions: Sequence[DramRegion] = (),
-    description: str = "",
-    group: str = "",
-) -> Vector:
+@dataclass(frozen=True, eq=False)
+class Stimulus:
+    """A program and the memory that it begins with: a vector without what comes of it.
+
+    insns: uint8 (N, 16). dram_in: uint8, from bus address dram_base on.
+    """
+
+    name: str
+    config: HwConfig
+    insns: npt.NDArray[np.uint8]
+    dram_base: int
+    dram_in: npt.NDArray[np.uint8]
+    regions: Sequence[DramRegion] = ()
+    description: str = ""
+    group: str = ""
+
+
+def measure(stimulus: Stimulus) -> Vector:
     """A vector of what the simulator makes of a program, at both latencies. Raises
     SimulationStopped where it does not finish."""
+    s = stimulus
+    config, insns, dram_in = s.config, s.insns, s.dram_in
     nothing = np.zeros(0, np.uint8)
     empty = Vector(
-        name,
+        s.name,
         config,
         insns,
-        dram_base,
+        s.dram_base,
         dram_in,
         np.zeros((0, 2), np.int64),
         nothing,
         {},
         {},
-        tuple(regions),
-        group,
-        description,
+        tuple(s.regions),
+        s.group,
+        s.description,
     )
     cycles: dict[int, int] = {}
     result: Result | None = None
@@ -236,7 +247,7 @@ def measure(
         result = empty.simulator(image, latency).run(insns)
         cycles[latency] = result.cycles
     assert result is not None
-    out_regions = _stored(insns, config, dram_base, regions)
+    out_regions = _stored(insns, config, s.dram_base, s.regions)
     out = np.concatenate(
         [nothing, *(image[offset : offset + length] for offset, length in out_regions.tolist())]
     )

@@ -127,7 +127,7 @@ def _affine(
     )
     steps = np.rint(rule(real).astype(np.float32) / np.float32(output.scale)).astype(np.float64)
     wanted = np.asarray(np.clip(steps + output.zero_point, low, high), np.int64)
-    weights, scales, bias = _search(slope, offset, wanted, source, output, low, high)
+    weights, scales, bias = _search(slope, offset, wanted, source, output, (low, high))
     fields: Fields = {
         "name": output.name,
         "inputs": (source,),
@@ -157,10 +157,11 @@ def _search(
     wanted: NDArray[np.int64],
     source: Tensor,
     output: Tensor,
-    low: int,
-    high: int,
+    limits: tuple[int, int],
 ) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]]:
-    """(weights, their scales, bias) per channel, such that every column of `wanted` is met."""
+    """(weights, their scales, bias) per channel, such that every column of `wanted` is
+    met. limits: of the output, both allowed."""
+    low, high = limits
     x = np.arange(-128, 128)[:, None] - source.zero_point
     weights, scales = np.zeros(slope.shape, np.int8), np.ones(slope.shape, np.float32)
     bias, unmet = np.zeros(slope.shape, np.int32), np.arange(slope.size)
