@@ -27,6 +27,7 @@ from tests import images as photographs
 from tests.float_models import images, simulator
 from tests.onnx_builder import Graph, run
 from tests.onnx_layers import Layers
+from tests.repeat import more
 
 FLOAT_MODELS = (
     *(
@@ -223,12 +224,16 @@ def real(shared: Path, file: str) -> tuple[Simulator, Any]:
     return prepare(load(shared / "models" / file)), photographs.prepare(model, shared, 12)
 
 
-LAYERS = ("small", "mlpt_ad_f32.tflite", "mlpt_resnet8_f32.tflite")
-
-
-@pytest.mark.parametrize("scheme", ["affine", "pow2"])
 @pytest.mark.parametrize(
-    "file", [LAYERS[0], *(pytest.param(file, marks=pytest.mark.full) for file in LAYERS[1:])]
+    ("file", "scheme"),
+    [
+        ("small", "affine"),
+        ("small", "pow2"),
+        pytest.param("mlpt_ad_f32.tflite", "affine", marks=[pytest.mark.full, more]),
+        pytest.param("mlpt_ad_f32.tflite", "pow2", marks=pytest.mark.full),
+        pytest.param("mlpt_resnet8_f32.tflite", "affine", marks=pytest.mark.full),
+        pytest.param("mlpt_resnet8_f32.tflite", "pow2", marks=[pytest.mark.full, more]),
+    ],
 )
 def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
     request: pytest.FixtureRequest,
