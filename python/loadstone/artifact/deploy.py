@@ -26,10 +26,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
@@ -46,6 +44,7 @@ from loadstone.artifact.memory_plan import (
 from loadstone.backend.device import Device
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
+from loadstone.numerics import Array
 
 __all__ = ["Deployment", "deploy"]
 
@@ -282,7 +281,7 @@ class _Deployer:
         self.host_bytes += -(-tensor.size_bytes // _ALIGN) * _ALIGN
         return self.row(tensor, _HOST, offset)
 
-    def constant(self, name: str, value: NDArray[Any]) -> int:
+    def constant(self, name: str, value: Array) -> int:
         """Row-major content from the file."""
         if name not in self.index:
             value = np.ascontiguousarray(value)
