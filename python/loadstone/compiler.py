@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone import graph as g
 from loadstone.artifact.deploy import Deployment, deploy
@@ -32,14 +32,21 @@ from loadstone.backend.scope import apply_passes, register_tag, within
 from loadstone.backend.target import Target, resolve
 from loadstone.dump import Dump
 from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
 from loadstone.graph.batching import batched
+from loadstone.numerics import Array
 from loadstone.partition.cost.choice import Choice, LoweredPartition, choose
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.eager import HOST, Match, Partition, explain, partition
 from loadstone.partition.network_pass import apply_graph_passes
 from loadstone.partition.relax_region import region_as_relax
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+
+if TYPE_CHECKING:
+    from loadstone.backend.target import TargetSource
+    from loadstone.frontend import Model
+    from loadstone.quantization.samples import Arrays
 
 __all__ = ["STRATEGIES", "Compiled", "compile", "lower_segments", "quantize"]
 
@@ -66,10 +73,10 @@ class Compiled:
         """Writes the artifact."""
         self.artifact.save(path)
 
-    def explain(self) -> list[dict[str, Any]]:
+    def explain(self) -> list[JsonObject]:
         """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives:
         place, pattern, us, transfer_us."""
-        rows: list[dict[str, Any]] = [{**row} for row in explain(self.partition)]
+        rows: list[JsonObject] = [{**row} for row in explain(self.partition)]
         if self.choice is not None:
             for row in rows:
                 row["alternatives"] = [
@@ -77,7 +84,7 @@ class Compiled:
                 ]
         return rows
 
-    def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
+    def run(self, *inputs: Array, device: str = "sim") -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
         runtime; one array per output."""
         from loadstone.runtime.device import OpenedDevice
@@ -87,7 +94,7 @@ class Compiled:
         with opened, opened.load(self.artifact, trust=True) as session:
             return session.run(inputs)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Figures as JSON: operators by place, instructions, memory, time."""
         on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
         places = Counter(
@@ -114,10 +121,10 @@ class Compiled:
 
 
 def quantize(
-    model: str | Path | Any,
-    samples: Any,
+    model: Model,
+    samples: Arrays,
     *,
-    labels: Any = None,
+    labels: Array | None = None,
     show: bool = False,
     where: str = "samples",
     **options: Any,
@@ -152,12 +159,12 @@ def quantize(
 
 
 def compile(  # noqa: A001
-    model: str | Path | Any,
-    target: Any,
+    model: Model,
+    target: TargetSource,
     dump: str | Path | None = None,
     plugins: Registry | None = None,
     *,
-    samples: Any = None,
+    samples: Arrays | None = None,
     options: Mapping[str, Any] | None = None,
     strategy: str = "eager",
     costs: str | Path | None = None,
