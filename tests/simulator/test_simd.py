@@ -19,7 +19,7 @@ import pytest
 from loadstone.errors import DeviceError, DeviceHungError
 from loadstone.runtime import device
 from loadstone.runtime.native import lib
-from loadstone.simulator.simd import FAULTS, PROTOCOL_VERSION, Device, Fault, Memory
+from loadstone.simulator.simd import FAULTS, PROTOCOL_VERSION, Fault, ServedDevice, SharedMemory
 from loadstone.vta.isa.registers import ERRORS
 from tests.sample_model import copy_model
 from tests.simd_client import (
@@ -212,11 +212,11 @@ def test_answers_repeat_the_sequence_and_carry_the_level(tmp_path: Path) -> None
 
 def test_a_device_ends_right_after_a_start() -> None:
     """The worker may not have begun the job, which nobody will begin then."""
-    memory = Memory.anonymous(0x10000000, 0x10000)
+    memory = SharedMemory.anonymous(0x10000000, 0x10000)
 
     def work() -> None:
         for _ in range(200):
-            made = Device(CONFIG, memory)
+            made = ServedDevice(CONFIG, memory)
             made.write32(INSN_BASE, 0x10000000)
             made.write32(INSN_COUNT, 1)
             made.write32(CTRL, START)
@@ -259,7 +259,7 @@ def test_what_cannot_be_is_one_line_before_anything_is_served(
 
 
 def test_the_library_refuses_faults_that_cannot_be() -> None:
-    made = Device(CONFIG, Memory.anonymous(0x10000000, 0x1000))
+    made = ServedDevice(CONFIG, SharedMemory.anonymous(0x10000000, 0x1000))
     order, first = lib().lds_simdev_fault, 8 * 0x10000000
     refused = [(-1, 0), (8, 0), (1, 1 << 32), (7, first - 1), (7, first + 8 * 0x1000)]
     for kind, argument in refused:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from loadstone.errors import DeviceError
 from loadstone.simulator.server import Server
-from loadstone.simulator.simd import FAULTS, Device, Fault, Memory
+from loadstone.simulator.simd import FAULTS, Fault, ServedDevice, SharedMemory
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["configure", "run"]
@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
     config = load_config(args.device)
     memory = (
-        Memory.of_file(args.memory, args.base)
+        SharedMemory.of_file(args.memory, args.base)
         if args.memory
-        else Memory.anonymous(args.base, args.size)
+        else SharedMemory.anonymous(args.base, args.size)
     )
     with _signals() as (stop, caught), contextlib.ExitStack() as ends:
-        device = Device(config, memory, registers=args.registers, faults=tuple(args.fault))
+        device = ServedDevice(config, memory, registers=args.registers, faults=tuple(args.fault))
         ends.callback(device.close)
         server = Server(args.socket, device, memory)
         ends.callback(server.close)

@@ -1,7 +1,7 @@
 """The server of simd.py's protocol: who of several clients has the device, and what they
 hear.
 
-In:   a Device and its Memory, a path.
+In:   a ServedDevice and its SharedMemory, a path.
 Out:  answers; an end when it is asked for.
 Next: commands/simd.py.
 
@@ -22,7 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loadstone.errors import DeviceError
-from loadstone.simulator.simd import HELLO, IRQ, PROTOCOL_VERSION, READ, WRITE, Device, Memory
+from loadstone.simulator.simd import (
+    HELLO,
+    IRQ,
+    PROTOCOL_VERSION,
+    READ,
+    WRITE,
+    ServedDevice,
+    SharedMemory,
+)
 
 __all__ = ["BUSY_SECONDS", "GREETING_SECONDS", "SILENT_SECONDS", "Server"]
 
@@ -55,7 +63,7 @@ class Server:
     """Answers the clients of one device. The device keeps its state between them, as a board
     does."""
 
-    def __init__(self, path: Path, device: Device, memory: Memory) -> None:
+    def __init__(self, path: Path, device: ServedDevice, memory: SharedMemory) -> None:
         """Listens at `path`. A socket that nobody listens at is replaced."""
         self._device, self._memory, self._path = device, memory, path
         self._clients: list[_Client] = []

@@ -1,7 +1,7 @@
 """The simulator as a process of its own: registers over a socket, DMA in a shared memory file.
 
 In:   a device (its register page, its interrupt) and the file that is its memory.
-Out:  Device and Memory; and the protocol, which server.py speaks.
+Out:  ServedDevice and SharedMemory; and the protocol, which server.py speaks.
 Next: the clients: driver/hal_simd.c, which device.py opens as "simd:SOCKET", and
       tests/board/qemu_plugin, an emulated SoC.
 
@@ -58,9 +58,9 @@ __all__ = [
     "PROTOCOL_VERSION",
     "READ",
     "WRITE",
-    "Device",
     "Fault",
-    "Memory",
+    "ServedDevice",
+    "SharedMemory",
 ]
 
 PROTOCOL_VERSION = 1
@@ -107,7 +107,7 @@ class Fault:
             raise DeviceError(f"fault {text!r}: instruction {fault.argument} is not below 2^32")
         return fault
 
-    def check(self, memory: Memory) -> None:
+    def check(self, memory: SharedMemory) -> None:
         """Raises DeviceError for a bit that the memory does not have."""
         first, end = memory.bus_address, memory.bus_address + memory.size_bytes
         if self.kind == "bit-flip" and not first <= self.argument // 8 < end:
@@ -118,14 +118,14 @@ class Fault:
             )
 
 
-class Device:
+class ServedDevice:
     """A simulated device on a shared memory: its register page, its interrupt, and the faults
     ordered of it."""
 
     def __init__(
         self,
         config: HwConfig,
-        memory: Memory,
+        memory: SharedMemory,
         *,
         registers: str | None = None,
         faults: tuple[Fault, ...] = (),
@@ -161,7 +161,7 @@ class Device:
         )
         lib().lds_simdev_on_irq(self._device, self._notify, ffi.NULL)
 
-    def use(self, memory: Memory) -> bool:
+    def use(self, memory: SharedMemory) -> bool:
         """Works on this memory from now on; False, and nothing has changed, while a job runs."""
         buffer = ffi.from_buffer(memory.map, require_writable=True)
         flags = 0 if memory.sealed else lib().LDS_SIM_GUARDED
@@ -221,7 +221,7 @@ class Device:
         os.close(self._changed)
 
 
-class Memory:
+class SharedMemory:
     """A file that the device and its host share, placed at a bus address."""
 
     def __init__(self, fd: int, bus_address: int, size_bytes: int, *, sealed: bool) -> None:
@@ -241,7 +241,7 @@ class Memory:
             ) from error
 
     @classmethod
-    def of_file(cls, path: Path, bus_address: int) -> Memory:
+    def of_file(cls, path: Path, bus_address: int) -> SharedMemory:
         """All of an existing file, such as the one QEMU's memory-backend-file uses. Whoever can
         write it could make it shorter."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -259,7 +259,7 @@ class Memory:
         return cls(fd, bus_address, size, sealed=False)
 
     @classmethod
-    def anonymous(cls, bus_address: int, size_bytes: int) -> Memory:
+    def anonymous(cls, bus_address: int, size_bytes: int) -> SharedMemory:
         """Memory that only clients of the server can reach, and none can make shorter."""
         _check_range(bus_address, size_bytes)
         fd = os.memfd_create("loadstone-simd", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -275,9 +275,9 @@ class Memory:
             ) from error
         return cls(fd, bus_address, size_bytes, sealed=True)
 
-    def fresh(self) -> Memory:
+    def fresh(self) -> SharedMemory:
         """Another of the same size at the same place, all zeros, that no client has."""
-        return Memory.anonymous(self.bus_address, self.size_bytes)
+        return SharedMemory.anonymous(self.bus_address, self.size_bytes)
 
     def close(self) -> None:
         """Gives it back; clients keep what they have mapped."""

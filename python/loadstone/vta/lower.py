@@ -28,7 +28,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.translate import Translator
 from loadstone.relax.compat import tirx
@@ -158,7 +158,7 @@ class _Translator(Translator):
             [str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)]
         )
 
-    def _tile(self, operand: Operand) -> str:
+    def _tile(self, operand: BufferOperand) -> str:
         """Number of the tile that an operand begins with."""
         shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
         if any(self.python(index) != "0" for index in indices[-2:]):
