@@ -16,10 +16,10 @@ from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.quantization.fold import fold
 from loadstone.quantization.network import Network, read_network
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests.onnx_builder import Graph
 
-__all__ = ["SHAPE", "images", "module", "network", "simulator", "small_onnx"]
+__all__ = ["SHAPE", "images", "module", "network", "runner", "small_onnx"]
 
 SHAPE = (1, 3, 12, 12)
 
@@ -90,6 +90,6 @@ def network(seed: int = 0) -> Network:
 
 
 @cache
-def simulator(seed: int = 0) -> Simulator:
+def runner(seed: int = 0) -> FakeQuantizedRunner:
     """Of that network; compiling it takes longer than most tests."""
-    return Simulator(network(seed))
+    return FakeQuantizedRunner(network(seed))

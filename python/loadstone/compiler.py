@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from loadstone import graph as g
 from loadstone.artifact.deploy import Deployment
@@ -29,12 +29,19 @@ from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.dump import Dump
 from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
+from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+
+if TYPE_CHECKING:
+    from loadstone.backend.target import TargetSource
+    from loadstone.frontend import Model
+    from loadstone.quantization.samples import Arrays
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
@@ -102,10 +109,10 @@ class Compiled:
         """Writes the artifact."""
         self.artifact.save(path)
 
-    def explain(self) -> list[dict[str, Any]]:
+    def explain(self) -> list[JsonObject]:
         """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives:
         place, pattern, us, transfer_us."""
-        rows: list[dict[str, Any]] = [{**row} for row in explain(self.partition)]
+        rows: list[JsonObject] = [{**row} for row in explain(self.partition)]
         if self.choice is not None:
             for row in rows:
                 row["alternatives"] = [
@@ -113,7 +120,7 @@ class Compiled:
                 ]
         return rows
 
-    def run(self, *inputs: Any, device: str = "sim") -> list[Any]:
+    def run(self, *inputs: Array, device: str = "sim") -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
         runtime; one array per output."""
         from loadstone.runtime.device import OpenedDevice
@@ -123,7 +130,7 @@ class Compiled:
         with opened, opened.load(self.artifact, trust=True) as session:
             return session.run(inputs)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """Figures as JSON: operators by place, instructions, memory, time."""
         on_host = [p.operator.name for p in self.partition.assignments if p.backend == HOST]
         places = Counter(
@@ -150,10 +157,10 @@ class Compiled:
 
 
 def quantize(
-    model: str | Path | Any,
-    samples: Any,
+    model: Model,
+    samples: Arrays,
     *,
-    labels: Any = None,
+    labels: Array | None = None,
     show: bool = False,
     where: str = "samples",
     **options: Any,
@@ -188,8 +195,8 @@ def quantize(
 
 
 def compile(  # noqa: A001
-    model: str | Path | Any,
-    target: Any,
+    model: Model,
+    target: TargetSource,
     dump: str | Path | Dump | None = None,
     plugins: Registry | None = None,
     **choices: Unpack[_Choices],

@@ -34,7 +34,7 @@ def test_the_network_in_the_repository_reads_digits_in_onnx_runtime() -> None:
 
 
 def test_the_written_file_is_the_trained_network(tmp_path) -> None:
-    network = train.Network(np.random.default_rng(3))
+    network = train.DigitNetwork(np.random.default_rng(3))
     train.save(network, tmp_path / "net.onnx")
     images = load_digits().test_images[:8]
     opened = session(tmp_path / "net.onnx")
@@ -46,7 +46,7 @@ def test_the_written_file_is_the_trained_network(tmp_path) -> None:
 
 def test_the_gradients_are_those_of_finite_differences() -> None:
     rng = np.random.default_rng(5)
-    network = train.Network(rng)
+    network = train.DigitNetwork(rng)
     network.parameters = {
         name: value.astype(np.float64) for name, value in network.parameters.items()
     }

@@ -13,7 +13,7 @@ from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
-from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand, read_intrinsic
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, read_intrinsic
 from loadstone.ir_pass.verify import verify
 from loadstone.numerics import Rounding
 from loadstone.relax.compat import te, tirx, tvm
@@ -99,7 +99,7 @@ def test_an_intrinsic_reads_back_as_it_was_built() -> None:
     )
     axes = (Axis(4, (16, 16), 0, tirx.min(4, 9 - i), tirx.max(0, 1 - i), 4), Axis(16, (1, 1)))
     call = Intrinsic(
-        "dma_copy", (Operand(target, (0, 0)), Operand(source, (i - 1, 0))), (-5,), axes
+        "dma_copy", (BufferOperand(target, (0, 0)), BufferOperand(source, (i - 1, 0))), (-5,), axes
     )
     back = read_intrinsic(call.to_stmt())
     assert (back.name, back.immediates) == ("dma_copy", (-5,))
@@ -190,7 +190,7 @@ def test_an_operand_in_the_wrong_scope_is_refused() -> None:
     function = insert_dma_copy(lowered(x, out, scopes={"tile": "local.inp"}))
     wrong = Intrinsic(
         "fill",
-        (Operand(buffer((4, 16), "int8", "local.inp", "w"), (0, 0)),),
+        (BufferOperand(buffer((4, 16), "int8", "local.inp", "w"), (0, 0)),),
         (0,),
         (Axis(4, (16,)),),
     )
@@ -203,7 +203,7 @@ def test_a_buffer_that_nobody_allocated_is_refused() -> None:
     function = lowered(x, tile, scopes={})
     stray = Intrinsic(
         "fill",
-        (Operand(buffer((4, 16), "int32", "local.acc", "stray"), (0, 0)),),
+        (BufferOperand(buffer((4, 16), "int32", "local.acc", "stray"), (0, 0)),),
         (0,),
         (Axis(4, (16,)),),
     )

@@ -9,21 +9,21 @@ from loadstone.errors import ModelError
 from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.network import Role
 from loadstone.quantization.samples import samples_from
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import float_models
 from tests.float_models import images
 
 
 @pytest.fixture(scope="module")
-def simulator() -> Simulator:
-    return float_models.simulator()
+def runner() -> FakeQuantizedRunner:
+    return float_models.runner()
 
 
-def test_statistics_are_those_of_the_float_network(simulator: Simulator) -> None:
-    samples = samples_from(images(6), simulator.network.parameters)
-    calibration = calibrate(simulator, samples)
+def test_statistics_are_those_of_the_float_network(runner: FakeQuantizedRunner) -> None:
+    samples = samples_from(images(6), runner.network.parameters)
+    calibration = calibrate(runner, samples)
     recorded = [
-        {variable: array.copy() for variable, array in simulator.run(inputs)[1].items()}
+        {variable: array.copy() for variable, array in runner.run(inputs)[1].items()}
         for inputs in samples
     ]
     for variable, channels in calibration.channels.items():
@@ -31,9 +31,9 @@ def test_statistics_are_those_of_the_float_network(simulator: Simulator) -> None
         np.testing.assert_array_equal(
             channels.high, values.reshape(-1, values.shape[-1]).max(axis=0)
         )
-    for layer in simulator.network.layers:
-        if layer.role is Role.WEIGHTED and layer.inputs[0] in simulator.network.parameters:
-            histogram = calibration.histograms[simulator.network.groups[layer.inputs[0]]]
+    for layer in runner.network.layers:
+        if layer.role is Role.WEIGHTED and layer.inputs[0] in runner.network.parameters:
+            histogram = calibration.histograms[runner.network.groups[layer.inputs[0]]]
             values = np.stack([entry[layer.inputs[0]] for entry in recorded])
             assert (histogram.low, histogram.high, histogram.size) == (
                 values.min(),
@@ -42,27 +42,25 @@ def test_statistics_are_those_of_the_float_network(simulator: Simulator) -> None
             )
 
 
-def test_a_group_is_judged_by_what_is_computed_with(simulator: Simulator) -> None:
+def test_a_group_is_judged_by_what_is_computed_with(runner: FakeQuantizedRunner) -> None:
     """Two tensors are read before and after the concatenation and the pool; what the pool drops
     does not count."""
-    found = simulator.network
+    found = runner.network
     first = found.weighted[0].output
     joined = next(layer for layer in found.layers if layer.kind == "concat").output
     pooled = next(layer for layer in found.layers if layer.kind == "nn.max_pool2d").output
     samples = samples_from(images(4), found.parameters)
-    calibration = calibrate(simulator, samples)
+    calibration = calibrate(runner, samples)
     sizes = [
         int(np.prod([int(extent) for extent in variable.ty.shape])) for variable in (pooled, joined)
     ]
     assert calibration.histograms[found.groups[first]].size == 4 * sum(sizes)
 
 
-def test_a_network_that_overflows_is_named(simulator: Simulator) -> None:
+def test_a_network_that_overflows_is_named(runner: FakeQuantizedRunner) -> None:
     with pytest.raises(ModelError, match="overflows") as caught:
         calibrate(
-            simulator,
-            samples_from(
-                np.clip(images(2), -1, 1) * np.float32(3e38), simulator.network.parameters
-            ),
+            runner,
+            samples_from(np.clip(images(2), -1, 1) * np.float32(3e38), runner.network.parameters),
         )
     assert "\n" not in str(caught.value)

@@ -34,36 +34,34 @@ def test_saturation_counts_what_lies_outside() -> None:
 
 
 def test_a_comparison_is_the_difference_of_two_runs() -> None:
-    simulator = float_models.simulator()
-    samples = samples_from(images(6), simulator.network.parameters)
-    grids = Settings(
-        activations=dict.fromkeys(simulator.network.boundaries(), Quantization(0.25, 0))
-    )
-    labels = np.array([int(np.argmax(simulator.run(inputs)[0][0])) for inputs in samples])
+    runner = float_models.runner()
+    samples = samples_from(images(6), runner.network.parameters)
+    grids = Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(0.25, 0)))
+    labels = np.array([int(np.argmax(runner.run(inputs)[0][0])) for inputs in samples])
     labels[0] = (labels[0] + 1) % 5
-    found = compare(simulator, grids, samples, labels)
-    exact = [simulator.run(inputs)[0][0].copy() for inputs in samples]
-    rounded = [simulator.run(inputs, grids)[0][0].copy() for inputs in samples]
+    found = compare(runner, grids, samples, labels)
+    exact = [runner.run(inputs)[0][0].copy() for inputs in samples]
+    rounded = [runner.run(inputs, grids)[0][0].copy() for inputs in samples]
     ratio = 10 * np.log10(np.sum(np.square(exact)) / np.sum(np.square(np.subtract(exact, rounded))))
     assert found.outputs[0] == pytest.approx(ratio, abs=1e-3)
     assert found.float_top1 == pytest.approx(5 / 6)
     assert found.top1 == pytest.approx(
         np.mean([np.argmax(y) == label for y, label in zip(rounded, labels, strict=True)])
     )
-    assert set(found.tensors) == set(simulator.network.groups)
+    assert set(found.tensors) == set(runner.network.groups)
 
 
 def test_without_settings_nothing_differs() -> None:
-    simulator = float_models.simulator()
-    found = compare(simulator, Settings(), samples_from(images(2), simulator.network.parameters))
+    runner = float_models.runner()
+    found = compare(runner, Settings(), samples_from(images(2), runner.network.parameters))
     assert set(found.tensors.values()) == {math.inf}
     assert found.top1 is None
 
 
 def test_an_equalized_network_is_compared_with_itself() -> None:
     """Its tensors are multiples of the others: no noise, where `real` says so."""
-    simulator = float_models.simulator()
-    samples = samples_from(images(4), simulator.network.parameters)
-    settings = real_settings(equalize(simulator.network, calibrate(simulator, samples)))
-    assert set(compare(simulator, settings, samples, real=settings).tensors.values()) == {math.inf}
-    assert min(compare(simulator, settings, samples).tensors.values()) < 20
+    runner = float_models.runner()
+    samples = samples_from(images(4), runner.network.parameters)
+    settings = real_settings(equalize(runner.network, calibrate(runner, samples)))
+    assert set(compare(runner, settings, samples, real=settings).tensors.values()) == {math.inf}
+    assert min(compare(runner, settings, samples).tensors.values()) < 20

@@ -9,13 +9,13 @@ from loadstone.quantization.calibrate import calibrate
 from loadstone.quantization.equalize import GROWTH, channel_factors, equalize
 from loadstone.quantization.plan import real_settings
 from loadstone.quantization.samples import samples_from
-from tests.float_models import images, simulator
+from tests.float_models import images, runner
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("strength", [0.5, 1.0])
 def test_the_network_computes_the_same_with_closer_channels(seed: int, strength: float) -> None:
-    compiled = simulator(seed)
+    compiled = runner(seed)
     before = compiled.network
     samples = samples_from(images(16), before.parameters)
     calibration = calibrate(compiled, samples)
@@ -40,17 +40,17 @@ def test_the_network_computes_the_same_with_closer_channels(seed: int, strength:
 
 
 def test_what_the_outside_sees_is_not_scaled() -> None:
-    before = simulator().network
-    calibration = calibrate(simulator(), samples_from(images(4), before.parameters))
+    before = runner().network
+    calibration = calibrate(runner(), samples_from(images(4), before.parameters))
     factors = channel_factors(before, calibration)
     for variable in (*before.parameters, *before.outputs):
         np.testing.assert_array_equal(factors[variable], 1.0)
 
 
 def test_channels_that_meet_in_an_addition_have_one_factor() -> None:
-    before = simulator().network
+    before = runner().network
     factors = channel_factors(
-        before, calibrate(simulator(), samples_from(images(8), before.parameters))
+        before, calibrate(runner(), samples_from(images(8), before.parameters))
     )
     add = next(layer for layer in before.layers if layer.kind == "add")
     left, right = (factors[variable] for variable in add.inputs)

@@ -22,9 +22,9 @@ from loadstone.partition.eager import partition
 from loadstone.quantization.export_onnx import export_onnx
 from loadstone.quantization.fold import fold
 from loadstone.quantization.pipeline import Options, prepare, quantize_prepared
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import images as photographs
-from tests.float_models import images, simulator
+from tests.float_models import images, runner
 from tests.onnx_builder import Graph, run
 from tests.onnx_layers import Layers
 from tests.repeat import more
@@ -53,7 +53,7 @@ def exported(found: Any, count: int = 1) -> bytes:
 
 
 def test_float_and_quantized_give_what_the_module_means() -> None:
-    found = quantize_prepared(simulator(), images(8), outputs=["scores"])
+    found = quantize_prepared(runner(), images(8), outputs=["scores"])
     model = export_onnx(found.module, found.outputs, {"loadstone.scheme": "affine"})
     assert [value.name for value in model.graph.input] == ["in0"]
     assert [value.name for value in model.graph.output] == ["scores"]
@@ -81,7 +81,7 @@ def test_float_and_quantized_give_what_the_module_means() -> None:
 
 
 def test_the_file_reads_back_as_the_same_integers() -> None:
-    found = quantize_prepared(simulator(), images(8), outputs=["scores"])
+    found = quantize_prepared(runner(), images(8), outputs=["scores"])
     model = export_onnx(found.module, found.outputs).SerializeToString()
     graphs = [
         partition(entry, [], "small").graph
@@ -218,7 +218,7 @@ def test_an_operator_without_an_onnx_form_is_named() -> None:
 
 
 @cache
-def real(shared: Path, file: str) -> tuple[Simulator, Any]:
+def real(shared: Path, file: str) -> tuple[FakeQuantizedRunner, Any]:
     """A float network, compiled once for both schemes, and 12 crops of photographs."""
     model = next(entry for entry in photographs.MODELS if entry.file == file)
     return prepare(load(shared / "models" / file)), photographs.prepare(model, shared, 12)
@@ -245,9 +245,7 @@ def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
     """float32 numerics (NUMERICS.md): every layer alone, from the same integers. Sums on the edge
     of two integers are counted."""
     compiled, samples = (
-        (simulator(), images(12))
-        if file == "small"
-        else real(request.getfixturevalue("shared"), file)
+        (runner(), images(12)) if file == "small" else real(request.getfixturevalue("shared"), file)
     )
     quantize_prepared(compiled, samples[:8], Options(scheme=scheme)).save(tmp_path / "model.onnx")
     layers = Layers(tmp_path / "model.onnx")
@@ -264,7 +262,7 @@ def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
 def test_a_layer_that_is_wrong_is_counted(tmp_path: Path) -> None:
     """The comparison above can fail: one weight, changed in the file that ONNX Runtime reads."""
     path = tmp_path / "model.onnx"
-    quantize_prepared(simulator(), images(8)).save(path)
+    quantize_prepared(runner(), images(8)).save(path)
     layers = Layers(path)
     weights = next(
         entry

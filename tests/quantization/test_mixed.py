@@ -12,50 +12,48 @@ from loadstone.quantization.network import Role
 from loadstone.quantization.plan import Plan, float_groups, make_plan, settings
 from loadstone.quantization.samples import Samples, samples_from
 from loadstone.quantization.scales import SCHEMES
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import float_models
 from tests.float_models import images, network
 
 
 @pytest.fixture(scope="module")
-def prepared() -> tuple[Simulator, Plan, Samples]:
-    simulator = float_models.simulator()
-    samples = samples_from(images(8), simulator.network.parameters)
+def prepared() -> tuple[FakeQuantizedRunner, Plan, Samples]:
+    runner = float_models.runner()
+    samples = samples_from(images(8), runner.network.parameters)
     return (
-        simulator,
-        make_plan(
-            simulator.network, calibrate(simulator, samples).histograms, SCHEMES["pow2"], "minmax"
-        ),
+        runner,
+        make_plan(runner.network, calibrate(runner, samples).histograms, SCHEMES["pow2"], "minmax"),
         samples,
     )
 
 
-def test_noises_add_up_nearly(prepared: tuple[Simulator, Plan, Samples]) -> None:
-    simulator, plan, samples = prepared
-    found = measure_sensitivities(simulator, simulator.network, plan, samples)
+def test_noises_add_up_nearly(prepared: tuple[FakeQuantizedRunner, Plan, Samples]) -> None:
+    runner, plan, samples = prepared
+    found = measure_sensitivities(runner, runner.network, plan, samples)
     wanted = [
         layer.name
-        for layer in simulator.network.layers
+        for layer in runner.network.layers
         if layer.role in (Role.WEIGHTED, Role.COMPUTED)
     ]
     assert list(found.layers) == list(found.cycles) == wanted
-    assert set(found.groups) == set(simulator.network.groups.values())
+    assert set(found.groups) == set(runner.network.groups.values())
     assert all(noise > 0 for noise in found.groups.values())
-    whole = compare(simulator, settings(simulator.network, plan), samples).outputs[0]
+    whole = compare(runner, settings(runner.network, plan), samples).outputs[0]
     total = sum(found.layers.values()) + sum(found.groups.values())
     assert -10 * np.log10(total) == pytest.approx(whole, abs=4)
 
 
 def test_the_output_gets_better_as_the_budget_grows(
-    prepared: tuple[Simulator, Plan, Samples],
+    prepared: tuple[FakeQuantizedRunner, Plan, Samples],
 ) -> None:
-    simulator, plan, samples = prepared
-    sensitivities = measure_sensitivities(simulator, simulator.network, plan, samples)
+    runner, plan, samples = prepared
+    sensitivities = measure_sensitivities(runner, runner.network, plan, samples)
     ratios = []
     for budget in (0, 10_000, sum(sensitivities.cycles.values())):
-        mixed = with_host_layers(simulator.network, plan, sensitivities, budget)
+        mixed = with_host_layers(runner.network, plan, sensitivities, budget)
         assert sum(sensitivities.cycles[name] for name in mixed.host) <= budget
-        ratios.append(compare(simulator, settings(simulator.network, mixed), samples).outputs[0])
+        ratios.append(compare(runner, settings(runner.network, mixed), samples).outputs[0])
     assert ratios[0] < ratios[1] < ratios[2]
     assert ratios[2] > 100  # everything on the host: float
 

@@ -12,7 +12,7 @@ from loadstone.graph.reference import run as run_graph
 from loadstone.partition.eager import partition
 from loadstone.quantization import passes
 from loadstone.quantization.pipeline import Options, prepare
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from loadstone.relax.compat import tvm
 from tests.float_models import images, module
 
@@ -20,16 +20,16 @@ SAMPLES = images(16)
 
 
 @pytest.fixture(scope="module")
-def exact() -> Simulator:
+def exact() -> FakeQuantizedRunner:
     return prepare(module())
 
 
-def scores(found: Simulator) -> Any:
+def scores(found: FakeQuantizedRunner) -> Any:
     return np.stack([found.run(sample)[0][0] for sample in SAMPLES[:, None]])
 
 
 @pytest.mark.full
-def test_folding_and_equalizing_change_no_result(exact: Simulator) -> None:
+def test_folding_and_equalizing_change_no_result(exact: FakeQuantizedRunner) -> None:
     found = tvm.transform.Sequential([passes.fold_constants(), passes.equalize_channels(SAMPLES)])(
         module()
     )
@@ -48,7 +48,7 @@ def test_weights_become_values_that_int8_has() -> None:
             ), layer.name
 
 
-def test_biases_alone_change(exact: Simulator) -> None:
+def test_biases_alone_change(exact: FakeQuantizedRunner) -> None:
     found = prepare(passes.correct_biases(SAMPLES)(module()))
     for before, after in zip(exact.network.weighted, found.network.weighted, strict=True):
         np.testing.assert_array_equal(before.weights, after.weights)
@@ -58,7 +58,7 @@ def test_biases_alone_change(exact: Simulator) -> None:
     )
 
 
-def test_the_last_pass_gives_integers(exact: Simulator) -> None:
+def test_the_last_pass_gives_integers(exact: FakeQuantizedRunner) -> None:
     quantized = passes.to_qdq(SAMPLES, Options(equalize=False, scheme="pow2"))(module())
     graph = partition(quantized, [], "small").graph
     found = np.stack([run_graph(graph, [sample])[0] for sample in SAMPLES])

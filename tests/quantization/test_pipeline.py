@@ -21,7 +21,7 @@ from loadstone.quantization.export_onnx import export_onnx
 from loadstone.quantization.pipeline import Options, quantize_module, quantize_prepared
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.reference import DramBytes, Machine
-from tests.float_models import images, simulator, small_onnx
+from tests.float_models import images, runner, small_onnx
 from tests.onnx_builder import session
 
 
@@ -120,7 +120,7 @@ def test_repairs_are_worth_their_lines() -> None:
     for seed in (0, 1, 2):
         bare = Options(method="minmax", equalize=False, compensate=False, correct=False)
         plain, repaired = (
-            quantize_prepared(simulator(seed), images(32), options).report["output_sqnr_db"][0]
+            quantize_prepared(runner(seed), images(32), options).report["output_sqnr_db"][0]
             for options in (bare, Options(method="minmax"))
         )
         ratios.append(repaired - plain)
@@ -131,16 +131,14 @@ def test_repairs_are_worth_their_lines() -> None:
 @pytest.mark.parametrize("scheme", ["affine", "symmetric"])
 @pytest.mark.parametrize("method", ["minmax", "expected", "percentile", "mse", "entropy"])
 def test_every_method_gives_a_good_network(method: str, scheme: str) -> None:
-    report = quantize_prepared(
-        simulator(), images(32), Options(method=method, scheme=scheme)
-    ).report
+    report = quantize_prepared(runner(), images(32), Options(method=method, scheme=scheme)).report
     assert (report["method"], report["scheme"]) == (method, scheme)
     assert report["output_sqnr_db"][0] > 22
 
 
 def test_per_tensor_weights_cost_something() -> None:
     ratios = [
-        quantize_prepared(simulator(), images(16), Options(per_channel=per_channel)).report[
+        quantize_prepared(runner(), images(16), Options(per_channel=per_channel)).report[
             "output_sqnr_db"
         ][0]
         for per_channel in (True, False)
@@ -388,7 +386,7 @@ def not_a_number(graph: Any) -> None:
         (lambda: small_onnx()[:2000], "not an ONNX file"),
         (
             lambda: export_onnx(
-                quantize_prepared(simulator(), images(2)).module, ["out"]
+                quantize_prepared(runner(), images(2)).module, ["out"]
             ).SerializeToString(),
             "is quantized already",
         ),
@@ -427,9 +425,9 @@ def test_other_mistakes_are_one_line(samples: Path, capsys: pytest.CaptureFixtur
 
 def test_names_that_mean_nothing() -> None:
     with pytest.raises(LoadstoneError, match="choose one of affine"):
-        quantize_prepared(simulator(), images(1), Options(scheme="int4"))
+        quantize_prepared(runner(), images(1), Options(scheme="int4"))
     with pytest.raises(LoadstoneError, match="choose one of minmax"):
-        quantize_prepared(simulator(), images(1), Options(method="magic"))
+        quantize_prepared(runner(), images(1), Options(method="magic"))
 
 
 def test_a_network_without_weights_is_refused() -> None:

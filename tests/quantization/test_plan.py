@@ -19,19 +19,19 @@ from loadstone.quantization.plan import (
 )
 from loadstone.quantization.samples import samples_from
 from loadstone.quantization.scales import SCHEMES
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import float_models
 from tests.float_models import images
 
 
 @pytest.fixture(scope="module")
-def simulator() -> Simulator:
-    return float_models.simulator()
+def runner() -> FakeQuantizedRunner:
+    return float_models.runner()
 
 
 @pytest.fixture(scope="module")
-def calibration(simulator: Simulator) -> Calibration:
-    return calibrate(simulator, samples_from(images(16), simulator.network.parameters))
+def calibration(runner: FakeQuantizedRunner) -> Calibration:
+    return calibrate(runner, samples_from(images(16), runner.network.parameters))
 
 
 def ends(quantization: Quantization) -> tuple[float, float]:
@@ -39,8 +39,10 @@ def ends(quantization: Quantization) -> tuple[float, float]:
     return low, high
 
 
-def test_expected_ranges_know_the_network(simulator: Simulator, calibration: Calibration) -> None:
-    found = simulator.network
+def test_expected_ranges_know_the_network(
+    runner: FakeQuantizedRunner, calibration: Calibration
+) -> None:
+    found = runner.network
     plan = make_plan(found, calibration.histograms, SCHEMES["affine"], "expected")
     seen = calibration.histograms[found.groups[found.parameters[0]]]
     low, high = ends(plan.activations[found.groups[found.parameters[0]]])
@@ -57,8 +59,8 @@ def test_expected_ranges_know_the_network(simulator: Simulator, calibration: Cal
     assert own.high < ends(plan.activations[found.groups[mean.output]])[1] < 2 * source.high
 
 
-def test_powers_of_two_everywhere(simulator: Simulator, calibration: Calibration) -> None:
-    plan = make_plan(simulator.network, calibration.histograms, SCHEMES["pow2"], "expected")
+def test_powers_of_two_everywhere(runner: FakeQuantizedRunner, calibration: Calibration) -> None:
+    plan = make_plan(runner.network, calibration.histograms, SCHEMES["pow2"], "expected")
     scales = [quantization.scale for quantization in plan.activations.values()] + [
         s for array in plan.weights.values() for s in array
     ]
@@ -78,11 +80,11 @@ def with_bias(found: Network, values: np.ndarray) -> Network:
 
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_a_large_bias_on_tiny_weights_fits_the_accumulator(
-    simulator: Simulator, calibration: Calibration, per_channel: bool
+    runner: FakeQuantizedRunner, calibration: Calibration, per_channel: bool
 ) -> None:
     bias = np.zeros(8, np.float32)
     bias[3] = 1e7
-    spoiled = with_bias(simulator.network, bias)
+    spoiled = with_bias(runner.network, bias)
     plan = make_plan(
         spoiled, calibration.histograms, SCHEMES["affine"], "minmax", per_channel=per_channel
     )
@@ -96,9 +98,9 @@ def test_a_large_bias_on_tiny_weights_fits_the_accumulator(
 
 
 def test_settings_are_what_the_integers_stand_for(
-    simulator: Simulator, calibration: Calibration
+    runner: FakeQuantizedRunner, calibration: Calibration
 ) -> None:
-    found = simulator.network
+    found = runner.network
     plan = make_plan(found, calibration.histograms, SCHEMES["affine"], "minmax")
     chosen = settings(found, plan)
     for layer in found.weighted:

@@ -11,14 +11,14 @@ import pytest
 
 from loadstone.quantization.pipeline import Options, quantize_prepared
 from loadstone.quantization.report import as_html, as_json
-from tests.float_models import images, simulator
+from tests.float_models import images, runner
 
 
 @pytest.fixture(scope="module")
 def contents() -> dict[str, Any]:
     options = Options(sensitivity=True, host_cycles=100)
     return quantize_prepared(
-        simulator(), images(8), options, labels=np.arange(8) % 5, outputs=["scores"]
+        runner(), images(8), options, labels=np.arange(8) % 5, outputs=["scores"]
     ).report
 
 
@@ -29,7 +29,7 @@ def test_json_holds_every_tensor(contents: dict[str, Any]) -> None:
     assert 0 <= again["top1"] <= 1
     assert again["float_top1"] is not None
     assert again["output_sqnr_db"][0] > 20
-    found = simulator().network
+    found = runner().network
     assert [entry["name"] for entry in again["layers"]] == [
         layer.name for layer in found.layers if layer.output in found.quantized
     ]

@@ -18,32 +18,34 @@ from loadstone.quantization.rewrite import rewrite, write_weights
 from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
 from loadstone.quantization.samples import Samples, samples_from
 from loadstone.quantization.scales import SCHEMES
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import float_models
 from tests.float_models import images, network
 
 
 @pytest.fixture(scope="module", params=["affine", "pow2"])
-def prepared(request: pytest.FixtureRequest) -> tuple[Simulator, Plan, Samples]:
-    simulator = float_models.simulator()
-    samples = samples_from(images(8), simulator.network.parameters)
+def prepared(request: pytest.FixtureRequest) -> tuple[FakeQuantizedRunner, Plan, Samples]:
+    runner = float_models.runner()
+    samples = samples_from(images(8), runner.network.parameters)
     plan = make_plan(
-        simulator.network,
-        calibrate(simulator, samples).histograms,
+        runner.network,
+        calibrate(runner, samples).histograms,
         SCHEMES[request.param],
         "expected",
     )
-    moments = measure_moments(simulator, samples)
+    moments = measure_moments(runner, samples)
     return (
-        simulator,
-        correct_biases(simulator.network, round_weights(simulator.network, plan, moments), moments),
+        runner,
+        correct_biases(runner.network, round_weights(runner.network, plan, moments), moments),
         samples,
     )
 
 
-def test_every_layer_is_an_int8_operator(prepared: tuple[Simulator, Plan, Samples]) -> None:
-    simulator, plan, _ = prepared
-    graph = partition(rewrite(simulator.network, plan), [], "small").graph
+def test_every_layer_is_an_int8_operator(
+    prepared: tuple[FakeQuantizedRunner, Plan, Samples],
+) -> None:
+    runner, plan, _ = prepared
+    graph = partition(rewrite(runner.network, plan), [], "small").graph
     kinds = Counter(type(operator) for operator in graph.operators)
     assert kinds[g.Conv2D] == 4
     assert (
@@ -60,9 +62,9 @@ def test_every_layer_is_an_int8_operator(prepared: tuple[Simulator, Plan, Sample
     assert joined.is_copy
 
 
-def test_the_canonical_form_is_kept(prepared: tuple[Simulator, Plan, Samples]) -> None:
-    simulator, plan, samples = prepared
-    module = rewrite(simulator.network, plan)
+def test_the_canonical_form_is_kept(prepared: tuple[FakeQuantizedRunner, Plan, Samples]) -> None:
+    runner, plan, samples = prepared
+    module = rewrite(runner.network, plan)
     once, twice = (partition(entry, [], "small").graph for entry in (module, canonical(module)))
     assert [type(operator) for operator in once.operators] == [
         type(operator) for operator in twice.operators
@@ -71,26 +73,28 @@ def test_the_canonical_form_is_kept(prepared: tuple[Simulator, Plan, Samples]) -
     np.testing.assert_array_equal(run_graph(once, inputs)[0], run_graph(twice, inputs)[0])
 
 
-def test_the_integers_mean_what_was_simulated(prepared: tuple[Simulator, Plan, Samples]) -> None:
+def test_the_integers_mean_what_was_simulated(
+    prepared: tuple[FakeQuantizedRunner, Plan, Samples],
+) -> None:
     """Exact arithmetic of integers against the simulation in float32: one step of the output at
     most, rarely."""
-    simulator, plan, samples = prepared
-    graph = partition(rewrite(simulator.network, plan), [], "small").graph
-    chosen = settings(simulator.network, plan)
-    step = plan.activations[simulator.network.groups[simulator.network.outputs[0]]].scale
+    runner, plan, samples = prepared
+    graph = partition(rewrite(runner.network, plan), [], "small").graph
+    chosen = settings(runner.network, plan)
+    step = plan.activations[runner.network.groups[runner.network.outputs[0]]].scale
     different = 0
     for inputs in samples:
-        found, simulated = run_graph(graph, inputs)[0], simulator.run(inputs, chosen)[0][0]
+        found, simulated = run_graph(graph, inputs)[0], runner.run(inputs, chosen)[0][0]
         different += int(np.count_nonzero(np.abs(found - simulated) > step / 2))
         assert np.abs(found - simulated).max() <= 1.5 * step
     assert different <= 4
 
 
-def test_layers_on_the_host_stay_float(prepared: tuple[Simulator, Plan, Samples]) -> None:
-    simulator, plan, _ = prepared
-    name = simulator.network.weighted[2].name
+def test_layers_on_the_host_stay_float(prepared: tuple[FakeQuantizedRunner, Plan, Samples]) -> None:
+    runner, plan, _ = prepared
+    name = runner.network.weighted[2].name
     graph = partition(
-        rewrite(simulator.network, replace(plan, host=frozenset({name}))), [], "small"
+        rewrite(runner.network, replace(plan, host=frozenset({name}))), [], "small"
     ).graph
     hosts = [operator for operator in graph.operators if isinstance(operator, g.Host)]
     assert [operator.operators for operator in hosts] == [("nn.conv2d", "add")]

@@ -10,28 +10,28 @@ from loadstone.quantization.plan import Plan, make_plan, quantized_weights, real
 from loadstone.quantization.rounding import Moments, correct_biases, measure_moments, round_weights
 from loadstone.quantization.samples import samples_from
 from loadstone.quantization.scales import SCHEMES
-from loadstone.quantization.simulate import Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests import float_models
 from tests.float_models import images
 
 
 @pytest.fixture(scope="module")
-def prepared() -> tuple[Simulator, Plan, dict[str, Moments]]:
-    simulator = float_models.simulator()
-    samples = samples_from(images(32), simulator.network.parameters)
-    calibration = calibrate(simulator, samples)
+def prepared() -> tuple[FakeQuantizedRunner, Plan, dict[str, Moments]]:
+    runner = float_models.runner()
+    samples = samples_from(images(32), runner.network.parameters)
+    calibration = calibrate(runner, samples)
     plan = make_plan(
-        simulator.network, calibration.histograms, SCHEMES["affine"], "minmax", mse_weights=False
+        runner.network, calibration.histograms, SCHEMES["affine"], "minmax", mse_weights=False
     )
-    return simulator, plan, measure_moments(simulator, samples)
+    return runner, plan, measure_moments(runner, samples)
 
 
 def test_moments_are_those_of_the_windows(
-    prepared: tuple[Simulator, Plan, dict[str, Moments]],
+    prepared: tuple[FakeQuantizedRunner, Plan, dict[str, Moments]],
 ) -> None:
     """The first layer by hand: 3x3 windows of the input, zero outside, in the order of OHWI."""
-    simulator, _, moments = prepared
-    first = simulator.network.weighted[0]
+    runner, _, moments = prepared
+    first = runner.network.weighted[0]
     rows = []
     for image in images(32)[:, 0]:
         padded = np.pad(image.transpose(1, 2, 0), ((1, 1), (1, 1), (0, 0)))
@@ -43,12 +43,12 @@ def test_moments_are_those_of_the_windows(
 
 
 def test_every_layer_errs_less_on_its_own_inputs(
-    prepared: tuple[Simulator, Plan, dict[str, Moments]],
+    prepared: tuple[FakeQuantizedRunner, Plan, dict[str, Moments]],
 ) -> None:
-    simulator, plan, moments = prepared
-    found = round_weights(simulator.network, plan, moments, damping=0.01)
+    runner, plan, moments = prepared
+    found = round_weights(runner.network, plan, moments, damping=0.01)
     gains = []
-    for layer in simulator.network.weighted:
+    for layer in runner.network.weighted:
         assert layer.weights is not None
         covariance = moments[layer.name].covariance
         errors = []
@@ -64,7 +64,7 @@ def test_every_layer_errs_less_on_its_own_inputs(
     assert (
         sum(
             np.any(quantized_weights(layer, found) != quantized_weights(layer, plan))
-            for layer in simulator.network.weighted
+            for layer in runner.network.weighted
         )
         >= 4
     )
@@ -72,23 +72,23 @@ def test_every_layer_errs_less_on_its_own_inputs(
 
 def test_independent_inputs_are_rounded_to_nearest() -> None:
     """With a diagonal covariance no weight can make up for another."""
-    simulator = float_models.simulator()
-    layer = simulator.network.weighted[0]
+    runner = float_models.runner()
+    layer = runner.network.weighted[0]
     moments = Moments(1, 27)
     moments.update((np.eye(27, dtype=np.float32) - np.float32(1 / 27))[None])
     moments._products = 27 * (np.eye(27) + moments.mean[:, :, None] * moments.mean[:, None, :])
-    calibration = calibrate(simulator, samples_from(images(2), simulator.network.parameters))
-    plan = make_plan(simulator.network, calibration.histograms, SCHEMES["affine"], "minmax")
-    found = round_weights(simulator.network, plan, {layer.name: moments})
+    calibration = calibrate(runner, samples_from(images(2), runner.network.parameters))
+    plan = make_plan(runner.network, calibration.histograms, SCHEMES["affine"], "minmax")
+    found = round_weights(runner.network, plan, {layer.name: moments})
     np.testing.assert_array_equal(quantized_weights(layer, found), quantized_weights(layer, plan))
 
 
 def test_biases_take_off_the_mean_error(
-    prepared: tuple[Simulator, Plan, dict[str, Moments]],
+    prepared: tuple[FakeQuantizedRunner, Plan, dict[str, Moments]],
 ) -> None:
-    simulator, plan, moments = prepared
-    found = correct_biases(simulator.network, plan, moments)
-    for layer in simulator.network.weighted:
+    runner, plan, moments = prepared
+    found = correct_biases(runner.network, plan, moments)
+    for layer in runner.network.weighted:
         assert layer.weights is not None
         assert layer.bias is not None
         mean = moments[layer.name].mean
@@ -110,8 +110,8 @@ def test_a_layer_of_very_many_inputs_keeps_no_covariance() -> None:
     moments.update(np.ones((1, 3, 27360), np.float32))
     assert not moments.has_covariance
     np.testing.assert_array_equal(moments.mean, np.ones((1, 27360)))
-    simulator = float_models.simulator()
-    plan = make_plan(simulator.network, {}, SCHEMES["affine"], "minmax", mse_weights=False)
+    runner = float_models.runner()
+    plan = make_plan(runner.network, {}, SCHEMES["affine"], "minmax", mse_weights=False)
     assert not round_weights(
-        simulator.network, plan, {layer.name: moments for layer in simulator.network.weighted}
+        runner.network, plan, {layer.name: moments for layer in runner.network.weighted}
     ).rounded

@@ -20,9 +20,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
-from typing import Any
-
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
@@ -45,6 +42,7 @@ from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, Memor
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
+from loadstone.numerics import Array
 
 __all__ = ["Deployment", "deploy"]
 
@@ -158,7 +156,7 @@ class _Assembly:
         self.host_bytes += rounded_up(tensor.size_bytes, DEVICE_ALIGN_BYTES)
         return self._view(row_view(tensor, RegionIndex.HOST, offset))
 
-    def constant(self, name: str, value: NDArray[Any]) -> int:
+    def constant(self, name: str, value: Array) -> int:
         """Row-major content from the file."""
         if name not in self.index:
             self._view(constant_view(self.named.get(name), name, value, self.constants))

@@ -16,16 +16,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
 from loadstone.artifact.host_step import HostStep, Strided
+from loadstone.files import JsonValue
 from loadstone.graph.reference import run_operator
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
 
 __all__ = ["EXTERNAL_OPERATOR", "EXTERNAL_RELAX", "Workspace", "host_steps", "is_built_in"]
 
@@ -46,7 +46,7 @@ class Workspace(Protocol):
         """A row-major tensor that lives for this operator only."""
         ...
 
-    def constant(self, name: str, value: NDArray[Any]) -> int:
+    def constant(self, name: str, value: Array) -> int:
         """Content from the file."""
         ...
 
@@ -71,7 +71,7 @@ class _Nothing:
     def temporary(self, tensor: g.Tensor) -> int:
         return 0
 
-    def constant(self, name: str, value: NDArray[Any]) -> int:
+    def constant(self, name: str, value: Array) -> int:
         return 0
 
 
@@ -216,7 +216,7 @@ def _resize_nearest(o: g.Operator, space: Workspace) -> list[HostStep] | None:
 
 
 # --- functions of one element ---------------------------------------------------------------------
-def _table(o: g.Operator) -> NDArray[Any]:
+def _table(o: g.Operator) -> Array:
     """What an element-wise operator makes of each of the 256 values, in the order of their
     bytes."""
     values = np.arange(256, dtype=np.uint8).view(np.dtype(o.input.dtype))
@@ -334,7 +334,7 @@ def _to_json(o: g.Operator, arrays: Sequence[str]) -> str:
     )
 
 
-def _tensor_json(t: g.Tensor) -> list[Any]:
+def _tensor_json(t: g.Tensor) -> list[JsonValue]:
     return [
         t.name,
         list(t.shape),

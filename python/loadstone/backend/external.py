@@ -11,16 +11,16 @@ name may run it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from numpy.typing import NDArray
+from loadstone.numerics import Array
 
 __all__ = ["External", "external_function", "register_external"]
 
 #: A function of external steps: the arrays of its inputs and its attributes -> the arrays of its
 #: outputs.
 #: def run(arrays, attributes): return [device.compute(arrays[0], json.loads(attributes))]
-External: TypeAlias = Callable[[Sequence[NDArray[Any]], str], Sequence[NDArray[Any]]]
+External: TypeAlias = Callable[[Sequence[Array], str], Sequence[Array]]
 
 _FUNCTIONS: dict[str, External] = {}
 

@@ -24,13 +24,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
 from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.errors import LoweringError, TargetError
 from loadstone.graph import Graph, Operator, Tensor
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern, IRModule
 
 __all__ = [
     "Attribute",
@@ -127,8 +130,8 @@ class OperatorPattern:
     """
 
     name: str
-    pattern: Callable[[], Any]
-    extract: Callable[[Any, Any], Operator]
+    pattern: Callable[[], DFPattern]
+    extract: Callable[[Any, Call], Operator]
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class Phase(Enum):
     CALLS = "calls"  # the same as loops around intrinsic calls
 
 
-def _no_relax() -> Any:
+def _no_relax() -> IRModule:
     raise LoweringError("segment: it has no Relax: the compiler gives it one")
 
 
@@ -219,7 +222,7 @@ class Segment:
     inputs: tuple[Tensor, ...]
     from_host: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    relax: Callable[[], Any] = field(default=_no_relax, compare=False)
+    relax: Callable[[], IRModule] = field(default=_no_relax, compare=False)
 
 
 class Backend(ABC):
@@ -284,7 +287,7 @@ class Backend(ABC):
         return [offered("conv2d", self.accepts), offered("dense")]
         """
 
-    def schedules(self) -> Mapping[str, Callable[[Any], Any]]:
+    def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
         """By kind of operator, what makes its scheduled TensorIR (an IRModule), for back ends that
         go that way.
 

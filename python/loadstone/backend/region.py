@@ -16,12 +16,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.device import DeviceProgram
+from loadstone.numerics import Array
 
 __all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
 
@@ -78,7 +76,7 @@ class LoweredRegion(ABC):
     name: str
     operators: Sequence[g.Operator]
     aliases: Mapping[str, tuple[str, int]]
-    constants: Mapping[str, tuple[NDArray[Any], int]]
+    constants: Mapping[str, tuple[Array, int]]
 
     @property
     @abstractmethod
@@ -115,4 +113,4 @@ class ExternalRegion:
     outputs: Sequence[g.Tensor]
     function: str
     attributes: str
-    constants: Mapping[str, NDArray[Any]]
+    constants: Mapping[str, Array]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from loadstone.demo import Digits, load_digits
 
-__all__ = ["Network", "main"]
+__all__ = ["DigitNetwork", "main"]
 
 Array = NDArray[np.float32]
 Parameters = dict[str, Array]
@@ -75,7 +75,7 @@ def unpool(gradient: Array, mask: Array) -> Array:
     return (mask * gradient[:, :, None, :, None, :]).reshape(count, 2 * height, 2 * width, channels)
 
 
-class Network:
+class DigitNetwork:
     """Weights: conv{1,2,3}.w (9 * I, O), dense.w (2 * 2 * 12, 10), and a .b for each."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -138,10 +138,10 @@ def varied(images: Array, rng: np.random.Generator) -> Array:
     return np.asarray(moved * brightness + NOISE * rng.normal(size=images.shape), np.float32)
 
 
-def train(digits: Digits) -> Network:
+def train(digits: Digits) -> DigitNetwork:
     """Softmax cross entropy with Adam (weight decay decoupled)."""
     rng = np.random.default_rng(SEED)
-    network = Network(rng)
+    network = DigitNetwork(rng)
     images = digits.train_images.transpose(0, 2, 3, 1) / np.float32(INK)
     first, second = (
         {name: np.zeros_like(value) for name, value in network.parameters.items()} for _ in range(2)
@@ -176,7 +176,7 @@ def train(digits: Digits) -> Network:
     return network
 
 
-def save(network: Network, path: Path) -> None:
+def save(network: DigitNetwork, path: Path) -> None:
     """Writes the network as ONNX."""
     from onnx import TensorProto, checker, helper, numpy_helper, save_model
 
@@ -224,7 +224,7 @@ def save(network: Network, path: Path) -> None:
     save_model(model, path)
 
 
-def accuracy(network: Network, images: Array, labels: NDArray[np.int64]) -> float:
+def accuracy(network: DigitNetwork, images: Array, labels: NDArray[np.int64]) -> float:
     """Share of images (N, 1, 8, 8) with ink from 0 to 16 whose highest score is the label's."""
     scores, _ = network.forward(images.transpose(0, 2, 3, 1))
     return float((scores.argmax(axis=1) == labels).mean())

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import (
     Axis,
+    BufferOperand,
     Intrinsic,
-    Operand,
     is_intrinsic,
     read_intrinsic,
 )
@@ -136,7 +136,7 @@ class _Writer:
         ]
         return f"{self.calls[call.name]}({', '.join(parts)}, (const lds_loop_t[]){{{loops}}});"
 
-    def pointer(self, operand: Operand) -> str:
+    def pointer(self, operand: BufferOperand) -> str:
         shape = [int(n) for n in operand.buffer.shape]
         offset: Expr = tirx.IntImm("int32", 0)
         for position, index in enumerate(operand.indices):

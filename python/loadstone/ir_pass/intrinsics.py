@@ -40,8 +40,8 @@ __all__ = [
     "BUFFER_OPERANDS",
     "PREFIX",
     "Axis",
+    "BufferOperand",
     "Intrinsic",
-    "Operand",
     "is_intrinsic",
     "read_intrinsic",
 ]
@@ -55,7 +55,7 @@ BUFFER_OPERANDS = {"dma_copy": 2, "gemm": 3, "fill": 1, "rq": 4, **dict.fromkeys
 
 
 @dataclass(frozen=True)
-class Operand:
+class BufferOperand:
     """An element of a buffer: where the nest's access stands when all its loops are 0."""
 
     buffer: Buffer
@@ -95,7 +95,7 @@ class Intrinsic:
     """One call: `name` without the prefix, buffer operands, immediates (ints) and axes."""
 
     name: str
-    operands: tuple[Operand, ...]
+    operands: tuple[BufferOperand, ...]
     immediates: tuple[int, ...]
     axes: tuple[Axis, ...]
 
@@ -129,7 +129,7 @@ def read_intrinsic(stmt: Stmt) -> Intrinsic:
     for argument in stmt.value.args[1:]:
         if is_tir_call(argument, "address_of"):
             load = argument.args[0]
-            operands.append(Operand(load.source, tuple(load.indices)))
+            operands.append(BufferOperand(load.source, tuple(load.indices)))
         elif is_tir_call(argument, "call_pure_extern"):
             axes.append(_read_axis(argument, len(operands)))
         else:

@@ -2,7 +2,7 @@
 its loops.
 
 In:   a statement of a lowered PrimFunc.
-Out:  `Nest`: loops, conditions and the one store inside; operands and axes of its accesses.
+Out:  `LoopNest`: loops, conditions and the one store inside; operands and axes of its accesses.
 Next: dma_copy.py and compute.py make one intrinsic call of it.
 """
 
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Operand
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand
 from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
-__all__ = ["Bound", "Nest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
+__all__ = ["Bound", "LoopNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
 
 
 @dataclass(frozen=True)
-class Nest:
+class LoopNest:
     """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the
     middle."""
 
@@ -42,7 +42,7 @@ class Bound:
     base: Expr
 
 
-def perfect_nest(stmt: Stmt) -> Nest | None:
+def perfect_nest(stmt: Stmt) -> LoopNest | None:
     """The nest that begins at `stmt`, or None where loops or conditions hold more than one
     store."""
     loops: list[tuple[Var, int]] = []
@@ -61,12 +61,12 @@ def perfect_nest(stmt: Stmt) -> Nest | None:
             conditions.append(stmt.condition)
             stmt = stmt.then_case
         elif isinstance(stmt, tirx.BufferStore):
-            return Nest(tuple(loops), tuple(conditions), stmt)
+            return LoopNest(tuple(loops), tuple(conditions), stmt)
         else:
             return None
 
 
-def map_nests(stmt: Stmt, replace: Callable[[Nest], Stmt | None]) -> Stmt:
+def map_nests(stmt: Stmt, replace: Callable[[LoopNest], Stmt | None]) -> Stmt:
     """The statement with every perfect nest for which `replace` gives a statement replaced by
     it."""
     nest = perfect_nest(stmt)
@@ -92,7 +92,7 @@ def map_nests(stmt: Stmt, replace: Callable[[Nest], Stmt | None]) -> Stmt:
     return stmt
 
 
-def access(node: TensorLoad | BufferStore, nest: Nest) -> tuple[Operand, tuple[int, ...]]:
+def access(node: TensorLoad | BufferStore, nest: LoopNest) -> tuple[BufferOperand, tuple[int, ...]]:
     """A load or store as the operand at the loops' origin, and its stride per loop in elements of
     the buffer."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
@@ -105,11 +105,11 @@ def access(node: TensorLoad | BufferStore, nest: Nest) -> tuple[Operand, tuple[i
             for stride, coefficient in zip(strides, coefficients, strict=True)
         ]
         origin.append(base)
-    return Operand(buffer, tuple(origin)), tuple(strides)
+    return BufferOperand(buffer, tuple(origin)), tuple(strides)
 
 
 def axes(
-    nest: Nest, strides: Sequence[tuple[int, ...]], inside: Sequence[Expr] = ()
+    nest: LoopNest, strides: Sequence[tuple[int, ...]], inside: Sequence[Expr] = ()
 ) -> tuple[Axis, ...]:
     """The nest's loops with the strides of its operands, clipped by its conditions; `inside`:
     conditions outside which a pad is read.
@@ -132,7 +132,7 @@ def axes(
     return (*outer, *result)
 
 
-def bounds(conditions: Sequence[Expr], nest: Nest) -> list[Bound]:
+def bounds(conditions: Sequence[Expr], nest: LoopNest) -> list[Bound]:
     """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any
     other."""
     return [
@@ -149,7 +149,7 @@ def _conjuncts(condition: Expr) -> list[Expr]:
     return _conjuncts(condition.args[0]) if is_tir_call(condition, "likely") else [condition]
 
 
-def _bound(condition: Expr, nest: Nest) -> list[Bound]:
+def _bound(condition: Expr, nest: LoopNest) -> list[Bound]:
     if isinstance(condition, tirx.EQ):  # what the simplifier makes of 2 <= v < 3
         return [
             *_bound(condition.a <= condition.b, nest),
@@ -187,7 +187,7 @@ def _holds(bound: Bound) -> Expr:
     return _simplify(tirx.min(tirx.IntImm("int32", 1), bound.base + 1))
 
 
-def _affine(expr: Expr, nest: Nest) -> tuple[list[int], Expr]:
+def _affine(expr: Expr, nest: LoopNest) -> tuple[list[int], Expr]:
     variables = [variable for variable, _ in nest.loops]
     if isinstance(expr, tirx.IntImm) or not variables:
         return [0] * len(variables), expr

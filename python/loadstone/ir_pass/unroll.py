@@ -19,7 +19,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic
 from loadstone.ir_pass.translate import Translator
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class _Words(Translator):
         loops = ", ".join(self._loop(axis) for axis in intrinsic.axes)
         return f"e.call({intrinsic.name!r}, [{places}], {intrinsic.immediates}, [{loops}])"
 
-    def _offset(self, operand: Operand) -> str:
+    def _offset(self, operand: BufferOperand) -> str:
         shape = [int(n) for n in operand.buffer.shape]
         steps = [prod(shape[position + 1 :]) for position in range(len(shape))]
         return " + ".join(

@@ -1,6 +1,6 @@
 """Calibrate: run the float network on samples and watch every tensor.
 
-In:   Simulator (simulate.py), Samples.
+In:   FakeQuantizedRunner (simulate.py), Samples.
 Out:  Calibration: the histogram of every group of tensors with one scale, the channels of every
       quantized tensor.
 Next: plan.py chooses scales; equalize.py and bias.py repair with the channels.
@@ -17,7 +17,7 @@ import numpy as np
 from loadstone.errors import ModelError
 from loadstone.quantization.network import Network, Role
 from loadstone.quantization.samples import Samples
-from loadstone.quantization.simulate import FLOAT, Settings, Simulator
+from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.quantization.statistics import Channels, Histogram
 from loadstone.relax.compat import shape
 
@@ -39,16 +39,16 @@ class Calibration:
 
 
 def calibrate(
-    simulator: Simulator, samples: Samples, settings: Settings = FLOAT, *, show: bool = False
+    runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT, *, show: bool = False
 ) -> Calibration:
     """Streams the samples through the float network (with other weights, if `settings` has some).
     Raises ModelError for a NaN."""
-    network = simulator.network
+    network = runner.network
     read = _computed_with(network)
     histograms = {group: Histogram() for group in network.groups.values()}
     channels = {variable: Channels((shape(variable) or (1,))[-1]) for variable in network.groups}
     for inputs in progress(samples, "calibrate", show):
-        _, recorded = simulator.run(inputs, settings)
+        _, recorded = runner.run(inputs, settings)
         for variable, values in recorded.items():
             channels[variable].update(values)
             if not np.all(np.isfinite(channels[variable].high)):

@@ -1,7 +1,7 @@
 """Measure what a quantization costs: signal to noise of every tensor, saturation, accuracy with
 labels.
 
-In:   Simulator, settings of the quantized network, Samples (and labels).
+In:   FakeQuantizedRunner, settings of the quantized network, Samples (and labels).
 Out:  Comparison.
 Next: report.py prints it; mixed.py asks it which layer hurts; quantize() chooses by it.
 """
@@ -21,7 +21,7 @@ from loadstone.numerics import Array
 from loadstone.quantization.calibrate import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
-from loadstone.quantization.simulate import FLOAT, Settings, Simulator
+from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.quantization.statistics import Histogram
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare(
-    simulator: Simulator,
+    runner: FakeQuantizedRunner,
     settings: Settings,
     samples: Samples,
     labels: NDArray[np.int64] | None = None,
@@ -62,13 +62,13 @@ def compare(
         network runs; equalized, when
     `settings` are of an equalized one, since its tensors are multiples of the others.
     """
-    network = simulator.network
+    network = runner.network
     outputs = [_Energy() for _ in network.outputs]
     tensors = {variable: _Energy() for variable in (network.groups if only is None else only)}
     right = [0, 0]
     for index, inputs in enumerate(progress(samples, "compare", show)):
-        exact, exact_tensors = simulator.run(inputs, real)
-        found, found_tensors = simulator.run(inputs, settings)
+        exact, exact_tensors = runner.run(inputs, real)
+        found, found_tensors = runner.run(inputs, settings)
         for energy, x, y in zip(outputs, exact, found, strict=True):
             energy.add(x, y)
         for variable, energy in tensors.items():

@@ -1,6 +1,6 @@
 """A mixed plan: leave the layers that hurt most on the host, within a budget of cycles.
 
-In:   Simulator, Network, Plan, Samples, a budget.
+In:   FakeQuantizedRunner, Network, Plan, Samples, a budget.
 Out:  the sensitivities of layers and tensors; the plan with `host`.
 Next: rewrite.py.
 
@@ -23,7 +23,7 @@ from loadstone.quantization.calibrate import progress
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.plan import Plan, float_groups, real_settings, settings
 from loadstone.quantization.samples import Samples
-from loadstone.quantization.simulate import Settings, Simulator
+from loadstone.quantization.simulate import FakeQuantizedRunner, Settings
 
 __all__ = [
     "HOST_CYCLES_PER_MAC",
@@ -57,7 +57,7 @@ def host_cycles(layer: Layer) -> int:
 
 
 def measure_sensitivities(
-    simulator: Simulator,
+    runner: FakeQuantizedRunner,
     network: Network,
     plan: Plan,
     samples: Samples,
@@ -82,12 +82,12 @@ def measure_sensitivities(
     noises = dict.fromkeys(trials, 0.0)
     samples_seen = list(samples)
     references = [
-        [output.astype(np.float64) for output in simulator.run(inputs, exact)[0]]
+        [output.astype(np.float64) for output in runner.run(inputs, exact)[0]]
         for inputs in samples_seen
     ]
     for key, trial in progress(list(trials.items()), "sensitivity", show):
         for inputs, reference in zip(samples_seen, references, strict=True):
-            found, _ = simulator.run(inputs, trial)
+            found, _ = runner.run(inputs, trial)
             signal = sum(float(np.vdot(output, output)) for output in reference) or 1.0
             noises[key] += (
                 sum(float(np.sum((x - y) ** 2)) for x, y in zip(reference, found, strict=True))

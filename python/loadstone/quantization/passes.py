@@ -53,9 +53,9 @@ def equalize_channels(samples: Arrays, strength: float = equalization.STRENGTH) 
     """See equalize.py: the same function of the samples, up to float rounding."""
 
     def equalized(module: IRModule) -> IRModule:
-        simulator = prepare(module)
-        calibration = calibrate(simulator, samples_from(samples, simulator.network.parameters))
-        return write_weights(equalization.equalize(simulator.network, calibration, strength))
+        runner = prepare(module)
+        calibration = calibrate(runner, samples_from(samples, runner.network.parameters))
+        return write_weights(equalization.equalize(runner.network, calibration, strength))
 
     return _pass("EqualizeChannels", equalized)
 
@@ -104,19 +104,17 @@ def _repaired(
     chosen = checked(options or Options())
 
     def run(module: IRModule) -> IRModule:
-        simulator = prepare(module)
-        taken = samples_from(samples, simulator.network.parameters)
-        histograms = calibrate(simulator, taken).histograms
+        runner = prepare(module)
+        taken = samples_from(samples, runner.network.parameters)
+        histograms = calibrate(runner, taken).histograms
         plan = make_plan(
-            simulator.network,
+            runner.network,
             histograms,
             SCHEMES[chosen.scheme],
             chosen.method,
             per_channel=chosen.per_channel,
         )
-        return write_weights(
-            repair(simulator.network, plan, rounding.measure_moments(simulator, taken))
-        )
+        return write_weights(repair(runner.network, plan, rounding.measure_moments(runner, taken)))
 
     return run
 

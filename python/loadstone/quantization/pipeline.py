@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from loadstone.quantization.calibrate import Calibration
     from loadstone.quantization.network import Layer, Network
     from loadstone.quantization.samples import Arrays, Samples
-    from loadstone.quantization.simulate import Simulator
+    from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.types import Expr, IRModule
 
 __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
@@ -92,8 +92,8 @@ def quantize_module(
     return quantize_prepared(prepare(module), arrays, options, **others)
 
 
-def prepare(module: IRModule) -> Simulator:
-    """A float module in canonical form, folded and read: a Simulator, which compiles the network
+def prepare(module: IRModule) -> FakeQuantizedRunner:
+    """A float module in canonical form, folded and read: the runner that compiles the network
     once for any number of trials.
 
     Raises ModelError where nothing can be int8 or something is already, and for weights that are
@@ -101,7 +101,7 @@ def prepare(module: IRModule) -> Simulator:
     """
     from loadstone.quantization.fold import fold
     from loadstone.quantization.network import read_network
-    from loadstone.quantization.simulate import Simulator
+    from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.compat import bindings, is_call
 
     network = read_network(fold(module))
@@ -119,11 +119,11 @@ def prepare(module: IRModule) -> Simulator:
             "the network has no convolution or dense layer with constant weights: there is "
             "nothing to quantize"
         )
-    return Simulator(network)
+    return FakeQuantizedRunner(network)
 
 
 def quantize_prepared(
-    simulator: Simulator,
+    runner: FakeQuantizedRunner,
     arrays: Arrays,
     options: Options | None = None,
     labels: Array | None = None,
@@ -152,14 +152,14 @@ def quantize_prepared(
     from loadstone.relax.compat import tvm
 
     options = checked(options or Options())
-    network = simulator.network
+    network = runner.network
     samples = samples_from(arrays, network.parameters, where)
     targets = _labels(labels, len(samples), network.outputs[0])
     few = samples.first(COMPARED_SAMPLES)
 
-    calibration = calibrate(simulator, samples, show=show)
+    calibration = calibrate(runner, samples, show=show)
     steps = [f"calibrated on {len(samples)} samples"]
-    chosen = _Attempt(simulator, network, calibration, samples, options)
+    chosen = _Attempt(runner, network, calibration, samples, options)
     if options.equalize:
         other = chosen.equalized(show)
         gains = [attempt.quality(few) for attempt in (chosen, other)]
@@ -179,18 +179,18 @@ def quantize_prepared(
     sensitivities = None
     if options.sensitivity or options.host_cycles:
         sensitivities = measure_sensitivities(
-            simulator, network, plan, samples.first(4), cost or host_cycles, show=show
+            runner, network, plan, samples.first(4), cost or host_cycles, show=show
         )
     if options.host_cycles and sensitivities is not None:
         plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
     tested = samples if targets is not None else few
     comparison = compare(
-        simulator, settings(network, plan), tested, targets, real=real_settings(network), show=show
+        runner, settings(network, plan), tested, targets, real=real_settings(network), show=show
     )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
-    float_module = tvm.IRModule({"main": simulator.network.function})
+    float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
 
 
@@ -199,7 +199,7 @@ class _Attempt:
 
     def __init__(
         self,
-        simulator: Simulator,
+        runner: FakeQuantizedRunner,
         network: Network,
         calibration: Calibration,
         samples: Samples,
@@ -209,8 +209,8 @@ class _Attempt:
         from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
         from loadstone.quantization.scales import SCHEMES
 
-        self.simulator, self.network, self.calibration, self.samples, self.options = (
-            simulator,
+        self.runner, self.network, self.calibration, self.samples, self.options = (
+            runner,
             network,
             calibration,
             samples,
@@ -221,9 +221,7 @@ class _Attempt:
             network, calibration.histograms, scheme, options.method, per_channel=options.per_channel
         )
         if options.compensate or options.correct:
-            moments = measure_moments(
-                simulator, samples.first(MOMENT_SAMPLES), real_settings(network)
-            )
+            moments = measure_moments(runner, samples.first(MOMENT_SAMPLES), real_settings(network))
             if options.compensate:
                 self.plan = round_weights(network, self.plan, moments)
             if options.correct:
@@ -235,8 +233,8 @@ class _Attempt:
         from loadstone.quantization.plan import real_settings
 
         network = equalize(self.network, self.calibration)
-        calibration = calibrate(self.simulator, self.samples, real_settings(network), show=show)
-        return _Attempt(self.simulator, network, calibration, self.samples, self.options)
+        calibration = calibrate(self.runner, self.samples, real_settings(network), show=show)
+        return _Attempt(self.runner, network, calibration, self.samples, self.options)
 
     def quality(self, samples: Samples) -> float:
         """Signal to noise of what the device hands to the host, in decibels: the mean over those
@@ -245,7 +243,7 @@ class _Attempt:
         from loadstone.quantization.plan import settings
 
         comparison = compare(
-            self.simulator, settings(self.network, self.plan), samples, only=self.network.results()
+            self.runner, settings(self.network, self.plan), samples, only=self.network.results()
         )
         return float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
 

@@ -243,7 +243,7 @@ def real_settings(network: Network) -> Settings:
 
 
 def settings(network: Network, plan: Plan) -> Settings:
-    """What the simulator needs to run the network as planned."""
+    """What the runner needs to run the network as planned."""
     weights, biases = {}, {}
     for layer in network.weighted:
         source = plan.activations.get(network.groups.get(layer.inputs[0], -1))

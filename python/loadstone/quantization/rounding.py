@@ -29,7 +29,7 @@ from loadstone.quantization.network import Layer, Network
 from loadstone.quantization.plan import Plan, real_weights
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX
-from loadstone.quantization.simulate import FLOAT, Settings, Simulator
+from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.relax.compat import bindings, integers
 
 if TYPE_CHECKING:
@@ -90,15 +90,15 @@ class Moments:
 
 
 def measure_moments(
-    simulator: Simulator, samples: Samples, settings: Settings = FLOAT
+    runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT
 ) -> dict[str, Moments]:
     """Of every weighted layer's input in the float network, by layer name."""
-    network = simulator.network
+    network = runner.network
     calls = dict(bindings(network.function))
     rng = np.random.default_rng(0)
     found: dict[str, Moments] = {}
     for inputs in samples:
-        _, recorded = simulator.run(inputs, settings)
+        _, recorded = runner.run(inputs, settings)
         for layer in network.weighted:
             if layer.inputs[0] in recorded:
                 rows = _rows(recorded[layer.inputs[0]], layer, calls[layer.core], rng)

@@ -1,8 +1,8 @@
 """Run a network with or without quantization: one compilation, any scales.
 
 In:   Network (network.py).
-Out:  Simulator: runs samples on TVM's CPU back end; weights and scales are arguments, and every
-      quantized tensor is a result.
+Out:  FakeQuantizedRunner: runs samples on TVM's CPU back end; weights and scales are arguments, and
+      every quantized tensor is a result.
 Next: calibrate.py runs it in float, report.py compares float with quantized, mixed.py quantizes one
       layer at a time.
 
@@ -30,7 +30,7 @@ from loadstone.relax.rewriter import Rewriter
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, RelaxFunction, TvmTensor, Var
 
-__all__ = ["FLOAT", "Settings", "Simulator"]
+__all__ = ["FLOAT", "FakeQuantizedRunner", "Settings"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Settings:
 FLOAT = Settings()
 
 
-class Simulator:
+class FakeQuantizedRunner:
     """recorded: the variables whose values `run` returns beside the outputs: every quantized one.
     Compiled when it runs first."""
 

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from tvm.relax.dpl import DFPattern
     from tvm.relax.frontend.tflite.tflite_frontend import TensorWrapper
     from tvm.relax.transform import FusionPattern, PatternCheckContext
-    from tvm.runtime import Module as RuntimeModule
     from tvm.runtime import Tensor as TvmTensor
     from tvm.s_tir import Schedule
-    from tvm.s_tir.schedule import LoopRV, SBlockRV
+    from tvm.s_tir.schedule import SBlockRV
     from tvm.target import Target
     from tvm.te import Tensor as TeTensor
     from tvm.tirx import AllocBuffer, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
@@ -43,12 +42,10 @@ __all__ = [
     "FusionPattern",
     "GlobalVar",
     "IRModule",
-    "LoopRV",
     "Pass",
     "PatternCheckContext",
     "PrimFunc",
     "RelaxFunction",
-    "RuntimeModule",
     "SBlockRV",
     "Schedule",
     "Stmt",

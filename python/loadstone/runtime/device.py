@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import device_names, device_of, load_config
@@ -30,7 +29,7 @@ from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file
 from loadstone.printable import one_line
-from loadstone.runtime.native import ffi, lib
+from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.session import (
     Counters,
     External,
@@ -121,7 +120,7 @@ def is_private(spec: str) -> bool:
 
 
 # --- devices --------------------------------------------------------------------------------------
-def _open_sim(opened: OpenedDevice) -> tuple[Any, Any]:
+def _open_sim(opened: OpenedDevice) -> tuple[CData, CData]:
     device = opened.device
     fingerprint = ffi.from_buffer(device.fingerprint())
     flags = lib().LDS_HAL_SIM_SHADOW if opened.shadow else 0
@@ -142,7 +141,7 @@ def _open_sim(opened: OpenedDevice) -> tuple[Any, Any]:
     return ffi.gc(sim, lib().lds_hal_sim_destroy), lib().lds_hal_sim_hal(sim)
 
 
-def _open_null(opened: OpenedDevice) -> tuple[Any, Any]:
+def _open_null(opened: OpenedDevice) -> tuple[CData, CData]:
     if opened.argument:
         raise DeviceError(f"device null takes no argument, not {opened.argument!r}")
     null = lib().lds_hal_null_create(opened.device.config_hash, _POOL_BYTES)
@@ -151,7 +150,7 @@ def _open_null(opened: OpenedDevice) -> tuple[Any, Any]:
     return ffi.gc(null, lib().lds_hal_null_destroy), lib().lds_hal_null_hal(null)
 
 
-def _open_simd(opened: OpenedDevice) -> tuple[Any, Any]:
+def _open_simd(opened: OpenedDevice) -> tuple[CData, CData]:
     simd = ffi.new("lds_hal_simd **")
     status = lib().lds_hal_simd_open(opened.argument.encode(), simd)
     if status == lib().LDS_HAL_UNSUPPORTED:
@@ -175,7 +174,7 @@ def _open_simd(opened: OpenedDevice) -> tuple[Any, Any]:
     return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
 
 
-def _open_uio(opened: OpenedDevice) -> tuple[Any, Any]:
+def _open_uio(opened: OpenedDevice) -> tuple[CData, CData]:
     uio, _, udmabuf = opened.argument.partition(",")
     board = ffi.new("lds_linux *")
     device, memory = opened.device, udmabuf.encode() if udmabuf else ffi.NULL
@@ -190,7 +189,7 @@ def _open_uio(opened: OpenedDevice) -> tuple[Any, Any]:
     return _linux(board, status)
 
 
-def _open_devmem(opened: OpenedDevice) -> tuple[Any, Any]:
+def _open_devmem(opened: OpenedDevice) -> tuple[CData, CData]:
     device = opened.device
     try:
         memory, size = (int(number, 0) for number in opened.argument.split("+"))
@@ -215,14 +214,14 @@ def _open_devmem(opened: OpenedDevice) -> tuple[Any, Any]:
     return _linux(board, status)
 
 
-def _linux(board: Any, status: int) -> tuple[Any, Any]:
+def _linux(board: CData, status: int) -> tuple[CData, CData]:
     if status:
         raise DeviceError(ffi.string(board.message).decode())
     return ffi.gc(board, lib().lds_linux_close), ffi.addressof(board, "hal")
 
 
 #: Kind -> what makes (owner of the memory, lds_hal).
-_KINDS: Mapping[str, Callable[[OpenedDevice], tuple[Any, Any]]] = {
+_KINDS: Mapping[str, Callable[[OpenedDevice], tuple[CData, CData]]] = {
     "sim": _open_sim,
     "simd": _open_simd,
     "null": _open_null,
@@ -248,7 +247,7 @@ class OpenedDevice:
         self.argument = argument
         self.shadow = shadow
         self.timing = timing
-        self.sim: Any = None  # lds_hal_sim *, for tests that order faults
+        self.sim: CData = None  # lds_hal_sim *, for tests that order faults
         self._device = device
         self._handle: Handle | None = None
         self._sessions: list[Session] = []

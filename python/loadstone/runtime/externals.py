@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.host import EXTERNAL_OPERATOR, EXTERNAL_RELAX
 from loadstone.errors import ArtifactError, cause_of
+from loadstone.files import JsonValue
+from loadstone.graph.base import Fields
 from loadstone.graph.reference import run_operator
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
 from loadstone.printable import one_line
 
 __all__ = ["EXTERNALS", "run_operator_step", "run_relax_step"]
 
 
-def run_operator_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:
+def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs.
 
     Raises ArtifactError for attributes that describe none: they come from a file.
@@ -43,12 +43,10 @@ def run_operator_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[N
         ) from None
 
 
-def _operator_of(inputs: Sequence[NDArray[Any]], attributes: str) -> tuple[g.Operator, int]:
+def _operator_of(inputs: Sequence[Array], attributes: str) -> tuple[g.Operator, int]:
     """The operator, and how many of `inputs` are its inputs."""
     said = json.loads(attributes)
-    values: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in said["fields"].items()
-    }
+    values: Fields = {k: tuple(v) if isinstance(v, list) else v for k, v in said["fields"].items()}
     if "rounding" in values:
         values["rounding"] = Rounding(int(values["rounding"]))
     sources, targets = (tuple(_tensor_of(t) for t in side) for side in said["tensors"])
@@ -59,7 +57,7 @@ def _operator_of(inputs: Sequence[NDArray[Any]], attributes: str) -> tuple[g.Ope
     return kind(inputs=sources, outputs=targets, **values), len(sources)
 
 
-def run_relax_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDArray[Any]]:
+def run_relax_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_RELAX: a module that save_function wrote, made for one sample; samples go through it
     one by one."""
     from loadstone.relax.compat import parameter_shapes, run_saved
@@ -79,7 +77,7 @@ def run_relax_step(inputs: Sequence[NDArray[Any]], attributes: str) -> list[NDAr
     return [np.concatenate(parts) for parts in zip(*results, strict=True)]
 
 
-def _tensor_of(entry: Sequence[Any]) -> g.Tensor:
+def _tensor_of(entry: Sequence[JsonValue]) -> g.Tensor:
     name, shape, dtype, quantization = entry
     return g.Tensor(
         name, tuple(shape), dtype, None if quantization is None else g.Quantization(*quantization)
@@ -87,7 +85,7 @@ def _tensor_of(entry: Sequence[Any]) -> g.Tensor:
 
 
 #: Name of an external step's function -> what runs it.
-EXTERNALS: Mapping[str, Callable[[Sequence[NDArray[Any]], str], list[NDArray[Any]]]] = {
+EXTERNALS: Mapping[str, Callable[[Sequence[Array], str], list[Array]]] = {
     EXTERNAL_OPERATOR: run_operator_step,
     EXTERNAL_RELAX: run_relax_step,
 }

@@ -31,7 +31,7 @@ if _HEADER.is_file():
 
 
 @lru_cache(maxsize=1)
-def lib() -> Any:
+def lib() -> CData:
     """The library, opened once. Raises DeviceError when it was not built."""
     if not _HEADER.is_file() or not _LIBRARY.is_file():
         raise DeviceError(

@@ -14,22 +14,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import pairwise
 from threading import Lock
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
+from loadstone.numerics import Array
 from loadstone.runtime.device import Counters, OpenedDevice, Session
 
 __all__ = ["run_in_threads"]
 
 #: More than any host has processors: each is a simulated device with memory of its own.
 MAX_THREADS = 1024
-
-Array = npt.NDArray[Any]
 
 
 def run_in_threads(

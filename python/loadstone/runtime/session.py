@@ -14,20 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.external import External, external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
-from loadstone.runtime.native import ffi, lib
+from loadstone.numerics import Array
+from loadstone.runtime.native import CData, ffi, lib
 
 __all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
 
-Array = npt.NDArray[Any]
 #: External functions whose attributes are a program: in a file from elsewhere it may be any.
 CODE = ("loadstone.relax",)
 #: The runtime's own functions begin with it (artifact/host.py).
@@ -53,8 +51,8 @@ class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
     device's memory is used."""
 
-    device: Any
-    owner: Any
+    device: CData
+    owner: object
 
 
 class Session:
@@ -78,7 +76,7 @@ class Session:
         """data: the artifact's bytes. trust: whether steps that are code may run (SECURITY.md)."""
         self.device = device
         self.artifact = artifact
-        self._session: Any = ffi.NULL
+        self._session: CData = ffi.NULL
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
@@ -91,7 +89,7 @@ class Session:
         config = ffi.new("lds_session_config *")
         lib().lds_session_config_default(config)
         config.hang_ns = _nanoseconds(hang_seconds)
-        self._callback: Any = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
+        self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
         size = lib().lds_session_size_bytes(self._model, config)
         try:
@@ -101,7 +99,7 @@ class Session:
                 f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
                 "not to be had"
             ) from None
-        self._keep: Any = (opened.owner, self._memory, self._bytes)
+        self._keep: object = (opened.owner, self._memory, self._bytes)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
         status = lib().lds_session_open(
@@ -218,7 +216,7 @@ class Session:
         if self._cancelled:
             raise DeviceError(f"the run of model {self.artifact.name!r} was cancelled")
 
-    def _open(self) -> Any:
+    def _open(self) -> CData:
         if self._session == ffi.NULL:
             raise DeviceError(f"the session of model {self.artifact.name!r} is closed")
         return self._session
@@ -236,7 +234,7 @@ class Session:
     def _tensors(self, indices: Sequence[int]) -> list[BufferView]:
         return [self.artifact.tensors[i] for i in indices]
 
-    def _view(self, get: Any, port: int, index: int) -> Array:
+    def _view(self, get: Callable[..., CData], port: int, index: int) -> Array:
         return _array(get(self._session, port), self.artifact.tensors[index], self._keep)
 
     def _checked(self, inputs: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
@@ -289,7 +287,7 @@ class Session:
                     "or make it known with device.register_external"
                 )
 
-    def _external(self, _ctx: Any, session: Any, step: int) -> int:
+    def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """The C runtime has come to an external step. An exception waits until C has returned."""
         host = self.artifact.steps[step]
         assert isinstance(host, HostStep)
@@ -309,7 +307,7 @@ class Session:
             return int(lib().LDS_ERR_HAL)
         return 0
 
-    def _operand(self, session: Any, step: int, k: int, index: int) -> Array:
+    def _operand(self, session: CData, step: int, k: int, index: int) -> Array:
         operand = ffi.new("lds_operand *")
         raise_for(lib().lds_session_operand(session, step, k, operand), self.artifact.name)
         return _array(operand.data, self.artifact.tensors[index], self._keep)
@@ -323,7 +321,7 @@ class Session:
             lib().lds_session_fault(self._session, fault)
             self._raise(status, fault)
 
-    def _raise(self, status: int, fault: Any) -> None:
+    def _raise(self, status: int, fault: CData) -> None:
         place = ""
         if fault.status == status and fault.step < len(
             self.artifact.steps
@@ -378,14 +376,14 @@ def _sample_shape(tensor: BufferView, samples: int) -> tuple[int, ...]:
     return (tensor.shape[0] // samples, *tensor.shape[1:])
 
 
-def _array(data: Any, tensor: BufferView, keep: Any) -> Array:
+def _array(data: CData, tensor: BufferView, keep: object) -> Array:
     """The tensor's memory as an array that shares it, and keeps what it belongs to."""
     pointer = ffi.gc(ffi.cast("char *", data), partial(_forget, keep))
     dtype = tensor.dtype.numpy if tensor.dtype != DataType.BOOL else np.dtype(np.bool_)
     return np.frombuffer(ffi.buffer(pointer, tensor.size_bytes), dtype).reshape(tensor.memory_shape)
 
 
-def _forget(keep: Any, pointer: Any) -> None:
+def _forget(keep: object, pointer: CData) -> None:
     """The last view is gone, and with it the reference to `keep`."""
 
 

@@ -1,7 +1,7 @@
 """The server of simd.py's protocol: who of several clients has the device, and what they
 hear.
 
-In:   a Device and its Memory, a path.
+In:   a SimulatedDevice and its SharedMemory, a path.
 Out:  answers; an end when it is asked for.
 Next: commands/simd.py.
 

@@ -23,7 +23,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.hw_config import HwConfig, TimingConstant, builtin_timing
+from loadstone.backend.device import TimingConstant
+from loadstone.vta.hw_config import HwConfig, builtin_timing
 from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
 from loadstone.vta.program import PendingInstruction

@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
-from loadstone.files import is_file, parsed_json
+from loadstone.files import JsonObject, JsonValue, is_file, parsed_json
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 
@@ -229,7 +228,7 @@ class HwConfig:
                 return f"{name}, {text}"
         return f"error {code}, which this version does not know"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The device as a dict that `load_config` reads back to an equal HwConfig."""
         return {
             "name": self.name,
@@ -333,7 +332,7 @@ def device_names() -> list[str]:
     )
 
 
-def load_config(source: str | Path | Mapping[str, Any]) -> HwConfig:
+def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
     """A device by built-in name, by path to a JSON file, or from a dict. Raises ConfigError."""
     if isinstance(source, Mapping):
         return _from_dict(dict(source), "device")
@@ -399,8 +398,8 @@ def config_of(fingerprint: bytes) -> HwConfig:
     return config
 
 
-def _read_builtin(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(
+def _read_builtin(name: str) -> JsonObject:
+    data: JsonObject = json.loads(
         resources.files("loadstone.vta.devices")
         .joinpath(name + ".json")
         .read_text(encoding="utf-8")
@@ -408,7 +407,7 @@ def _read_builtin(name: str) -> dict[str, Any]:
     return data
 
 
-def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
+def _from_dict(data: JsonObject, name: str) -> HwConfig:
     name = str(data.get("name", name))
     if "LOG_BLOCK_IN" in data:  # older files of VTA give two sides
         data = {"LOG_BLOCK": data["LOG_BLOCK_IN"], "LOG_BLOCK_OUT": data["LOG_BLOCK_IN"], **data}
@@ -455,7 +454,7 @@ def _from_dict(data: dict[str, Any], name: str) -> HwConfig:
     )
 
 
-def _with_board_defaults(data: dict[str, Any], name: str) -> dict[str, Any]:
+def _with_board_defaults(data: JsonObject, name: str) -> JsonObject:
     """VTA's own vta_config.json: clock, bus, registers, timing come from our device file for its
     TARGET."""
     board = _read_builtin(_VTA_TARGETS.get(str(data["TARGET"]), "vta-pynq"))
@@ -468,7 +467,7 @@ def _with_board_defaults(data: dict[str, Any], name: str) -> dict[str, Any]:
     return {**defaults, "uop_depth": min(_VTA_UOP_DEPTH, encodable), **data}
 
 
-def _integer(data: Mapping[str, Any], key: str, name: str, default: int | None = None) -> int:
+def _integer(data: Mapping[str, JsonValue], key: str, name: str, default: int | None = None) -> int:
     value = data.get(key, default)
     if value is None:
         raise ConfigError(f"device {name}: key {key} is missing")
@@ -482,7 +481,7 @@ def _integer(data: Mapping[str, Any], key: str, name: str, default: int | None =
     raise ConfigError(f"device {name}: {key}={value!r} is not an integer")
 
 
-def _capabilities(names: Any, device: str) -> Capability:
+def _capabilities(names: JsonValue, device: str) -> Capability:
     known = {c.name.lower(): c for c in Capability if c.name}
     result = Capability(0)
     for item in names if isinstance(names, list) else [names]:
@@ -499,7 +498,7 @@ def builtin_timing(name: str) -> dict[str, TimingConstant]:
     return _timing(name, name)
 
 
-def _timing(table: Any, device: str) -> dict[str, TimingConstant]:
+def _timing(table: JsonValue, device: str) -> dict[str, TimingConstant]:
     """A table by name (devices/timing/NAME.json), or a dict; a dict's key `base` names a table to
     start from."""
     if isinstance(table, str):

@@ -28,14 +28,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.translate import Translator
 from loadstone.relax.compat import tirx
 from loadstone.vta.isa.spec import AluOp, Memory
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr
+    from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc
 
 __all__ = ["Kernel", "lower"]
 
@@ -50,7 +50,7 @@ class Kernel:
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
-    functions: tuple[tuple[str, Any], ...]
+    functions: tuple[tuple[str, PrimFunc], ...]
     source: str
 
     @cached_property
@@ -63,7 +63,7 @@ class Kernel:
         )
 
 
-def lower(module: Any, passes: Passes = NO_PASSES) -> Kernel:
+def lower(module: IRModule, passes: Passes = NO_PASSES) -> Kernel:
     """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no
     instruction does what it holds."""
     stages = lower_to_calls(module, passes)
@@ -79,7 +79,7 @@ def lower(module: Any, passes: Passes = NO_PASSES) -> Kernel:
     )
 
 
-def _text(function: Any) -> str:
+def _text(function: PrimFunc) -> str:
     """TVMScript without the annotations that every allocation carries and nothing reads."""
     return re.sub(r", annotations=\{[^}]*\}", "", str(function.script())) + "\n"
 
@@ -89,7 +89,7 @@ class _Translator(Translator):
 
     reserved = ("e", "Memory", "AluOp")
 
-    def allocate(self, buffer: Any) -> str:
+    def allocate(self, buffer: Buffer) -> str:
         """A virtual tile."""
         return f"e.tile(Memory.{_memory(buffer).name}, {_size(buffer)[0]}, {self.name(buffer)!r})"
 
@@ -158,7 +158,7 @@ class _Translator(Translator):
             [str(axis.extent), *bounds, *(str(axis.strides[side]) for side in order)]
         )
 
-    def _tile(self, operand: Operand) -> str:
+    def _tile(self, operand: BufferOperand) -> str:
         """Number of the tile that an operand begins with."""
         shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
         if any(self.python(index) != "0" for index in indices[-2:]):
@@ -174,7 +174,7 @@ class _Translator(Translator):
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
-def _memory(buffer: Any) -> Memory:
+def _memory(buffer: Buffer) -> Memory:
     scope = str(buffer.scope())
     if scope not in _MEMORIES:
         raise LoweringError(
@@ -183,7 +183,7 @@ def _memory(buffer: Any) -> Memory:
     return _MEMORIES[scope]
 
 
-def _size(buffer: Any) -> tuple[int, int]:
+def _size(buffer: Buffer) -> tuple[int, int]:
     """(tiles, elements of a tile) of a buffer."""
     shape = [int(size) for size in buffer.shape]
     return prod(shape[:-2]), prod(shape[-2:])

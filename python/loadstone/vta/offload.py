@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.numerics import Array
 from loadstone.vta.columns import fold_columns
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -64,7 +63,7 @@ class OffloadedRegion(LoweredRegion):
         host = {tensor.name for tensor in from_host}
         inside = fold_columns(operators, {tensor.name for tensor in seen}, host, config)
         self.aliases = find_aliases(inside, config)
-        self.constants: dict[str, tuple[NDArray[Any], int]] = {}
+        self.constants: dict[str, tuple[Array, int]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self._placed: Mapping[str, Address] | None = None
         self.tokens: Mapping[str, int] = {}

@@ -135,7 +135,7 @@ class _Machine:
             )
 
 
-def _alu(op: AluOp, x: NDArray[np.int64], y: Any) -> NDArray[np.int64]:
+def _alu(op: AluOp, x: NDArray[np.int64], y: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
     if op is AluOp.SHR:
         return np.asarray(np.where(y >= 0, x >> np.maximum(y, 0), x << np.maximum(-y, 0)), np.int64)
     functions: dict[AluOp, Any] = {

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError
+from loadstone.numerics import Array
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.insn import (
     CLASSES,
@@ -265,7 +266,7 @@ def encode_uops(
     return result.astype("<u4")
 
 
-def decode_uops(data: bytes | npt.NDArray[Any], config: HwConfig) -> npt.NDArray[np.int64]:
+def decode_uops(data: bytes | Array, config: HwConfig) -> npt.NDArray[np.int64]:
     """(N, 3) array of dst, src, wgt."""
     raw = (
         np.frombuffer(data, np.uint8)

@@ -16,13 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
+from loadstone.numerics import Array
 from loadstone.vta import constants
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
@@ -39,7 +37,7 @@ from loadstone.vta.stream import DramTile, Operation
 
 __all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
-Constants = Mapping[str, tuple[Memory, NDArray[Any]]]
+Constants = Mapping[str, tuple[Memory, Array]]
 Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
@@ -86,7 +84,7 @@ def emit(
         for place in (names[name] for name in kernel.parameters)
     ]
     kernel.emit(emitter, *places)
-    shared: dict[str, tuple[Memory, NDArray[Any]]] = {}
+    shared: dict[str, tuple[Memory, Array]] = {}
     if any(place.tensor == IDENTITY for place in places):
         shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
     for value in sorted(emitter.pad_values):

@@ -8,7 +8,6 @@ Next: kernels.py.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
 from loadstone.vta import constants
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
@@ -140,7 +139,7 @@ def _weighted(
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
-    own: dict[str, tuple[Memory, NDArray[Any]]] = {}
+    own: dict[str, tuple[Memory, Array]] = {}
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
     pixels = spec.samples * spec.output[0] * spec.output[1]

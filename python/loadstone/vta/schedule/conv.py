@@ -20,13 +20,16 @@ identity tile for all: `shared_weights`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
 from loadstone.vta.schedule.epilogue import Step, TieCorrection
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, PrimFunc, TeTensor
 
 __all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
 
@@ -109,12 +112,12 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
     return tile.choose(nest, config)
 
 
-def schedule(spec: ConvSpec, config: HwConfig) -> Any:
+def schedule(spec: ConvSpec, config: HwConfig) -> IRModule:
     """The scheduled IRModule of one convolution. Parameters: x, w, [p,] out."""
     return _schedule(spec, tiling(spec, config), *_define(spec, config))
 
 
-def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
+def _define(spec: ConvSpec, config: HwConfig) -> tuple[PrimFunc, list[str]]:
     """The computation as a PrimFunc, and the names of the stages after the sum, consumers first."""
     batch, block = config.batch, config.block
     n, s, o, c = spec.samples, spec.groups, spec.out_blocks, spec.in_blocks
@@ -134,7 +137,7 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
         for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True)
     )
 
-    def product(*at: Any) -> Any:
+    def product(*at: Expr) -> Expr:
         sample, group, out, i, j, b, lane = at
         pixel = padded[
             sample,
@@ -159,7 +162,7 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
         p = te.placeholder((*which, spec.operand_rows, batch, block), "int32", name="p")
         parameters.append(p)
 
-    def operands(at: tuple[Any, ...]) -> list[Any]:
+    def operands(at: tuple[Expr, ...]) -> list[Expr]:
         first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
         return [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
 
@@ -168,7 +171,7 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[Any, list[str]]:
     return te.create_prim_func([*parameters, out]), stages
 
 
-def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
+def _pixel(spec: ConvSpec, x: TeTensor, at: tuple[Expr, ...]) -> Expr:
     """x where the padded position is inside, else the pad value; only the conditions that can
     fail."""
     sample, group, c, i, j, b, lane = at
@@ -193,7 +196,9 @@ def _pixel(spec: ConvSpec, x: Any, at: tuple[Any, ...]) -> Any:
     )
 
 
-def _schedule(spec: ConvSpec, tiling: tile.Tiling, function: Any, stages: list[str]) -> Any:
+def _schedule(
+    spec: ConvSpec, tiling: tile.Tiling, function: PrimFunc, stages: list[str]
+) -> IRModule:
     """Splits every loop, puts the sum and the tail into ACC, and reads inputs, weights and operands
     through the scratchpads."""
     s = s_tir.Schedule(tvm.IRModule({"main": function}))

@@ -17,15 +17,19 @@ stride 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Rq, Step
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, TeTensor
 
 __all__ = ["ElementwiseSpec", "Input", "schedule"]
 
@@ -66,7 +70,7 @@ class ElementwiseSpec:
         return sum(isinstance(step, Rq) for step in steps)
 
 
-def schedule(spec: ElementwiseSpec, config: HwConfig) -> Any:
+def schedule(spec: ElementwiseSpec, config: HwConfig) -> IRModule:
     """The scheduled IRModule. Parameters: a, [b,] identity, [p,] out."""
     definition = _Definition(spec, config)
     s = s_tir.Schedule(tvm.IRModule({"main": definition.function}))
@@ -102,7 +106,7 @@ class _Definition:
         self.operands = [te.placeholder((sets, 3, *self.lanes), "int32", name="p")] if sets else []
         self.used_sets = 0
         self.stages: list[str] = []
-        self.sources: list[Any] = []
+        self.sources: list[TeTensor] = []
         values = [self._input(name, entry) for name, entry in zip("ab", spec.inputs, strict=False)]
         last = values[0] if spec.op is None else self._join(values)
         last = self._steps("tail", last, spec.tail)
@@ -113,7 +117,7 @@ class _Definition:
         )
         self.function = te.create_prim_func([*self.sources, self.identity, *self.operands, out])
 
-    def _input(self, name: str, entry: Input) -> tuple[Any, Input]:
+    def _input(self, name: str, entry: Input) -> tuple[TeTensor, Input]:
         """An input through the GEMM core, after its steps."""
         everywhere = Input((True,) * len(self.spec.extents), ())
         source = te.placeholder((*self._extents(entry), *self.lanes), "int8", name=name)
@@ -121,7 +125,7 @@ class _Definition:
         k = te.reduce_axis((0, self.lanes[1]), "k")
         held = everywhere if entry.expand else entry
 
-        def through(*at: Any) -> Any:
+        def through(*at: Expr) -> Expr:
             moved = self._moved(entry, at) if entry.expand else at
             return te.sum(
                 source[(*moved[:-1], k)].astype("int32")
@@ -137,7 +141,7 @@ class _Definition:
             extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves
         ] or [1]
 
-    def _join(self, values: list[tuple[Any, Input]]) -> tuple[Any, Input]:
+    def _join(self, values: list[tuple[TeTensor, Input]]) -> tuple[TeTensor, Input]:
         everywhere = Input((True,) * len(self.spec.extents), ())
         op = self.spec.op or ""
         joined = self._stage(
@@ -148,15 +152,15 @@ class _Definition:
         return joined, everywhere
 
     def _steps(
-        self, name: str, value: tuple[Any, Input], steps: tuple[Step, ...]
-    ) -> tuple[Any, Input]:
+        self, name: str, value: tuple[TeTensor, Input], steps: tuple[Step, ...]
+    ) -> tuple[TeTensor, Input]:
         if not steps:
             return value
         array, entry = value
         first_set = self.used_sets
         self.used_sets += sum(isinstance(step, Rq) for step in steps)
 
-        def apply(*at: Any) -> Any:
+        def apply(*at: Expr) -> Expr:
             result, which = array[at], first_set
             for step in steps:
                 operands = (
@@ -170,16 +174,16 @@ class _Definition:
 
         return self._stage(name, array.shape, apply), entry
 
-    def _stage(self, name: str, shape: Any, value: Any) -> Any:
+    def _stage(self, name: str, shape: Sequence[int], value: Callable[..., Expr]) -> TeTensor:
         self.stages.insert(0, name)
         return te.compute(shape, value, name=name)
 
-    def _read(self, value: tuple[Any, Input], at: tuple[Any, ...]) -> Any:
+    def _read(self, value: tuple[TeTensor, Input], at: tuple[Expr, ...]) -> Expr:
         array, entry = value
         return array[self._moved(entry, at)]
 
     @staticmethod
-    def _moved(entry: Input, at: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _moved(entry: Input, at: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The indices of an input that moves along some of the loops only."""
         moved = [index for index, moves in zip(at[:-2], entry.moves, strict=True) if moves] or [0]
         return (*moved, *at[-2:])

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.numerics import Rounding
 from loadstone.relax.compat import te, tirx
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, SBlockRV, Schedule, TeTensor
 
 __all__ = [
     "Immediate",
@@ -103,12 +106,12 @@ def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
     return tuple(result)
 
 
-def extern(name: str, *arguments: Any) -> Any:
+def extern(name: str, *arguments: Expr) -> Expr:
     """One ALU operation as an opaque expression."""
     return tirx.call_pure_extern("int32", PREFIX + name, *arguments)
 
 
-def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
+def apply(steps: Sequence[Step], value: Expr, operands: Sequence[Expr]) -> Expr:
     """`value` after the steps. operands: this lane of the operand tiles; bias, multiplier and shift
     for Rq."""
     for step in steps:
@@ -127,8 +130,8 @@ def apply(steps: Sequence[Step], value: Any, operands: Sequence[Any]) -> Any:
 
 
 def finish(
-    acc: Any, steps: Sequence[Step], operands: Callable[[tuple[Any, ...]], Sequence[Any]]
-) -> tuple[Any, list[str]]:
+    acc: TeTensor, steps: Sequence[Step], operands: Callable[[tuple[Expr, ...]], Sequence[Expr]]
+) -> tuple[TeTensor, list[str]]:
     """The steps as stages after the stage `acc`, element by element: the last one, and all their
     names, consumers first.
 
@@ -138,8 +141,10 @@ def finish(
     names: list[str] = []
     pending: list[Step] = []
 
-    def stage(name: str, start: Any, correction: Any, group: Sequence[Step]) -> Any:
-        def element(*at: Any) -> Any:
+    def stage(
+        name: str, start: TeTensor, correction: TeTensor | None, group: Sequence[Step]
+    ) -> TeTensor:
+        def element(*at: Expr) -> Expr:
             head = start[at] if correction is None else extern("add", start[at], correction[at])
             return apply(group, head, operands(at))
 
@@ -160,7 +165,7 @@ def finish(
     return value, names
 
 
-def cache_operands(s: Any, stages: Sequence[str]) -> Any | None:
+def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
     """Reads the operand tiles `p` through ACC, once for all stages; the block that does it, or None
     where nobody reads them."""
     for name in stages:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import gt
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.relax.compat import s_tir, te, tirx, tvm
@@ -22,6 +22,9 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule, PrimFunc
 
 __all__ = ["MaxPoolSpec", "schedule"]
 
@@ -46,7 +49,7 @@ class MaxPoolSpec:
         return rows, columns
 
 
-def schedule(spec: MaxPoolSpec, config: HwConfig) -> Any:
+def schedule(spec: MaxPoolSpec, config: HwConfig) -> IRModule:
     """The scheduled IRModule of one max pool."""
     s = s_tir.Schedule(tvm.IRModule({"main": _define(spec, config)}))
     blocks, rows, columns = _tile(spec, config)
@@ -72,13 +75,13 @@ def schedule(spec: MaxPoolSpec, config: HwConfig) -> Any:
     return s.mod
 
 
-def _define(spec: MaxPoolSpec, config: HwConfig) -> Any:
+def _define(spec: MaxPoolSpec, config: HwConfig) -> PrimFunc:
     lanes = (config.batch, config.block)
     x = te.placeholder((spec.blocks, *spec.input, *lanes), "int8", name="x")
     identity = te.placeholder((1, config.block, config.block), "int8", name="identity")
     padded_size = spec.reach(spec.output)
 
-    def pixel(c: Any, i: Any, j: Any, b: Any, lane: Any) -> Any:
+    def pixel(c: Expr, i: Expr, j: Expr, b: Expr, lane: Expr) -> Expr:
         conditions = []
         for index, pad, padded, size in zip(
             (i, j), spec.padding, padded_size, spec.input, strict=True

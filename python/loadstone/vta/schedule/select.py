@@ -11,13 +11,16 @@ Next: lower.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, IRModule
 
 __all__ = ["SelectSpec", "schedule"]
 
@@ -34,7 +37,7 @@ class SelectSpec:
     tail: tuple[Step, ...]
 
 
-def schedule(spec: SelectSpec, config: HwConfig) -> Any:
+def schedule(spec: SelectSpec, config: HwConfig) -> IRModule:
     """The scheduled IRModule."""
     lanes = (config.batch, config.block)
     inputs = [
@@ -43,7 +46,7 @@ def schedule(spec: SelectSpec, config: HwConfig) -> Any:
     selection = te.placeholder((spec.sources, config.block, config.block), "int8", name="selection")
     k = te.reduce_axis((0, config.block), "k")
 
-    def selected(p: Any, b: Any, lane: Any) -> Any:
+    def selected(p: Expr, b: Expr, lane: Expr) -> Expr:
         products = [
             x[p, b, k].astype("int32") * selection[r, lane, k].astype("int32")
             for r, x in enumerate(inputs)
