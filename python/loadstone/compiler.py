@@ -2,7 +2,7 @@
 
 In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.
-Next: `Compiled.save` writes it; runtime/ runs it; device.py runs it from Python.
+Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it from Python.
 
     model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is QDQ at
     once)
@@ -172,7 +172,7 @@ def compile(  # noqa: A001
         other arguments. Without a scheme among them, powers of two for a target that has a back end
         which can only shift.
     strategy: "eager", every operator goes to the first back end that takes it; or "cost", to where
-        the network takes least (choice.py).
+        the network takes least (partition/cost/choice.py).
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
 

@@ -16,7 +16,8 @@ from tests.board.tools import need
 
 pytestmark = pytest.mark.rung("1")
 
-#: File -> functions with contracts in it (bounds.h and format.h come with every file).
+#: File -> functions with contracts in it (runtime/bounds.h and runtime/format.h come with every
+#: file).
 PROVED = {
     "runtime/model.c": [
         "lds_inside",

@@ -1,10 +1,10 @@
 """The steps that the host executes between device programs: which there are, and when one is sound.
 
 In:   tensors of the memory plan.
-Out:  OPERATORS, the table of FORMAT.md; HostStep, which checks itself (rules R19 to R21); one
-      function per operator to make one.
-Next: artifact/format.py writes them; runtime/operators.c executes them, device.py the external
-      ones.
+Out:  OPERATORS, the table of runtime/FORMAT.md; HostStep, which checks itself (rules R19 to R21);
+      one function per operator to make one.
+Next: artifact/format.py writes them; runtime/operators.c executes them, runtime/device.py the
+      external ones.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class HostStep:
     attributes: str = ""  # external: a text that the function understands
 
     def check(self, tensors: tuple[Tensor, ...], regions: tuple[Region, ...]) -> None:
-        """Raises ArtifactError naming the step and the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the step and the rule of runtime/FORMAT.md that is broken."""
 
         def require(sound: bool, rule: str, text: str) -> None:
             if not sound:
@@ -274,7 +274,8 @@ def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """A line of FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be x."""
+    """A line of runtime/FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be
+    x."""
 
     inputs: int
     outputs: int

@@ -110,7 +110,7 @@ class Region:
         return self.device_reads or self.device_writes
 
     def check(self) -> None:
-        """Raises ArtifactError naming the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the rule of runtime/FORMAT.md that is broken."""
         _require(
             self.kind in set(RegionKind),
             "R10",
@@ -198,7 +198,7 @@ class Tensor:
         return self.region == other.region and not apart
 
     def check(self, regions: tuple[Region, ...]) -> None:
-        """Raises ArtifactError naming the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the rule of runtime/FORMAT.md that is broken."""
         _require(
             self.dtype in set(DataType),
             "R14",

@@ -2,8 +2,8 @@
 
 In:   nothing; no TVM until a back end's patterns are asked for.
 Out:  Backend, Attribute, Pattern, Refusal, Phase.
-Next: partition/eager.py applies the patterns of every back end in the target's order; deploy.py
-      asks for programs.
+Next: partition/eager.py applies the patterns of every back end in the target's order;
+      artifact/deploy.py asks for programs.
 
 A back end says four things. Which operators it takes: `patterns`, in the order in which they are
 tried, each with a predicate that accepts an operator or says why not. What is done to the network
@@ -163,7 +163,8 @@ class Phase(Enum):
     COMPOSITE = (
         "composite"  # the same after partition: what was taken is calls of composite functions
     )
-    GRAPH = "graph"  # the partitioned network as integers: Graph -> Graph (network_pass.py)
+    #: the partitioned network as integers: Graph -> Graph (partition/network_pass.py)
+    GRAPH = "graph"
     # each scheduled operator of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
     TENSOR_IR = "tensor_ir"
     LOOPS = "loops"  # the same as loop nests over buffers that hold a tile
@@ -183,8 +184,8 @@ class Segment:
         read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any
         form.
-    relax: gives the segment as an IRModule of composite functions (relax_region.py), for a back end
-        that would rather read Relax.
+    relax: gives the segment as an IRModule of composite functions (partition/relax_region.py), for
+        a back end that would rather read Relax.
 
     >>> def lower(self, segment: Segment):
     ...     text = "; ".join(f"{op.kind} {op.output.name}" for op in segment.operators)

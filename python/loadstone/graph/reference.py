@@ -1,14 +1,13 @@
-"""What the operators of graph.py compute, in NumPy: their living definition.
+"""What the operators of graph/ compute, in NumPy: their living definition.
 
 In:   a Graph and arrays for its inputs.
 Out:  every tensor of the network, to the last bit what the model's framework gives (for ONNX: what
-      NUMERICS.md means).
-Next: tests compare the simulator, and the simulator's layers, with it; host.py fills tables from
-      it.
+      docs/numerics.md means).
+Next: tests compare the simulator, and the simulator's layers, with it; artifact/host.py fills
+      tables from it.
 
-The arithmetic lives in loadstone.operators; here stands which rule an operator of the graph means.
-Slow: MobileNetV2 at
-224x224 takes seconds.
+The arithmetic lives in loadstone.graph.kernels; here stands which rule an operator of the graph
+means. Slow: MobileNetV2 at 224x224 takes seconds.
 """
 
 from __future__ import annotations

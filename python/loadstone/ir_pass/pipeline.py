@@ -71,8 +71,8 @@ def lower_to_calls(module: Any, passes: Passes = NO_PASSES) -> Stages:
     """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
     no intrinsic call.
 
-    stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
-    function = stages[-1][1]
+        stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
+        function = stages[-1][1]
     """
     module = _applied(passes.tensor_ir, module)
     stages = [("schedule", module["main"])]
@@ -94,8 +94,8 @@ def lowered(backend: Backend, operator: Operator) -> Any:
     """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
     Raises LoweringError where it has none.
 
-    for call in unroll(lowered(self, operator)):
-        ...
+        for call in unroll(lowered(self, operator)):
+            ...
     """
     schedules = backend.schedules()
     if operator.kind not in schedules:

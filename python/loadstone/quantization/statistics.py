@@ -2,7 +2,7 @@
 
 In:   the values of a tensor, sample by sample.
 Out:  Histogram: extremes and distribution. Channels: extremes, mean and mean square per channel.
-Next: scales.py chooses ranges from histograms; equalize.py and bias.py read channels; report.py
+Next: scales.py chooses ranges from histograms; equalize.py and rounding.py read channels; report.py
       draws.
 """
 

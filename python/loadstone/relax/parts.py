@@ -3,8 +3,8 @@
 In:   an IRModule; bindings of its `main`.
 Out:  the variables of an expression; a module that computes some bindings alone; such a module as a
       Host operator.
-Next: fused_graph.py makes Host operators, candidates.py prices them, relax_region.py hands a
-      segment to a back end as Relax.
+Next: partition/fused_graph.py makes Host operators, partition/cost/candidates.py prices them,
+      partition/relax_region.py hands a segment to a back end as Relax.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 In:   a HwConfig; NumPy arrays placed at bus addresses; a stream of instructions.
 Out:  the arrays as the program leaves them; a Result with cycles and counters; findings; events.
-Next: replay.py compares with vectors; trace.py writes events for Perfetto; device.py reaches the
-      same core through registers.
-      docs/timing.md says what a cycle is.
+Next: replay.py compares with vectors; trace.py writes events for Perfetto; runtime/device.py
+      reaches the same core through registers. docs/timing.md says what a cycle is.
 
     simulator = Simulator(load_config("vta-pynq"), races=True)
     simulator.map(0x1000, image)

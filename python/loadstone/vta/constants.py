@@ -3,7 +3,7 @@ and pad tiles.
 
 In:   NumPy arrays of an operator: OHWI weights, bias, scales, zero points.
 Out:  arrays of tiles: weights (tiles, block, block) int8; operands (tiles, batch, block) int32.
-Next: operators.py names them; the artifact holds them.
+Next: operators/ names them; the artifact holds them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In:   calls from the source that lower.py makes, with concrete tile indices, strides in tiles, and
       clipped loops.
 Out:  `operations`: the stream of stream.py, and the pad constants that its loads read.
-Next: operators.py hands them on; allocate.py places the virtual tiles.
+Next: operators/ hands them on; allocate.py places the virtual tiles.
 
 A loop of a compute intrinsic is (extent, first, last, stride per operand); one of a copy is
 (extent, first, last, inside_first, inside_last, stride in the scratchpad, stride in DRAM). Clipping

@@ -1,6 +1,7 @@
 """Operations with addresses -> instructions and micro-ops.
 
-In:   operations and tile addresses (allocate.py), and where each DRAM tensor stands (plan.py).
+In:   operations and tile addresses (allocate.py), and where each DRAM tensor stands
+      (artifact/deploy.py).
 Out:  Drafts: instruction fields without tokens, the stage that executes it, what it reads and
       writes; and the micro-op table.
 Next: sync.py orders the stages by tokens; program.py encodes.

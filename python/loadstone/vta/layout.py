@@ -3,7 +3,7 @@ layers.
 
 In:   an int8 array in the graph's layout: batch first, channels last.
 Out:  tiles: [N/batch][C/block][H][W] of [batch][block], and back.
-Next: operators.py counts tiles in it; the runtime's pack and unpack steps move the same bytes.
+Next: operators/ counts tiles in it; the runtime's pack and unpack steps move the same bytes.
 
 A tile is what one step of the GEMM core reads: `batch` samples of `block` channels at one pixel.
 Lanes beyond the last channel are zero when the host packs, and hold anything when the device wrote

@@ -4,7 +4,7 @@ In:   a scheduled IRModule of one operator on the blocked layout.
 Out:  `Kernel`: a Python function that, given an Emitter and the names of the DRAM tensors, appends
       the operator's operations;
       and the text of every stage, for dumps.
-Next: operators.py calls it with names; allocate.py places what it emitted.
+Next: operators/ calls it with names; allocate.py places what it emitted.
 
 ir_pass/translate.py makes Python source of the lowered TensorIR; here its calls get the words of
 emitter.py:

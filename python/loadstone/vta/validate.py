@@ -38,7 +38,7 @@ from loadstone.vta.isa.spec import (
 
 __all__ = ["STATUS", "Refusal", "validate", "validate_program"]
 
-#: Statuses of loadstone.h.
+#: Statuses of runtime/include/loadstone.h.
 STATUS = {
     "CONFIG": -20,
     "INSTRUCTION": -21,
@@ -86,7 +86,8 @@ _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 @dataclass(frozen=True)
 class Refusal:
-    """The first instruction that is refused, and the rule of VALIDATION.md that it breaks."""
+    """The first instruction that is refused, and the rule of runtime/VALIDATION.md that it
+    breaks."""
 
     program: int
     instruction: int

@@ -29,8 +29,8 @@ from loadstone.vta.isa.spec import Capability, Memory
 
 __all__ = ["Nest", "Tiling", "choose"]
 
-#: Cycles that one instruction of a stage costs beside its steps or beats (timing/vta-rtl.json: N+7;
-#: b+23), fetch included.
+#: Cycles that one instruction of a stage costs beside its steps or beats
+#: (vta/devices/timing/vta-rtl.json: N+7; b+23), fetch included.
 _COMPUTE_OVERHEAD = 10
 _LOAD_OVERHEAD = 26
 _STORE_OVERHEAD = 10
