@@ -51,7 +51,7 @@ def follow(page: str, folder: Path) -> str:
     env = environment(folder / ".tools")
 
     def done(block: re.Match[str]) -> str:
-        kind, file, body = block.groups()
+        _, file, body = block.groups()
         if file:
             (folder / file).write_text(body, encoding="utf-8")
             return block[0]

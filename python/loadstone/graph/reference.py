@@ -37,13 +37,19 @@ Array = NDArray[Any]
 
 
 def run(graph: g.Graph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of the network, in order, for inputs in order."""
+    """The outputs of the network, in order, for inputs in order.
+
+    Each array has the shape of its Tensor: batch first, channels last.
+    """
     values = run_all(graph, inputs)
     return [values[tensor.name] for tensor in graph.outputs]
 
 
 def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
-    """Every tensor of the network by name, inputs and constants included."""
+    """Every tensor of the network by name, inputs and constants included.
+
+    Each array has the shape of its Tensor: batch first, channels last.
+    """
     values: dict[str, Array] = dict(graph.constants)
     for tensor, array in zip(graph.inputs, inputs, strict=True):
         assert (array.shape, array.dtype) == (tensor.shape, np.dtype(tensor.dtype)), (
@@ -59,7 +65,11 @@ def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
 
 
 def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of one operator."""
+    """The outputs of one operator.
+
+    inputs: the tensors it reads, each of its own shape; arrays that are fields of the operator are
+        not among them.
+    """
     if isinstance(operator, g.Host):
         from loadstone.relax.compat import run_module  # TVM only for what only TVM knows
 

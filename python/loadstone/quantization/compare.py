@@ -54,9 +54,10 @@ def compare(
 ) -> Comparison:
     """Runs every sample in float and as `settings` say.
 
-    only: the tensors to compare beside the outputs; None: every quantized one. real: how the float
-        network runs; equalized, when
-    `settings` are of an equalized one, since its tensors are multiples of the others.
+    labels: (samples,), a class for each. only: the tensors to compare beside the outputs; None:
+        every quantized one.
+    real: how the float network runs; equalized, when `settings` are of an equalized one, since its
+        tensors are multiples of the others.
     """
     network = simulator.network
     outputs = [_Energy() for _ in network.outputs]
@@ -84,7 +85,10 @@ def compare(
 
 
 def accuracy(outputs: Sequence[NDArray[Any]], labels: NDArray[np.int64]) -> float:
-    """Share of samples whose largest output is the label's."""
+    """Share of samples whose largest output is the label's.
+
+    outputs: one array for each sample, of any shape with `classes` elements. labels: (samples,).
+    """
     return float(
         np.mean(
             [int(np.argmax(output)) == label for output, label in zip(outputs, labels, strict=True)]

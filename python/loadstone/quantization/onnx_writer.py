@@ -127,7 +127,10 @@ class OnnxWriter:
         return output
 
     def constant(self, array: NDArray[Any] | np.generic, name: str) -> str:
-        """Adds an initializer, and gives its name."""
+        """Adds an initializer, and gives its name.
+
+        array: of any shape; its type is the type of the initializer.
+        """
         unique = self.fresh(name)
         self.initializers[unique] = numpy_helper.from_array(np.asarray(array, order="C"), unique)
         return unique

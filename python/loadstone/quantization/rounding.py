@@ -74,12 +74,12 @@ class Moments:
 
     @property
     def mean(self) -> Array:
-        """E[x]."""
+        """E[x]: (groups, K)."""
         return np.asarray(self._sum / max(self.rows, 1))
 
     @property
     def covariance(self) -> Array:
-        """E[x x'] - E[x] E[x]'. Only where `has_covariance`."""
+        """E[x x'] - E[x] E[x]': (groups, K, K). Only where `has_covariance`."""
         mean = self.mean
         return np.asarray(
             self._products / max(self.rows, 1) - mean[:, :, None] * mean[:, None, :], np.float64

@@ -329,7 +329,10 @@ def constant(array: ArrayLike) -> Any:
 
 
 def value(expr: Any) -> NDArray[Any]:
-    """The array in a tensor constant (a copy)."""
+    """The array in a tensor constant (a copy).
+
+    It has the shape of the constant; () for a scalar.
+    """
     return np.array(expr.value.numpy())
 
 
@@ -496,7 +499,10 @@ def _with_externals(module: Any) -> Any:
 
 
 def run_module(module: Any, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """`main` of a module on the host (TVM llvm); compiled once per module."""
+    """`main` of a module on the host (TVM llvm); compiled once per module.
+
+    inputs: each of the shape and type of its parameter. One array for each result.
+    """
     if module not in _compiled:
         with quietly():
             executable = tvm.compile(
@@ -519,7 +525,10 @@ def _loaded(text: str) -> Any:
 
 
 def run_saved(text: str, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """`main` of a module that `save_function` wrote."""
+    """`main` of a module that `save_function` wrote.
+
+    inputs: each of the shape and type of its parameter.
+    """
     return run_module(_loaded(text), inputs)
 
 

@@ -175,7 +175,11 @@ class Simulator:
 
     def map(self, address: int, memory: npt.NDArray[Any], *, read_only: bool = False) -> None:
         """Places a C-contiguous array at a bus address; the program reads and writes the array
-        itself."""
+        itself.
+
+        memory: of any shape; its bytes count, in order. Raises SimulationError for memory that is
+            not C-contiguous, or not writeable without read_only.
+        """
         if not memory.flags.c_contiguous or not (read_only or memory.flags.writeable):
             raise SimulationError(
                 "memory to map must be C-contiguous, and writeable unless read_only"

@@ -83,7 +83,10 @@ def like(x: Any, number: Any) -> Any:
 
 
 def stored(expr: Any, what: str) -> NDArray[Any]:
-    """The array in a constant. Raises UnsupportedError for what the model computes."""
+    """The array in a constant. Raises UnsupportedError for what the model computes.
+
+    Of any shape: the one the program has.
+    """
     if not is_constant(expr):
         raise UnsupportedError(
             f"{what} are computed by the model: only constants are supported there"

@@ -9,21 +9,21 @@ Next: the compiler takes its constants from here, and its tests compare networks
 Every function was measured against LiteRT on single-operator models
 (tests/graph/kernels/test_tflite.py).
 
-    operator                              scale is computed in      rounding
-    CONV_2D, DEPTHWISE_CONV_2D            float64                   DOUBLE
-    FULLY_CONNECTED                       float64                   half away from zero on float64;
-                                          nearly SINGLE
-    ADD, SUB                              float64 of float32        DOUBLE, three times, inputs
-                                          shifted left by 20
-    MUL                                   float32                   DOUBLE
-    LEAKY_RELU                            float32                   DOUBLE
-    RELU*, QUANTIZE (integer to integer)  float64                   DOUBLE
-    MEAN                                  float64, over the count   DOUBLE
-    AVERAGE_POOL_2D                       none                      half away from zero
-    RESIZE_BILINEAR                       10 fractional bits        half away from zero
-    QUANTIZE (float32 to integer)         float32                   half away from zero
-    SOFTMAX                               31 fractional bits        DOUBLE (fixed_point.py)
-    LOGISTIC                              float32                   half away from zero
+    operator                              scale is computed in     rounding
+    CONV_2D, DEPTHWISE_CONV_2D            float64                  DOUBLE
+    FULLY_CONNECTED                       float64                  half away from zero on float64;
+                                                                   nearly SINGLE
+    ADD, SUB                              float64 of float32       DOUBLE, three times, inputs
+                                                                   shifted left by 20
+    MUL                                   float32                  DOUBLE
+    LEAKY_RELU                            float32                  DOUBLE
+    RELU*, QUANTIZE (integer to integer)  float64                  DOUBLE
+    MEAN                                  float64, over the count  DOUBLE
+    AVERAGE_POOL_2D                       none                     half away from zero
+    RESIZE_BILINEAR                       10 fractional bits       half away from zero
+    QUANTIZE (float32 to integer)         float32                  half away from zero
+    SOFTMAX                               31 fractional bits       DOUBLE (fixed_point.py)
+    LOGISTIC                              float32                  half away from zero
 """
 
 from __future__ import annotations
@@ -226,7 +226,10 @@ def sub(
     low: int = -128,
     high: int = 127,
 ) -> Int8Array:
-    """SUB: as ADD, with the second input's requantized value taken away."""
+    """SUB: as ADD, with the second input's requantized value taken away.
+
+    a, b: shapes broadcast.
+    """
     return _add(a, b, -1, q_a, q_b, q_out, low, high)
 
 
@@ -276,7 +279,10 @@ def requantize(
     x: NDArray[Any], q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
 ) -> Int8Array:
     """QUANTIZE of integers, RELU and its kin with their `activation_range`: the same real values in
-    other integers."""
+    other integers.
+
+    Elementwise: the result has the shape of x. Rounding DOUBLE, clamped to [low, high].
+    """
     scale = np.float64(q_in.scale) / np.float64(q_out.scale)
     return _finish(
         requantize_double(_centred(x, q_in), *quantize_multiplier(scale)),
@@ -287,7 +293,10 @@ def requantize(
 
 
 def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: float) -> Int8Array:
-    """LEAKY_RELU: negative values times alpha."""
+    """LEAKY_RELU: negative values times alpha.
+
+    Elementwise: the result has the shape of x. Rounding DOUBLE on both sides of zero.
+    """
     centred = _centred(x, q_in)
     ratio = np.float32(q_in.scale) / np.float32(q_out.scale)
     slope = np.float32(q_in.scale) * np.float32(alpha) / np.float32(q_out.scale)
@@ -298,22 +307,28 @@ def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: flo
 
 def quantize(x: ArrayLike, q_out: Quantization) -> Int8Array:
     """QUANTIZE of float32: round(x / scale) + zero point. Domain: |x / scale| < 2^31, beyond LiteRT
-    gives -128 for large x."""
+    gives -128 for large x.
+
+    x: of any shape; the result has the same shape. Ties go away from zero.
+    """
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, np.float32) / np.float32(q_out.scale)
     return _finish(np.clip(round_half_away(ratio), INT32_MIN, INT32_MAX), q_out.zero_point)
 
 
 def dequantize(x: NDArray[Any], q_in: Quantization) -> NDArray[np.float32]:
-    """DEQUANTIZE: scale * (x - zero point), float32."""
+    """DEQUANTIZE: scale * (x - zero point), float32.
+
+    x: integers of any shape; the result has the same shape.
+    """
     return np.asarray(np.float32(q_in.scale) * _centred(x, q_in).astype(np.float32), np.float32)
 
 
 def softmax(x: Int8Array, q_in: Quantization, beta: float = 1.0) -> Int8Array:
     """SOFTMAX over the last axis; the output's scale is 1/256 and its zero point -128.
 
-    exp of the distance from the row's maximum in Q0.31, their sum in Q12.19, one reciprocal per
-    row.
+    x: (..., classes); the result has the same shape. exp of the distance from the row's maximum in
+        Q0.31, their sum in Q12.19, one reciprocal per row.
     Domain: LiteRT aborts when a row's sum of exp reaches 512 (a thousand logits close together).
     """
     integer_bits, sum_bits = 5, 12
@@ -335,8 +350,8 @@ def softmax(x: Int8Array, q_in: Quantization, beta: float = 1.0) -> Int8Array:
 def logistic(x: Int8Array, q_in: Quantization) -> Int8Array:
     """LOGISTIC: 1 / (1 + exp(-x)); the output's scale is 1/256 and its zero point -128.
 
-    LiteRT fills a table in float32. Its expf rounds correctly, NumPy's does not: so exp is float64,
-    rounded.
+    Elementwise: the result has the shape of x. LiteRT fills a table in float32. Its expf rounds
+    correctly, NumPy's does not: so exp is float64, rounded.
     """
     with np.errstate(over="ignore"):
         power = np.exp(-dequantize(x, q_in).astype(np.float64)).astype(np.float32)
@@ -412,7 +427,10 @@ def mean(
     *,
     keep_dims: bool = False,
 ) -> Int8Array:
-    """MEAN over `axes`: the sum of x - zero point, requantized once."""
+    """MEAN over `axes`: the sum of x - zero point, requantized once.
+
+    x: of any shape; the axes go, or stay with length 1 with keep_dims. Rounding DOUBLE.
+    """
     count = int(np.prod([x.shape[axis] for axis in axes]))
     total = _centred(x, q_in).sum(tuple(axes), keepdims=keep_dims)
     return _finish(requantize_double(total, *mean_multiplier(count, q_in, q_out)), q_out.zero_point)
@@ -434,6 +452,8 @@ def concatenate(
 
     uint8 models may differ: those inputs are rescaled in float32 on the uint8 values, and this
     function does the same after it has shifted its int8 arguments back by 128.
+
+    inputs: of any shape, equal but for `axis`, along which their lengths add up.
     """
     return np.concatenate(
         [_rescale_uint8(x, q, q_out) for x, q in zip(inputs, q_inputs, strict=True)], axis
@@ -450,7 +470,10 @@ def _rescale_uint8(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int
 
 
 def pad(x: Int8Array, before: Sequence[int], after: Sequence[int], value: int) -> Int8Array:
-    """PAD with value = the zero point, PADV2 with any: integers around each axis."""
+    """PAD with value = the zero point, PADV2 with any: integers around each axis.
+
+    x: of any shape; before, after: elements, one number for each axis.
+    """
     return np.pad(x, list(zip(before, after, strict=True)), constant_values=value)
 
 
