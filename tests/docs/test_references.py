@@ -35,7 +35,7 @@ BASES = (
 )
 #: A name of a source file. What stands before it must not make it part of a longer word or path.
 FILE = re.compile(
-    r"(?<![\w/.$*<>{}-])((?:[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:py|c|h|cc|hh|inc|md|json|dts|cmake))(?![\w*(/-])"
+    r"(?<![\w/.$*<>{}-])((?:[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:py|c|h|cc|hh|inc|md|svg|json|dts|cmake))(?![\w*(/-])"
 )
 MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 #: History: names as they were.

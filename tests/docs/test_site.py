@@ -79,3 +79,24 @@ def test_a_picture_needs_nothing_from_elsewhere(path: str) -> None:
     text = Path(ROOT / path).read_text(encoding="utf-8")
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "prefers-color-scheme: dark" in text
+
+
+def test_the_tree_of_the_architecture_is_the_tree() -> None:
+    """Its table names every folder of the package and of the repository, and no other."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The tree")[2].partition("\n## ")[0]
+    named = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`([\w/]+)/`", row)
+    }
+    package = ROOT / "python/loadstone"
+    folders = {
+        path.relative_to(ROOT).as_posix()
+        for base in (ROOT, package)
+        for path in base.iterdir()
+        if path.is_dir() and not path.name.startswith((".", "_"))
+    }
+    outputs = {"build", "dist", "demo", "python"}  # what make and the demo write; a parent
+    assert named - {"python/loadstone/vta/isa"} == folders - outputs | {"python/loadstone"}
+    assert (package / "vta/isa").is_dir()
