@@ -35,7 +35,7 @@ BASES = (
 )
 #: A name of a source file. What stands before it must not make it part of a longer word or path.
 FILE = re.compile(
-    r"(?<![\w/.$*<>{}-])((?:[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:py|c|h|cc|hh|inc|md|svg|json|dts|cmake))(?![\w*(/-])"
+    r"(?<![\w/.$*{}-])((?:[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:py|c|h|cc|hh|inc|md|svg|json|dts|cmake))(?![\w*(/-])"
 )
 MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 #: History: names as they were.
@@ -178,4 +178,5 @@ def test_a_stale_name_is_found() -> None:
         "x.cc",
         "a/b-c/d.md",
     ]
+    assert FILE.findall('<text class="where">vta/lower.py</text>') == ["vta/lower.py"]
     assert FILE.findall("in0.copy(), a.b, *.py, http://x.c/d.html") == []
