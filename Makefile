@@ -4,6 +4,7 @@
 #   make test     every test                          make quick   the tests that take under two minutes
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
+#   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -13,7 +14,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib measure bench clean system
+.PHONY: help demo test test-all quick check lib measure bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -50,8 +51,8 @@ quick: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10
 
 check: lib
-	$(BIN)/ruff check python tests docs/examples
-	$(BIN)/ruff format --check python tests docs/examples
+	$(BIN)/ruff check python tests docs/examples docs/site
+	$(BIN)/ruff format --check python tests docs/examples docs/site
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/*/*.py
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
@@ -61,6 +62,18 @@ check: lib
 
 measure: lib
 	@$(BIN)/python -m tests.measure
+
+# The site is made from the sources as they stand: no library, nothing imported, nothing fetched.
+DOCS_STAMP := .venv/docs.stamp
+$(DOCS_STAMP): pyproject.toml | system
+	@test -x $(BIN)/python || $(PY) -m venv .venv
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > .venv/docs.txt
+	$(BIN)/pip install -q -r .venv/docs.txt
+	@touch $@
+
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
 
 bench: lib
 	$(BIN)/python -m tests.bench

@@ -1,4 +1,4 @@
-/* What pool.h says.
+/* What lds_pool.h says.
  *
  * In:   requests.
  * Out:  buffers.

@@ -2,7 +2,7 @@
 //
 // In:   scratchpads, and the loops of one GEMM or ALU instruction, bounds already checked.
 // Out:  accumulators, the same bits from every table.
-// Next: exec_gemm.cc and exec_alu.cc call the table that machine.cc chose.
+// Next: exec_compute.cc calls the table that machine.cc chose.
 //
 // Weights are kept in the order that the table's GEMM reads (`pack_wgt` at LOAD WGT): a multiply-accumulate loop
 // repeats far more often than a load.

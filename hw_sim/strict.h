@@ -1,4 +1,4 @@
-// What real VTA hardware would compute otherwise than ISA.md's meaning says (profile vta).
+// What real VTA hardware would compute otherwise than docs/isa.md's meaning says (profile vta).
 //
 // In:   each instruction as it runs.
 // Out:  LDS_ERROR_UNSAFE at the first that leaves the safe subset, with the reason.

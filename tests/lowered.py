@@ -1,5 +1,5 @@
 """Running a lowered operator in NumPy, and random operators to lower: shared by the tests of
-vta/operators.py."""
+vta/operators/."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Loadstone's simulator computed before it.
 In:   the file, a device, samples.
 Out:  elements compared and elements different, summed over the layers: nothing that one layer does
       differently reaches the next.
-Next: test_export_onnx.py.
+Next: quantization/test_export_onnx.py.
 """
 
 from __future__ import annotations

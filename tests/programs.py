@@ -3,8 +3,8 @@
 In:   a HwConfig and a random generator.
 Out:  `random_program`: instructions in program order with tokens for every hazard between stages,
       the memory they run on.
-Next: test_sim.py holds the simulator against reference.py; the runtime's validator must accept
-each.
+Next: simulator/test_sim.py holds the simulator against vta/reference.py; the runtime's validator
+      must accept each.
 
 Tokens come from hazards alone, by a rule of its own (not the compiler's synchronize.py): an
 instruction waits for the last one of another stage that touches the same tile or bytes, if one of

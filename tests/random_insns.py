@@ -4,7 +4,7 @@ handles bits.
 In:   a device.
 Out:  `any_insn`: a hypothesis strategy of single instructions; `random_stream`: many at once, as
       columns.
-Next: test_codec.py, test_asm.py, test_generate.py, tests/bench.
+Next: vta/isa/test_codec.py, vta/isa/test_asm.py, vta/isa/test_generate.py, tests/bench.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ computes as it is meant.
 In:   a seed.
 Out:  the bytes of two .onnx files and an account of their operators; `inputs` draws samples.
 Next: test_random_graphs.py compiles the first and compares with what ONNX Runtime makes of the
-second.
+      second.
 
 QDQ says conv(dequantize(x), dequantize(w)) in float32, which ONNX Runtime computes literally,
 rounding sums on the way, or fuses into an integer kernel; the integers are what is meant
-(NUMERICS.md). So the model for ONNX Runtime has QLinearConv,
+(docs/numerics.md). So the model for ONNX Runtime has QLinearConv,
 QLinearMatMul and QGemm, and the model to compile has those in one half of the networks and their
 QDQ form in the other. An average is the sum of integers there, rounded once. All other operators
 are the same in both, and ONNX Runtime's graph optimisations are off.
@@ -448,7 +448,7 @@ class _Grower:
         padded: int = 0,
     ) -> None:
         """The operator in the model; in the reference the sum of integers, times one float32
-        number, rounded (NUMERICS.md)."""
+        number, rounded (docs/numerics.md)."""
         more = {"count_include_pad": padded} if kind == "AveragePool" else {}
         model = self.quantize(0, self.graphs[0].node(kind, self.real(0, x), **options, **more), q)
         graph, zero_point = self.graphs[1], np.float32(self.zero_point(x.q))

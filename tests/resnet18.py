@@ -3,7 +3,8 @@ power-of-two scales.
 
 In:   nothing.
 Out:  LAYERS, how often the network has each, and `network` for one of them.
-Next: test_resnet18.py checks their integers; bench/resnet18.py counts their cycles on VTA as it is.
+Next: vta/test_resnet18.py checks their integers; bench/resnet18.py counts their cycles on VTA as it
+      is.
 """
 
 from __future__ import annotations

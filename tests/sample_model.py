@@ -3,7 +3,7 @@
 In:   a device configuration.
 Out:  `copy_model` (one LOAD, one STORE), `dense_model` (pack, matrix product, unpack): an
       Artifact with what it computes.
-Next: test_format.py, test_device.py, tests/c.
+Next: artifact/test_format.py, runtime/test_device.py, tests/c.
 """
 
 from __future__ import annotations

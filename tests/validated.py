@@ -3,7 +3,7 @@ it.
 
 In:   sample_model.py; ../shared/vta_rtl.
 Out:  artifacts with changed programs; (status, instruction) on which C and Python agree.
-Next: test_validate.py, test_validate_mutants.py.
+Next: vta/test_validate.py, vta/test_validate_mutants.py.
 """
 
 from __future__ import annotations

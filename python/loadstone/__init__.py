@@ -4,10 +4,9 @@ In:   public names only.
 Out:  compile, quantize, the exceptions; imported when they are used, so that a board needs no TVM.
 Next: compiler.py holds the whole way as one function.
 
-    quantized = loadstone.quantize("float.onnx", samples)     # for a float model; an int8 model
-              needs none
+    quantized = loadstone.quantize("float.onnx", samples)  # of a float model only
     compiled = loadstone.compile("net.tflite", target="vtaq-1x16x16")
-    outputs = compiled.run(images)                  # on the simulator, through the C runtime
+    outputs = compiled.run(images)                         # on the simulator, through the C runtime
     compiled.save("net.lds")
 """
 

@@ -13,8 +13,8 @@ Next: cli.py turns a LoadstoneError into one line on stderr and exit status 2.
      |    +-- UnsupportedError     a model that can be read, but holds what Loadstone does not do
      +-- TargetError               a target string, alias or attribute that means nothing
      +-- LoweringError             a stage met what it cannot lower (names the stage)
-     +-- BackendError              a back end from outside the tree raised something else (names it,
-     file and line)
+     +-- BackendError              a back end from outside the tree raised something else
+     |                             (names it, file and line)
      +-- DeviceError               the device, the driver or the runtime reported an error
      |    +-- DeviceHungError      the deadline passed without progress
      +-- SimulationError           the simulator stopped a program: bounds, deadlock, cycle limit

@@ -9,12 +9,12 @@ A real network multiplies an int32 sum by a small real number and rounds it to 8
 frameworks do that alike, and a difference of one unit can grow to 66 at the end of a network. There
 are three ways:
 
-    DOUBLE   fixed point, rounded twice      TFLite's reference kernels, but fully connected; TFLite
-                          Micro
-    SINGLE   fixed point, rounded once       TFLite's reference fully connected, nearly: see
-                          `requantize_float64`
-    FLOAT32  float32 product, half to even   ONNX Runtime's QLinearConv, QLinearMatMul, QGemm;
-                     XNNPACK
+    DOUBLE   fixed point, rounded twice     TFLite's reference kernels, but fully connected;
+                                            TFLite Micro
+    SINGLE   fixed point, rounded once      TFLite's reference fully connected, nearly: see
+                                            requantize_float64
+    FLOAT32  float32 product, half to even  ONNX Runtime's QLinearConv, QLinearMatMul, QGemm;
+                                            XNNPACK
 
 Arguments are NumPy arrays (or scalars) that broadcast against each other: a multiplier per channel
 is an array along the last axis. Every function is total: each int32, also from a corrupt program,
@@ -82,7 +82,10 @@ class Rounding(IntEnum):
 
 def wrap_int32(value: ArrayLike) -> Int32Array:
     """The low 32 bits of integers, as the device's adders and shifters keep them: 2^31 becomes
-    -2^31."""
+    -2^31.
+
+    value: of any shape; the result has the same shape.
+    """
     wrapped: Int32Array = np.asarray(value, np.int64).astype(np.int32)
     return wrapped
 
@@ -95,9 +98,8 @@ def wrap_int32(value: ArrayLike) -> Int32Array:
 def requantize_double(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int32Array:
     """acc * multiplier * 2^(shift - 31), rounded twice: gemmlowp's fixed point arithmetic.
 
-    acc, multiplier: int32. shift: [-31, 30]. A left shift comes first and wraps to int32; the upper
-        half of the
-    product is rounded, then the right shift rounds again.
+    acc, multiplier: int32. shift: [-31, 30]. Shapes broadcast. A left shift comes first and wraps
+        to int32; the upper half of the product is rounded, then the right shift rounds again.
 
     Equal to TFLite's MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.
     """
@@ -110,9 +112,8 @@ def high_multiply(a: ArrayLike, b: ArrayLike) -> Int32Array:
     """a * b / 2^31 of int32: the product of two Q0.31 numbers, to nearest; INT32_MIN * INT32_MIN
     saturates.
 
-    A nudge, then division truncating toward zero: ties go away from zero for positive and up for
-    negative products.
-    Equal to gemmlowp's SaturatingRoundingDoublingHighMul.
+    Shapes broadcast. A nudge, then division truncating toward zero: ties go away from zero for
+    positive and up for negative products. Equal to gemmlowp's SaturatingRoundingDoublingHighMul.
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
@@ -121,7 +122,7 @@ def high_multiply(a: ArrayLike, b: ArrayLike) -> Int32Array:
 
 
 def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
-    """x / 2^bits of int32, to nearest, ties away from zero; bits: [0, 31].
+    """x / 2^bits of int32, to nearest, ties away from zero; bits: [0, 31]. Shapes broadcast.
 
     Equal to gemmlowp's RoundingDivideByPOT.
     """
@@ -134,9 +135,9 @@ def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
 def requantize_single(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64Array:
     """acc * multiplier * 2^(shift - 31), rounded once to nearest, ties upward.
 
-    acc, multiplier: int32. shift: [-31, 30]. The result is int64: with a large multiplier and a
-        left shift it does
-    not fit 32 bits, and the device clamps it as it is, without wrapping it first.
+    acc, multiplier: int32. shift: [-31, 30]. Shapes broadcast. The result is int64: with a large
+        multiplier and a left shift it does not fit 32 bits, and the device clamps it as it is,
+        without wrapping it first.
 
     Equal to TFLite's MultiplyByQuantizedMultiplier with TFLITE_SINGLE_ROUNDING.
     """
@@ -149,7 +150,7 @@ def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
     """acc * scale in float32, rounded half to even, saturated to int32; not a number gives 0.
 
     acc: int32, first rounded to float32 (half to even; sums below 2^24 are exact). scale: float32,
-        subnormals count.
+        subnormals count. Shapes broadcast.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         product = np.asarray(acc, np.int32).astype(np.float32) * np.asarray(scale, np.float32)
@@ -159,7 +160,7 @@ def requantize_float32(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
 
 def requantize_float64(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
     """acc * scale in float64, rounded to nearest, ties away from zero, saturated to int32. No
-    device mode.
+    device mode. Shapes broadcast.
 
     Equal to FULLY_CONNECTED in LiteRT 2.3's reference kernels (within int32; those overflow to
     INT32_MIN).
@@ -170,7 +171,9 @@ def requantize_float64(acc: ArrayLike, scale: ArrayLike) -> Int32Array:
 
 def round_half_away(value: ArrayLike) -> Float64Array:
     """To the nearest integer, ties away from zero: C's round(), TFLite's rounding of floats.
-    float32 arguments are exact."""
+
+    value: of any shape; the result has the same shape. float32 arguments are exact.
+    """
     value = np.asarray(value, np.float64)
     magnitude = np.abs(value)
     whole = np.floor(magnitude)
@@ -190,10 +193,10 @@ def requantize(
     operand tiles.
 
     acc: int32, the bias already added. multiplier: int32 lanes, which FLOAT32 reads as float32
-        (`scale_lane`).
+        (`scale_lane`). Shapes broadcast.
     shift: int32 lanes made by `shift_lane`; FLOAT32 ignores them. DOUBLE and SINGLE first shift acc
-        left by the
-    lane's pre-shift, wrapping to int32. The result is int64, neither clamped nor wrapped.
+        left by the lane's pre-shift, wrapping to int32. The result is int64, neither clamped nor
+        wrapped.
     """
     rounding = Rounding(rounding)
     if rounding is Rounding.FLOAT32:
@@ -219,7 +222,8 @@ def rq(
     """The whole RQ instruction on lanes: clamp(requantize(acc + bias) + zero_point, low, high),
     int32.
 
-    acc + bias wraps to int32; zero_point is added in int64. With low > high the result is high.
+    Shapes broadcast. acc + bias wraps to int32; zero_point is added in int64. With low > high the
+    result is high.
     """
     total = wrap_int32(np.asarray(acc, np.int64) + np.asarray(bias, np.int64))
     shifted = requantize(total, multiplier, shift, rounding) + np.int64(zero_point)
@@ -230,7 +234,8 @@ def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
     """Packs RQ's shift operand: the signed shift [-31, 30] in bits 0..7, the pre-shift [0, 31] in
     bits 8..12.
 
-    A plain negative int32 is no lane: its upper bits would read as a pre-shift of 31.
+    Shapes broadcast. A plain negative int32 is no lane: its upper bits would read as a pre-shift of
+    31.
     """
     shift, pre_shift = np.asarray(shift, np.int64), np.asarray(pre_shift, np.int64)
     assert np.all((shift >= SHIFT_MIN) & (shift <= SHIFT_MAX)), "shift outside [-31, 30]"
@@ -240,14 +245,17 @@ def shift_lane(shift: ArrayLike, pre_shift: ArrayLike = 0) -> Int32Array:
 
 def unpack_shift_lane(lane: ArrayLike) -> tuple[Int32Array, Int32Array]:
     """(shift, pre_shift) of any int32 lane: bits 0..7 sign-extended and clamped to [-31, 30], bits
-    8..12; others ignored."""
+    8..12; others ignored. Both have the shape of lane."""
     lane = np.asarray(lane, np.int64)
     shift = np.clip(((lane & 0xFF) ^ 0x80) - 0x80, SHIFT_MIN, SHIFT_MAX)
     return shift.astype(np.int32), np.asarray((lane >> 8) & 0x1F, np.int64).astype(np.int32)
 
 
 def scale_lane(scale: ArrayLike) -> Int32Array:
-    """Packs a float32 scale into RQ's multiplier operand: the same 32 bits."""
+    """Packs a float32 scale into RQ's multiplier operand: the same 32 bits.
+
+    Of any shape; the result has the same shape.
+    """
     return np.ascontiguousarray(scale, np.float32).view(np.int32).reshape(np.shape(scale))
 
 
@@ -289,7 +297,7 @@ def onnx_scale(
     input_scale: ArrayLike, weight_scale: ArrayLike, output_scale: ArrayLike
 ) -> Float32Array:
     """(input_scale * weight_scale) / output_scale as ONNX Runtime computes it: every operation in
-    float32."""
+    float32. Shapes broadcast."""
     s_in, s_w, s_out = (
         np.asarray(s, np.float32) for s in (input_scale, weight_scale, output_scale)
     )
@@ -300,9 +308,9 @@ def quantize_multiplier(real: ArrayLike) -> tuple[Int32Array, Int32Array]:
     """(multiplier, shift) with real = multiplier * 2^(shift - 31), |multiplier| in [2^30, 2^31):
     TFLite's QuantizeMultiplier.
 
-    real: finite float64. The 31 bits are rounded to nearest, ties away from zero. Below 2^-32
-        (shift < -31) both
-    become 0, at 2^30 and above (shift > 30) the largest multiplier stands.
+    real: finite float64; both results have the shape of real. The 31 bits are rounded to nearest,
+        ties away from zero. Below 2^-32 (shift < -31) both become 0, at 2^30 and above (shift > 30)
+        the largest multiplier stands.
     """
     real = np.asarray(real, np.float64)
     assert np.all(np.isfinite(real)), "a scale that is not finite reached quantize_multiplier"

@@ -2,7 +2,7 @@
  *
  * In:   the public headers of runtime/, driver/ and hw_sim/.
  * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
- * Next: python/loadstone/_native.py.
+ * Next: python/loadstone/runtime/native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lds_hal_linux.h"

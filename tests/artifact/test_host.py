@@ -1,5 +1,5 @@
-"""host.py and externals.py: what stays on the host, run by the C runtime, gives the integers of
-graph/reference.py."""
+"""host.py and runtime/externals.py: what stays on the host, run by the C runtime, gives the
+integers of graph/reference.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""backend.py: every public name is documented with an example, and the examples do what they
-say."""
+"""backend/__init__.py: every public name is documented with an example, and the examples do what
+they say."""
 
 from __future__ import annotations
 

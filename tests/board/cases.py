@@ -26,7 +26,7 @@ RUNS = 9
 #: Of runs 0 to 2, 4, 5, 7 and 8 (an aborted job raises one, a reset one none), and of the program
 #: without memory.
 _INTERRUPTS = 8
-#: Statuses of loadstone.h.
+#: Statuses of runtime/include/loadstone.h.
 _DEVICE, _HUNG, ABSENT = -30, -31, -33
 #: The bit that flips, in the middle of the constants: the sign of a weight.
 _BIT = 7

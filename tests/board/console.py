@@ -1,6 +1,6 @@
 """What a guest printed, as data.
 
-In:   the lines of run_cases.c.
+In:   the lines of board/guest/run_cases.c.
 Out:  Run, BadAddress.
 Next: the tests compare them with a native run.
 """

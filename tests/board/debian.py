@@ -197,7 +197,7 @@ def _build_module(
 
 
 def _source(deb: Path) -> str:
-    """drivers/uio/uio_pdrv_genirq.c, the kernel's own, unmodified."""
+    """The kernel's own source of the module uio_pdrv_genirq, unmodified."""
     kept = BUILD / "uio_pdrv_genirq.c"
     if not kept.is_file():
         name = f"{deb.name.partition('_')[0]}"

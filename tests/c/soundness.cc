@@ -2,7 +2,7 @@
 //
 // In:   a number, and artifacts whose first device program is the seed; devices with regions.
 // Out:  JSON: how many were accepted and ran, how many made the simulator stop for what the validator should have seen (unsound).
-// Next: test_validate_mutants.py.
+// Next: vta/test_validate_mutants.py.
 //
 // The simulator has nothing mapped but the model's regions, each on an island of its own in the address space.
 // SPDX-License-Identifier: Apache-2.0
@@ -35,7 +35,7 @@ struct Seed {
 
 uint32_t u32(const uint8_t *p) { return p[0] | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24; }
 
-// Section tables are documented in FORMAT.md: 1 regions, 5 steps, 7 instructions, 9 data.
+// Section tables are documented in runtime/FORMAT.md: 1 regions, 5 steps, 7 instructions, 9 data.
 void open(Seed *s, const char *path) {
   std::ifstream in(path, std::ios::binary);
   s->file.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());

@@ -222,7 +222,7 @@ def concatenation(draw: Random, graph: Graph, x: Tensor) -> Tensor:
     return y
 
 
-#: On an input (1, 6, 8, 5): what it adds, and the kind of operator of graph.py that must come of
+#: On an input (1, 6, 8, 5): what it adds, and the kind of operator of graph/ that must come of
 #: it.
 OPERATORS: dict[str, tuple[Callable[[Random, Graph, Tensor], Tensor], type[g.Operator]]] = {
     "average pool": (windows("AVERAGE_POOL_2D", Activation.RELU), g.AveragePool2D),

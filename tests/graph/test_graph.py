@@ -1,4 +1,4 @@
-"""graph.py: the dataclasses check themselves, and hold what they say."""
+"""graph/: the dataclasses check themselves, and hold what they say."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Every network of shared/models runs in NumPy from its dataclasses and is compared with its golden
 outputs, element by element.
 TFLite networks are equal, all of them. ONNX networks mean integer kernels with float32 rounding
-(NUMERICS.md), the goldens are float convolutions between quantize and dequantize: the elements that
-differ are counted, printed and bounded.
+(docs/numerics.md), the goldens are float convolutions between quantize and dequantize: the elements
+that differ are counted, printed and bounded.
 """
 
 from __future__ import annotations

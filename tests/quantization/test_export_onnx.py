@@ -242,8 +242,8 @@ def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
     scheme: str,
     figure: Callable[[str], None],
 ) -> None:
-    """float32 numerics (NUMERICS.md): every layer alone, from the same integers. Sums on the edge
-    of two integers are counted."""
+    """float32 numerics (docs/numerics.md): every layer alone, from the same integers. Sums on the
+    edge of two integers are counted."""
     compiled, samples = (
         (runner(), images(12)) if file == "small" else real(request.getfixturevalue("shared"), file)
     )

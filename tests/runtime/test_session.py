@@ -1,5 +1,5 @@
-"""runtime/session.c and run.c from C's side: what a caller may give, may ask in which order, and
-gets back."""
+"""runtime/session.c and runtime/run.c from C's side: what a caller may give, may ask in which
+order, and gets back."""
 
 from __future__ import annotations
 

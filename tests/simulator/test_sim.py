@@ -1,5 +1,5 @@
-"""The simulator: equal to reference.py on random programs with all kernels; what stops a program is
-named."""
+"""The simulator: equal to vta/reference.py on random programs with all kernels; what stops a
+program is named."""
 
 from __future__ import annotations
 

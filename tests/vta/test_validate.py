@@ -59,7 +59,7 @@ def test_the_program_under_test_is_what_these_tests_think() -> None:
     assert changed(lambda _: None) == ("OK", 0)
 
 
-# --- the classes of bugs that a validator of this kind has had (RUNTIME.md) -----------------------
+# --- the classes of bugs that a validator of this kind has had ------------------------------------
 def test_class_01_shift_overflow_on_wide_addresses() -> None:
     """2^32 - 1 tiles of 1024 bytes do not fit 32 bits, nor does the sum with the rows."""
     wide = load_config("vtaq-1x32x32")

@@ -3,7 +3,7 @@
 In:   frozen dataclasses: regions and tensors (memory_plan.py), device programs, host steps
       (host_step.py).
 Out:  an Artifact; `to_bytes`, `from_bytes`, `save`, `load`.
-Next: runtime/model.c reads the same bytes in place; device.py runs them.
+Next: runtime/model.c reads the same bytes in place; runtime/device.py runs them.
 
 A small model, by hand:
 
@@ -106,7 +106,7 @@ class Artifact:
         return tuple(s for s in self.steps if isinstance(s, DeviceProgram))
 
     def check(self) -> None:
-        """Raises ArtifactError naming the first rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
         _require(
             len(self.fingerprint) == 20 and self.fingerprint[0] == 1,
             "R5",

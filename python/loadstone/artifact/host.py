@@ -8,7 +8,8 @@ Next: deploy.py puts them between the device programs.
 Most of what stays only moves bytes (copy with strides), or is a function of one int8 (a table of
 256 entries, computed here by graph/reference.py, so that it is exact by construction). What is
 neither goes to the Python runtime, whole: the operator's fields as JSON, its arrays as further
-inputs; externals.py runs it there, with graph/reference.py again, or TVM for a Relax function.
+inputs; runtime/externals.py runs it there, with graph/reference.py again, or TVM for a Relax
+function.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from loadstone.numerics import Array, Rounding
 
 __all__ = ["EXTERNAL_OPERATOR", "EXTERNAL_RELAX", "Workspace", "host_steps", "is_built_in"]
 
-#: Names of the two external functions, as device.py registers them.
+#: Names of the two external functions, as runtime/device.py registers them.
 EXTERNAL_OPERATOR = "loadstone.operator"
 EXTERNAL_RELAX = "loadstone.relax"
 

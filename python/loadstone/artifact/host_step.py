@@ -1,10 +1,10 @@
 """The steps that the host executes between device programs: which there are, and when one is sound.
 
 In:   tensors of the memory plan.
-Out:  OPERATORS, the table of FORMAT.md; HostStep, which checks itself (rules R19 to R21); one
-      function per operator to make one.
-Next: artifact/format.py writes them; runtime/operators.c executes them, device.py the external
-      ones.
+Out:  OPERATORS, the table of runtime/FORMAT.md; HostStep, which checks itself (rules R19 to R21);
+      one function per operator to make one.
+Next: artifact/format.py writes them; runtime/operators.c executes them, runtime/device.py the
+      external ones.
 """
 
 from __future__ import annotations
@@ -284,7 +284,8 @@ def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """A line of FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be x."""
+    """A line of runtime/FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be
+    x."""
 
     inputs: int
     outputs: int

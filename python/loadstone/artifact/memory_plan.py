@@ -110,7 +110,7 @@ class MemoryRegion:
         return self.device_reads or self.device_writes
 
     def check(self) -> None:
-        """Raises ArtifactError naming the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the rule of runtime/FORMAT.md that is broken."""
         _require(
             self.kind in set(RegionKind),
             "R10",

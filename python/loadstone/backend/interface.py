@@ -2,8 +2,8 @@
 
 In:   nothing; no TVM until a back end's patterns are asked for.
 Out:  Backend, Attribute, Pattern, Refusal, Phase.
-Next: partition/eager.py applies the patterns of every back end in the target's order; deploy.py
-      asks for programs.
+Next: partition/eager.py applies the patterns of every back end in the target's order;
+      artifact/deploy.py asks for programs.
 
 A back end says four things. Which operators it takes: `patterns`, in the order in which they are
 tried, each with a predicate that accepts an operator or says why not. What is done to the network
@@ -186,7 +186,8 @@ class Phase(Enum):
     COMPOSITE = (
         "composite"  # the same after partition: what was taken is calls of composite functions
     )
-    GRAPH = "graph"  # the partitioned network as integers: Graph -> Graph (network_pass.py)
+    #: the partitioned network as integers: Graph -> Graph (partition/network_pass.py)
+    GRAPH = "graph"
     # each scheduled operator of this back end: IRModule -> IRModule (ir_pass/pipeline.py)
     TENSOR_IR = "tensor_ir"
     LOOPS = "loops"  # the same as loop nests over buffers that hold a tile

@@ -3,7 +3,8 @@
 In:   entry points of the group `loadstone.backends`; folders of *.py files.
 Out:  a Registry: back-end classes by name, and one line for each plug-in that is broken. The others
       work.
-Next: target.py makes back ends of them; their functions of external steps are known to device.py.
+Next: target.py makes back ends of them; their functions of external steps are known to
+      runtime/device.py.
 
 A package offers a class:    [project.entry-points."loadstone.backends"]    npu =
                              "my_package.npu:Npu"

@@ -2,10 +2,9 @@
 
 In:   nothing.
 Out:  Place, Form and LoweredRegion: the contract between a back end that makes device programs and
-      deploy.py;
-      ExternalRegion, for a back end whose device is called through a function.
-Next: deploy.py plans the memory, then asks each region for its program; an external region becomes
-      one step as it is.
+      artifact/deploy.py; ExternalRegion, for a back end whose device is called through a function.
+Next: artifact/deploy.py plans the memory, then asks each region for its program; an external region
+      becomes one step as it is.
 
 Two phases, because addresses stand in instructions: a region first says what it needs in memory,
 and builds its program when everything has a place.

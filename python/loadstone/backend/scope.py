@@ -4,8 +4,8 @@ one line.
 In:   a back end, and what is asked of it, in words.
 Out:  `within`: a context in which `backend.current()` is the back end and
       `tvm.target.Target.current()` its target.
-Next: compiler.py, partition/eager.py, network_pass.py and conformance/check.py ask back ends inside
-      it.
+Next: compiler.py, partition/eager.py, partition/network_pass.py and conformance/check.py ask back
+      ends inside it.
 
     Target.current()                                    {"kind": "ext_dev", "device": "npu",
                                                         "model": '{"lanes": 8}', "host": {...}}

@@ -106,7 +106,10 @@ class DigitNetwork:
         return kept["flat"] @ p["dense.w"] + p["dense.b"], kept
 
     def backward(self, gradient: Array, kept: dict[str, Array]) -> Parameters:
-        """Gradients of the parameters from the gradient of the scores."""
+        """Gradients of the parameters from the gradient of the scores.
+
+        gradient: (samples, classes), of the scores. Each result has the shape of its parameter.
+        """
         p, out = self.parameters, {}
 
         def linear(name: str, x: Array, g: Array) -> Array:

@@ -6,8 +6,8 @@ In:   an ONNX graph with QLinear* operators, of the standard or of com.microsoft
 Out:  the same graph without them (changed in place).
 Next: onnx.py imports it.
 
-Both forms mean the same numbers (NUMERICS.md, float32), and one form is enough for everything that
-follows.
+Both forms mean the same numbers (docs/numerics.md, float32), and one form is enough for everything
+that follows.
 """
 
 from __future__ import annotations

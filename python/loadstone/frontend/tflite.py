@@ -8,7 +8,7 @@ TVM's importer knows about 200 operators, but gives quantized ones a meaning of 
 pool that truncates, a PAD or RESIZE that it refuses. Here it never sees one. This converter shows
 it a float network: a tensor that the file calls int8 answers as float32, reading it dequantizes,
 and what an operator returns is quantized again. Which integer rule that stands for is the
-attribute's business (graph.py, `rounding`).
+attribute's business (graph/, `rounding`).
 """
 
 from __future__ import annotations

@@ -14,15 +14,13 @@ Next: graph/reference.py says what each operator computes; a back end lowers seg
 
 Conventions, everywhere:
   - activations are NHWC with the batch first, weights OHWI; a padding is (top, left, bottom, right)
-  in elements;
+    in elements;
   - real = scale * (q - zero_point); scales are float32 values; every int8 tensor that an operator
-  reads or writes
-    carries its `Quantization`, and no operator repeats it;
+    reads or writes carries its `Quantization`, and no operator repeats it;
   - `low` and `high` are the clamp of the fused activation, already in the integers of the output;
-  - `rounding` names the arithmetic of NUMERICS.md: FLOAT32 is the meaning of an ONNX QDQ model,
-  DOUBLE (for dense
-    layers SINGLE) that of a TFLite model. It decides the whole rule of an operator, not the last
-    step alone.
+  - `rounding` names the arithmetic of docs/numerics.md: FLOAT32 is the meaning of an ONNX QDQ
+    model, DOUBLE (for dense layers SINGLE) that of a TFLite model. It decides the whole rule of an
+    operator, not the last step alone.
 """
 
 from __future__ import annotations

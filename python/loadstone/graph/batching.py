@@ -6,7 +6,7 @@ Out:  the same Graph with that axis times the device's batch, and each operator'
 Next: back ends lower the operators; one run of the artifact takes that many samples.
 
 Constants that operators read as tensors are repeated for every sample. Samples never meet: every
-operator of graph.py works on each row of the leading axis alone, but for those that could mix rows
+operator of graph/ works on each row of the leading axis alone, but for those that could mix rows
 (a concatenation along it, a transpose that moves it ...), and they are refused.
 """
 

@@ -105,7 +105,10 @@ class Resize(Operator):
     rounding: Rounding
 
     def positions(self, axis: int) -> NDArray[np.float64]:
-        """Where each output index of an axis (1 or 2) samples the input."""
+        """Where each output index of an axis (1 or 2) samples the input.
+
+        (output length of the axis,), in input elements.
+        """
         size, out = self.input.shape[axis], self.output.shape[axis]
         index = np.arange(out, dtype=np.float64)
         if self.align_corners and out > 1:
@@ -121,7 +124,10 @@ class ResizeNearest(Resize):
     kind: ClassVar[str] = "resize_nearest"
 
     def nearest(self, axis: int) -> NDArray[np.int64]:
-        """The input index that each output index of an axis (1 or 2) copies."""
+        """The input index that each output index of an axis (1 or 2) copies.
+
+        (output length of the axis,).
+        """
         position = self.positions(axis)
         rounded = (
             np.floor(position + 0.5)

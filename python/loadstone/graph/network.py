@@ -2,7 +2,7 @@
 
 In:   operators.
 Out:  Graph, which checks its order; Host, an operator that is a piece of Relax.
-Next: partition/eager.py makes it, deploy.py and the back ends read it.
+Next: partition/eager.py makes it, artifact/deploy.py and the back ends read it.
 """
 
 from __future__ import annotations

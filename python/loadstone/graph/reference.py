@@ -1,14 +1,13 @@
-"""What the operators of graph.py compute, in NumPy: their living definition.
+"""What the operators of graph/ compute, in NumPy: their living definition.
 
 In:   a Graph and arrays for its inputs.
 Out:  every tensor of the network, to the last bit what the model's framework gives (for ONNX: what
-      NUMERICS.md means).
-Next: tests compare the simulator, and the simulator's layers, with it; host.py fills tables from
-      it.
+      docs/numerics.md means).
+Next: tests compare the simulator, and the simulator's layers, with it; artifact/host.py fills
+      tables from it.
 
-The arithmetic lives in loadstone.operators; here stands which rule an operator of the graph means.
-Slow: MobileNetV2 at
-224x224 takes seconds.
+The arithmetic lives in loadstone.graph.kernels; here stands which rule an operator of the graph
+means. Slow: MobileNetV2 at 224x224 takes seconds.
 """
 
 from __future__ import annotations
@@ -44,13 +43,19 @@ class _Rounded(Protocol):
 
 
 def run(graph: g.Graph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of the network, in order, for inputs in order."""
+    """The outputs of the network, in order, for inputs in order.
+
+    Each array has the shape of its Tensor: batch first, channels last.
+    """
     values = run_all(graph, inputs)
     return [values[tensor.name] for tensor in graph.outputs]
 
 
 def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
-    """Every tensor of the network by name, inputs and constants included."""
+    """Every tensor of the network by name, inputs and constants included.
+
+    Each array has the shape of its Tensor: batch first, channels last.
+    """
     values: dict[str, Array] = dict(graph.constants)
     for tensor, array in zip(graph.inputs, inputs, strict=True):
         assert (array.shape, array.dtype) == (tensor.shape, np.dtype(tensor.dtype)), (
@@ -66,7 +71,11 @@ def run_all(graph: g.Graph, inputs: Sequence[Array]) -> dict[str, Array]:
 
 
 def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of one operator."""
+    """The outputs of one operator.
+
+    inputs: the tensors it reads, each of its own shape; arrays that are fields of the operator are
+        not among them.
+    """
     if isinstance(operator, g.Host):
         from loadstone.relax.compat import run_module  # TVM only for what only TVM knows
 

@@ -61,7 +61,10 @@ class Weighted(Operator):
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings
-        double and float32."""
+        double and float32.
+
+        Both are (O,), multipliers in [2^30, 2^31) or, for float32, the bits of the scale.
+        """
         assert self.rounding is not Rounding.SINGLE, (
             f"{self.name}: rounding single is no product of an integer multiplier"
         )

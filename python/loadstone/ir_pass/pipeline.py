@@ -6,12 +6,11 @@ In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into mem
 Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
 Next: translate.py or unroll.py, for a back end that turns calls into instructions of its own.
 
-    Phase.TENSOR_IR    the scheduled module                                       passes: IRModule
-                           -> IRModule
-    Phase.LOOPS        loop nests over buffers that hold a tile, no blocks        passes: IRModule
-                            -> IRModule
-    Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py)    passes: IRModule
-                             -> IRModule; verified again
+    Phase.TENSOR_IR    the scheduled module
+    Phase.LOOPS        loop nests over buffers that hold a tile, no blocks
+    Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py); verified again
+
+A pass of each phase takes an IRModule and gives one.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """The stages of "main"; the last is loops around calls. Raises LoweringError on a nest that is
     no intrinsic call.
 
-    stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
-    function = stages[-1][1]
+        stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
+        function = stages[-1][1]
     """
     module = _applied(passes.tensor_ir, module)
     stages = [("schedule", module["main"])]
@@ -97,8 +96,8 @@ def lowered(backend: Backend, operator: Operator) -> PrimFunc:
     """An operator by its back end's own schedule and passes: the PrimFunc of loops around calls.
     Raises LoweringError where it has none.
 
-    for call in unroll(lowered(self, operator)):
-        ...
+        for call in unroll(lowered(self, operator)):
+            ...
     """
     schedules = backend.schedules()
     if operator.kind not in schedules:

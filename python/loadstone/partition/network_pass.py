@@ -3,7 +3,7 @@
 In:   a Partition, the target's back ends.
 Out:  a Partition of the network that the passes made: what they changed or added is placed anew,
       the rest stays where it was.
-Next: batching.py; then back ends lower their segments.
+Next: graph/batching.py; then back ends lower their segments.
 
 A pass sees every operator of the network, those of other back ends and of the host included. It
 gives a Graph with the same inputs and outputs. An operator object that was there before keeps its

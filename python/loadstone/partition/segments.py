@@ -3,7 +3,7 @@ are runs.
 
 In:   a Graph, and the back end of every operator.
 Out:  the graph in that order, and its Segments.
-Next: a back end lowers its segments; deploy.py puts the steps in this order.
+Next: a back end lowers its segments; artifact/deploy.py puts the steps in this order.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In:   FakeQuantizedRunner (simulate.py), Samples.
 Out:  Calibration: the histogram of every group of tensors with one scale, the channels of every
       quantized tensor.
-Next: plan.py chooses scales; equalize.py and bias.py repair with the channels.
+Next: plan.py chooses scales; equalize.py and rounding.py repair with the channels.
 """
 
 from __future__ import annotations

@@ -58,9 +58,10 @@ def compare(
 ) -> Comparison:
     """Runs every sample in float and as `settings` say.
 
-    only: the tensors to compare beside the outputs; None: every quantized one. real: how the float
-        network runs; equalized, when
-    `settings` are of an equalized one, since its tensors are multiples of the others.
+    labels: (samples,), a class for each. only: the tensors to compare beside the outputs; None:
+        every quantized one.
+    real: how the float network runs; equalized, when `settings` are of an equalized one, since its
+        tensors are multiples of the others.
     """
     network = runner.network
     outputs = [_Energy() for _ in network.outputs]

@@ -135,10 +135,11 @@ def quantize_prepared(
 ) -> Quantized:
     """Quantizes what `prepare` returned.
 
-    arrays: samples, `in0`, `in1` ... with a leading axis (samples.py). labels: a class per sample.
-        show: progress bars.
+    arrays: samples, `in0`, `in1` ..., each (samples, ...) with the shape of the input behind it
+        (samples.py). labels: (samples,), a class for each.
     outputs: names for the exported file. cost: cycles that a layer (network.Layer) takes on the
-        host.
+        host. show: progress bars.
+
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.
     """

@@ -184,7 +184,8 @@ def float_groups(network: Network, host: frozenset[str]) -> set[int]:
 
 
 def quantized_weights(layer: Layer, plan: Plan) -> NDArray[np.int8]:
-    """int8 in [-127, 127], output channels on axis 0."""
+    """int8 in [-127, 127], of the shape of the layer's weights: output channels on axis 0. To
+    nearest, ties to even, unless a repair has rounded them."""
     assert layer.weights is not None
     if layer.name in plan.rounded:
         return plan.rounded[layer.name]
@@ -197,7 +198,8 @@ def quantized_weights(layer: Layer, plan: Plan) -> NDArray[np.int8]:
 
 
 def quantized_bias(layer: Layer, plan: Plan, source: Quantization) -> NDArray[np.int32]:
-    """int32 at the scale of the accumulator: bias_scales."""
+    """int32 (O,) at the scale of the accumulator (bias_scales): to nearest, ties to even,
+    saturated."""
     assert layer.bias is not None
     steps = np.rint(
         plan.biases.get(layer.name, layer.bias).astype(np.float64)
@@ -207,7 +209,7 @@ def quantized_bias(layer: Layer, plan: Plan, source: Quantization) -> NDArray[np
 
 
 def real_weights(layer: Layer, plan: Plan) -> NDArray[np.float32]:
-    """What the integers stand for."""
+    """What the integers stand for: float32, of the shape of the layer's weights."""
     return np.asarray(
         quantized_weights(layer, plan) * _along(plan.weights[layer.name], layer), np.float32
     )
@@ -219,12 +221,14 @@ def _along(scales: NDArray[np.float32], layer: Layer) -> NDArray[np.float32]:
 
 
 def bias_scales(scales: NDArray[np.float32], source: Quantization) -> NDArray[np.float32]:
-    """float32 products, as ONNX Runtime and the frontends compute them."""
+    """float32 products, as ONNX Runtime and the frontends compute them. scales: (O,); so is the
+    result."""
     return np.asarray(np.float32(source.scale) * scales, np.float32)
 
 
 def quantized_constant(array: NDArray[np.float32], quantization: Quantization) -> NDArray[np.int8]:
-    """An operand of element-wise arithmetic."""
+    """An operand of elementwise arithmetic: of the same shape, to nearest, ties to even,
+    saturated."""
     return np.asarray(
         np.clip(
             np.rint(array / np.float32(quantization.scale)) + quantization.zero_point, -128, 127

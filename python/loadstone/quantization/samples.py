@@ -53,8 +53,13 @@ def samples_from(
     parameters: Sequence[Var],
     where: str = "samples",
 ) -> Samples:
-    """Checks number, shape, type and finiteness. parameters: of the network's `main`. Floats are
-    converted to its type."""
+    """Checks number, shape, type and finiteness of samples.
+
+    arrays: each (samples, ...), with the shape of the parameter behind it. parameters: of the
+        network's `main`. Floats are converted to its type.
+
+    Raises ModelError naming the array, and what the network needs.
+    """
     named = _named(arrays)
     wanted = {f"in{index}" for index in range(len(parameters))}
     extra = sorted(name for name in named if re.fullmatch(r"in\d+", name) and name not in wanted)

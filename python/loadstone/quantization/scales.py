@@ -233,7 +233,7 @@ def weight_scales(
     """A scale for each index of axis 0, all the same unless `per_channel`; integers lie in [-127,
     127].
 
-    mse: not the largest weight decides but the least squared error.
+    weights: (O, ...). Gives (O,). mse: not the largest weight decides but the least squared error.
     """
     rows = (
         weights.reshape(len(weights), -1).astype(np.float64)

@@ -2,7 +2,7 @@
 
 In:   the values of a tensor, sample by sample.
 Out:  Histogram: extremes and distribution. Channels: extremes, mean and mean square per channel.
-Next: scales.py chooses ranges from histograms; equalize.py and bias.py read channels; report.py
+Next: scales.py chooses ranges from histograms; equalize.py and rounding.py read channels; report.py
       draws.
 """
 
@@ -25,6 +25,9 @@ def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
     The largest value of a sample follows, for distributions with thin tails, Gumbel's: the largest
     of growth * n samples lies beta * log(growth) above that of n, and the standard deviation of one
     sample's largest value is beta * pi / sqrt(6).
+
+    deviation: the standard deviation of one sample's largest value; the result has the same shape
+        and unit.
     """
     return np.asarray(deviation) * (math.sqrt(6) / math.pi * math.log(growth))
 
@@ -68,11 +71,17 @@ class Histogram:
 
     @property
     def centres(self) -> NDArray[np.float64]:
-        """The value in the middle of each bin."""
+        """The value in the middle of each bin.
+
+        (bins,).
+        """
         return np.asarray(self.start + self.width * (np.arange(BINS) + 0.5), np.float64)
 
     def with_zeros(self) -> NDArray[np.int64]:
-        """Counts in which the exact zeros are in their bin."""
+        """Counts in which the exact zeros are in their bin.
+
+        (bins,).
+        """
         counts = self.counts.copy()
         if self.width > 0:
             counts[self._bins(np.zeros(1, np.float32))] += self.zeros

@@ -1,5 +1,5 @@
-"""What host.py hands to the Python runtime, executed: operators by graph/reference.py, Relax
-functions by TVM.
+"""What artifact/host.py hands to the Python runtime, executed: operators by graph/reference.py,
+Relax functions by TVM.
 
 In:   the arrays of an external step's inputs, and its attributes.
 Out:  the arrays of its outputs.

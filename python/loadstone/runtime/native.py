@@ -2,7 +2,7 @@
 
 In:   libloadstone.so and _api.h (the C headers, preprocessed at build), installed beside this file.
 Out:  `ffi` and `lib()`.
-Next: device.py (runtime and drivers), sim.py (simulator).
+Next: device.py (runtime and drivers), simulator/sim.py (simulator).
 """
 
 from __future__ import annotations

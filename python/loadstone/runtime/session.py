@@ -2,7 +2,7 @@
 
 In:   an opened device (device.py), an artifact, NumPy arrays.
 Out:  NumPy arrays; exceptions that name the step, the layer and the instruction that failed.
-Next: runtime/session.c and run.c do the work.
+Next: runtime/session.c and runtime/run.c do the work.
 
 Arrays of a session are views of the device's own memory and keep it alive; what they hold after the
 session was closed is undefined.

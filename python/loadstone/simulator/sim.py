@@ -2,9 +2,8 @@
 
 In:   a HwConfig; NumPy arrays placed at bus addresses; a stream of instructions.
 Out:  the arrays as the program leaves them; a Result with cycles and counters; findings; events.
-Next: replay.py compares with vectors; trace.py writes events for Perfetto; device.py reaches the
-      same core through registers.
-      docs/timing.md says what a cycle is.
+Next: replay.py compares with vectors; trace.py writes events for Perfetto; runtime/device.py
+      reaches the same core through registers. docs/timing.md says what a cycle is.
 
     simulator = Simulator(load_config("vta-pynq"), races=True)
     simulator.map(0x1000, image)
@@ -195,7 +194,11 @@ class Simulator:
 
     def map(self, address: int, memory: Array, *, read_only: bool = False) -> None:
         """Places a C-contiguous array at a bus address; the program reads and writes the array
-        itself."""
+        itself.
+
+        memory: of any shape; its bytes count, in order. Raises SimulationError for memory that is
+            not C-contiguous, or not writeable without read_only.
+        """
         if not memory.flags.c_contiguous or not (read_only or memory.flags.writeable):
             raise SimulationError(
                 "memory to map must be C-contiguous, and writeable unless read_only"

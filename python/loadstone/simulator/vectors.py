@@ -83,7 +83,10 @@ class Vector:
     description: str = ""
 
     def dram_out(self) -> npt.NDArray[np.uint8]:
-        """The whole image after the run."""
+        """The whole image after the run.
+
+        uint8 (bytes of the image,).
+        """
         image, cursor = self.dram_in.copy(), 0
         for offset, length in self.out_regions.tolist():
             image[offset : offset + length] = self.out[cursor : cursor + length]
@@ -93,7 +96,10 @@ class Vector:
     def simulator(
         self, image: npt.NDArray[np.uint8], latency: int = 0, **options: Any
     ) -> Simulator:
-        """A device with `image` (changed by a run) as its memory."""
+        """A device with `image` (changed by a run) as its memory.
+
+        image: uint8 (bytes,), as `dram_in`. latency: cycles more in front of every read burst.
+        """
         simulator = Simulator(self.config, **options)
         simulator.set_timing("read_burst_extra_cycles", self.config_extra + latency)
         simulator.map(self.dram_base, image)
@@ -337,7 +343,11 @@ def absolute(
     insns: npt.NDArray[np.uint8], config: HwConfig, bases: Sequence[int]
 ) -> npt.NDArray[np.uint8]:
     """A stream for a device without regions: their bases added to dram_base, the region bits
-    cleared, as the C runtime does."""
+    cleared, as the C runtime does.
+
+    insns: uint8 (N, 16); the result has the same shape. bases: bus addresses in bytes, one for each
+        region.
+    """
     everything = replace(config, capabilities=config.capabilities | Capability.REGIONS)
     stream = decode_stream(insns, everything)
     tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory], np.int64)

@@ -145,7 +145,7 @@ class HwConfig:
 
     @property
     def widths(self) -> dict[str, int]:
-        """The names that spec.py's field widths are written in."""
+        """The names that vta/isa/spec.py's field widths are written in."""
         return {"lu": self.lu, "li": self.li, "lw": self.lw, "la": self.la}
 
     def depth(self, memory: Memory) -> int:

@@ -1,8 +1,7 @@
-"""A file with instructions in it, as text that people read and asm.py assembles.
+"""A file with instructions in it, as text that people read and isa/asm.py assembles.
 
 In:   a path: an artifact (.lds), a vector in the format of vta_rtl (.npz: `insns`, and `dram_in`,
-      `dram_base` if there),
-      or instruction bytes.
+      `dram_base` if there), or instruction bytes.
 Out:  Programs; the lines of a listing, with the micro-ops where the file holds them.
 Next: `loadstone disasm`.
 """

@@ -5,7 +5,7 @@ Out:  the pattern table of the back end: forms in the order in which they are tr
       predicate.
 Next: partition/eager.py applies it; operators/ lowers what is taken.
 
-A predicate sees an operator of graph.py and answers None (taken) or a Refusal. What is taken gives
+A predicate sees an operator of graph/ and answers None (taken) or a Refusal. What is taken gives
 the framework's integers, not nearly (operators/ proves it, or says what would change a no), and
 fits the scratchpads: it is lowered, alone, to see.
 """

@@ -42,7 +42,7 @@ from loadstone.vta.isa.spec import (
 
 __all__ = ["STATUS", "StreamRefusal", "validate", "validate_program"]
 
-#: Statuses of loadstone.h.
+#: Statuses of runtime/include/loadstone.h.
 STATUS = {
     "CONFIG": -20,
     "INSTRUCTION": -21,

@@ -1,4 +1,4 @@
-"""vta/operators.py: every operator's stream, run in NumPy, gives the integers that numerics
+"""vta/operators/: every operator's stream, run in NumPy, gives the integers that numerics
 gives."""
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ def exp_of_negative(a: ArrayLike, integer_bits: int) -> Int32Array:
 
     a = r - remainder with r in [-1/4, 0) from a polynomial; each bit of the remainder is a product
     with exp(-2^k).
+
+    a: int32 of any shape, <= 0. The result has the same shape.
     """
     assert 0 <= integer_bits <= 5, (
         "beyond 5 integer bits gemmlowp clamps, which is not written here"
@@ -80,7 +82,10 @@ def _exp_of_minus_quarter_to_0(a: ArrayLike) -> Int32Array:
 
 
 def reciprocal_of_one_plus(a: ArrayLike) -> Int32Array:
-    """1 / (1 + a) in Q0.31 for a in [0, 1], Q0.31: three steps of Newton's method, in Q2.29."""
+    """1 / (1 + a) in Q0.31 for a in [0, 1], Q0.31: three steps of Newton's method, in Q2.29.
+
+    a: int32 of any shape; the result has the same shape.
+    """
     half_denominator = _rounding_half_sum(a, INT32_MAX)
     x = wrap_int32(high_multiply(half_denominator, _NEG_32_OVER_17).astype(np.int64) + _48_OVER_17)
     for _ in range(3):

@@ -9,18 +9,14 @@ The functions have the names and arguments of tflite.py, so that a caller choose
 model's rounding. Measured against ONNX Runtime 1.31 (tests/graph/kernels/test_onnx.py), graph
 optimisations off:
 
-    operator                             equal to                                   how it is
-                                         computed
-    conv_2d, fully_connected             QLinearConv, QLinearMatMul, QGemm          integers,
-                                         rounding FLOAT32
-    add, sub, mul, requantize, clip,     DequantizeLinear, operator,                float32, in the
-                   order written
-      leaky_relu, concatenate, pools,      QuantizeLinear
-      resize
-    mean                                 QLinearGlobalAveragePool                   integers,
-                                         rounding FLOAT32
-    logistic, softmax                    the same trio, but 1 in a million          float64: MLAS
-                                         has its own exp
+    operator                          equal to                           how it is computed
+    conv_2d, fully_connected          QLinearConv, QLinearMatMul, QGemm  integers, FLOAT32
+    add, sub, mul, requantize, clip,  DequantizeLinear, operator,        float32, in the
+      leaky_relu, concatenate,          QuantizeLinear                   order written
+      pools, resize
+    mean                              QLinearGlobalAveragePool           integers, FLOAT32
+    logistic, softmax                 the same trio, but 1 in a million  float64: MLAS has an
+                                                                         exp of its own
 
 A float Conv or MatMul between Dequantize and Quantize sums in an order that the processor decides:
 no definition could be equal to it. Its integer kernel, which ONNX Runtime puts in its place when it
@@ -68,7 +64,10 @@ Int8Array = NDArray[np.int8]
 
 def quantize(x: ArrayLike, q_out: Quantization, *, low: int = -128, high: int = 127) -> Int8Array:
     """QuantizeLinear: round_half_to_even(x / scale) + zero point, saturated; float32. Domain: no
-    NaN."""
+    NaN.
+
+    x: float32 of any shape. The result has the same shape.
+    """
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, np.float32) / np.float32(q_out.scale)
     levels: Int8Array = np.clip(
@@ -217,18 +216,28 @@ def requantize(
     x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
 ) -> Int8Array:
     """DequantizeLinear, QuantizeLinear: also around Relu and Clip, with their
-    `activation_range`."""
+    `activation_range`.
+
+    Elementwise: the result has the shape of x. Rounded half to even in float32, clamped to [low,
+    high].
+    """
     return quantize(dequantize(x, q_in), q_out, low=low, high=high)
 
 
 def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: float) -> Int8Array:
-    """LeakyRelu: negative values times alpha."""
+    """LeakyRelu: negative values times alpha.
+
+    Elementwise: the result has the shape of x.
+    """
     real = dequantize(x, q_in)
     return quantize(np.where(real >= 0, real, real * np.float32(alpha)), q_out)
 
 
 def logistic(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
-    """Sigmoid: 1 / (1 + exp(-x))."""
+    """Sigmoid: 1 / (1 + exp(-x)).
+
+    Elementwise: the result has the shape of x.
+    """
     with np.errstate(over="ignore"):
         return quantize(
             (1 / (1 + np.exp(-dequantize(x, q_in).astype(np.float64)))).astype(np.float32), q_out
@@ -236,7 +245,10 @@ def logistic(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array
 
 
 def softmax(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
-    """Softmax over the last axis."""
+    """Softmax over the last axis.
+
+    x: (..., classes); the result has the same shape.
+    """
     real = dequantize(x, q_in).astype(np.float64)
     power = np.exp(real - real.max(-1, keepdims=True))
     return quantize((power / power.sum(-1, keepdims=True)).astype(np.float32), q_out)
@@ -340,9 +352,10 @@ def mean(
     """The mean as integer kernels compute it, for any axes: the sum of x - zero point, rounded
     FLOAT32.
 
+    x: of any shape; the axes go, or stay with length 1 with keep_dims.
+
     QLinearGlobalAveragePool exactly. GlobalAveragePool and ReduceMean between Dequantize and
-    Quantize sum in float32:
-    at ties they differ by one.
+    Quantize sum in float32: at ties they differ by one.
     """
     count = int(np.prod([x.shape[axis] for axis in axes]))
     total = wrap_int32((x.astype(np.int64) - q_in.zero_point).sum(tuple(axes), keepdims=keep_dims))
@@ -361,7 +374,10 @@ def concatenate(
     *,
     axis: int = -1,
 ) -> Int8Array:
-    """Concat: each input requantized to the output's quantization."""
+    """Concat: each input requantized to the output's quantization.
+
+    inputs: of any shape, equal but for `axis`, along which their lengths add up.
+    """
     return np.concatenate(
         [requantize(x, q, q_out) for x, q in zip(inputs, q_inputs, strict=True)], axis
     )

@@ -233,7 +233,10 @@ def sub(
     low: int = -128,
     high: int = 127,
 ) -> Int8Array:
-    """SUB: as ADD, with the second input's requantized value taken away."""
+    """SUB: as ADD, with the second input's requantized value taken away.
+
+    a, b: shapes broadcast.
+    """
     return _add(a, b, -1, q_a, q_b, q_out, low, high)
 
 
@@ -283,7 +286,10 @@ def requantize(
     x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
 ) -> Int8Array:
     """QUANTIZE of integers, RELU and its kin with their `activation_range`: the same real values in
-    other integers."""
+    other integers.
+
+    Elementwise: the result has the shape of x. Rounding DOUBLE, clamped to [low, high].
+    """
     scale = np.float64(q_in.scale) / np.float64(q_out.scale)
     return _finish(
         requantize_double(_centred(x, q_in), *quantize_multiplier(scale)),
@@ -294,7 +300,10 @@ def requantize(
 
 
 def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: float) -> Int8Array:
-    """LEAKY_RELU: negative values times alpha."""
+    """LEAKY_RELU: negative values times alpha.
+
+    Elementwise: the result has the shape of x. Rounding DOUBLE on both sides of zero.
+    """
     centred = _centred(x, q_in)
     ratio = np.float32(q_in.scale) / np.float32(q_out.scale)
     slope = np.float32(q_in.scale) * np.float32(alpha) / np.float32(q_out.scale)
@@ -305,7 +314,10 @@ def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: flo
 
 def quantize(x: ArrayLike, q_out: Quantization) -> Int8Array:
     """QUANTIZE of float32: round(x / scale) + zero point. Domain: |x / scale| < 2^31, beyond LiteRT
-    gives -128 for large x."""
+    gives -128 for large x.
+
+    x: of any shape; the result has the same shape. Ties go away from zero.
+    """
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, np.float32) / np.float32(q_out.scale)
     return _finish(np.clip(round_half_away(ratio), INT32_MIN, INT32_MAX), q_out.zero_point)
@@ -319,8 +331,8 @@ def dequantize(x: Array, q_in: Quantization) -> NDArray[np.float32]:
 def softmax(x: Int8Array, q_in: Quantization, beta: float = 1.0) -> Int8Array:
     """SOFTMAX over the last axis; the output's scale is 1/256 and its zero point -128.
 
-    exp of the distance from the row's maximum in Q0.31, their sum in Q12.19, one reciprocal per
-    row.
+    x: (..., classes); the result has the same shape. exp of the distance from the row's maximum in
+        Q0.31, their sum in Q12.19, one reciprocal per row.
     Domain: LiteRT aborts when a row's sum of exp reaches 512 (a thousand logits close together).
     """
     integer_bits, sum_bits = 5, 12
@@ -342,8 +354,8 @@ def softmax(x: Int8Array, q_in: Quantization, beta: float = 1.0) -> Int8Array:
 def logistic(x: Int8Array, q_in: Quantization) -> Int8Array:
     """LOGISTIC: 1 / (1 + exp(-x)); the output's scale is 1/256 and its zero point -128.
 
-    LiteRT fills a table in float32. Its expf rounds correctly, NumPy's does not: so exp is float64,
-    rounded.
+    Elementwise: the result has the shape of x. LiteRT fills a table in float32. Its expf rounds
+    correctly, NumPy's does not: so exp is float64, rounded.
     """
     with np.errstate(over="ignore"):
         power = np.exp(-dequantize(x, q_in).astype(np.float64)).astype(np.float32)
@@ -458,7 +470,10 @@ def mean(
     *,
     keep_dims: bool = False,
 ) -> Int8Array:
-    """MEAN over `axes`: the sum of x - zero point, requantized once."""
+    """MEAN over `axes`: the sum of x - zero point, requantized once.
+
+    x: of any shape; the axes go, or stay with length 1 with keep_dims. Rounding DOUBLE.
+    """
     count = int(np.prod([x.shape[axis] for axis in axes]))
     total = _centred(x, q_in).sum(tuple(axes), keepdims=keep_dims)
     return _finish(requantize_double(total, *mean_multiplier(count, q_in, q_out)), q_out.zero_point)
@@ -480,6 +495,8 @@ def concatenate(
 
     uint8 models may differ: those inputs are rescaled in float32 on the uint8 values, and this
     function does the same after it has shifted its int8 arguments back by 128.
+
+    inputs: of any shape, equal but for `axis`, along which their lengths add up.
     """
     return np.concatenate(
         [_rescale_uint8(x, q, q_out) for x, q in zip(inputs, q_inputs, strict=True)], axis
@@ -496,7 +513,10 @@ def _rescale_uint8(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int
 
 
 def pad(x: Int8Array, before: Sequence[int], after: Sequence[int], value: int) -> Int8Array:
-    """PAD with value = the zero point, PADV2 with any: integers around each axis."""
+    """PAD with value = the zero point, PADV2 with any: integers around each axis.
+
+    x: of any shape; before, after: elements, one number for each axis.
+    """
     return np.pad(x, list(zip(before, after, strict=True)), constant_values=value)
 
 

@@ -50,6 +50,8 @@ def convolve(
     """acc[n, y, x, o] = sum over taps and the channels of o's group of x * weights, wrapped to
     int32.
 
+    x: integers (N, H, W, C), less their zero point; weights: (O, KH, KW, C / groups). Gives (N, OH,
+        OW, O).
     Output channel o belongs to group o // (O / groups). Depthwise is groups = C; taps in the
     padding read 0.
     """

@@ -1,12 +1,12 @@
-"""Every operator of graph.py: the Relax pattern that it has in canonical form, and how a match
+"""Every operator of graph/: the Relax pattern that it has in canonical form, and how a match
 reads.
 
 In:   `main` of a module in canonical form.
 Out:  FORMS, in the order in which they are tried: the longest first.
-Next: a back end picks those it runs and adds a predicate to each (backend.py); partition/eager.py
-      applies them.
+Next: a back end picks those it runs and adds a predicate to each (vta/patterns.py);
+      partition/eager.py applies them.
 
-To add an operator: a dataclass in graph.py, its rule in graph/reference.py, and one line here.
+To add an operator: a dataclass in graph/, its rule in graph/reference.py, and one line here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read the pieces of a composite: which tensor, which constants, which clamp.
 
 In:   `main` of a module in canonical form (frontend/canonical.py).
-Out:  Tensor, Quantization, arrays and clamp bounds of graph.py for the expressions that a pattern
+Out:  Tensor, Quantization, arrays and clamp bounds of graph/ for the expressions that a pattern
       matched.
 Next: the extractors beside this file put them together.
 """

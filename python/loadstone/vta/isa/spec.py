@@ -16,8 +16,7 @@ their word upwards in the order of the table; a width may depend on the device:
                  word 0                                            word 1
      0  3 4 5 6 7                                       63 | 64                         127
     +--+-+-+-+-+-------------------------------------------+-------------------------------+
-    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  LOAD,
-    STORE
+    |op|p|p|p|p| memory_id sram_base dram_base region      | y_size x_size x_stride pads   |  memory
     |op|p|p|p|p| reset uop_bgn uop_end iter_out iter_in  o | dst src wgt factors           |  GEMM
     |op|p|p|p|p| -     uop_bgn uop_end iter_out iter_in    | dst src factors, op, imm      |  ALU
     |op|p|p|p|p| stage register_id                         | value                         |  CONFIG

@@ -2,7 +2,7 @@
 
 In:   a tuple of steps.
 Out:  the steps as one TensorIR expression of nested pure externs.
-Next: every schedule applies one; compute.py of ir_pass makes a call of each step.
+Next: every schedule applies one; ir_pass/compute.py makes a call of each step.
 
 The steps are externs, never arithmetic, because TVM's simplifier rewrites arithmetic: `((a - 4) *
 1024 + 64) >> 7` would become `(a * 1024 - 4032) >> 7`, whose immediate no longer fits 16 bits.

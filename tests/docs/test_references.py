@@ -1,0 +1,184 @@
+"""Every file and module that a document, a header or a comment names is in the tree.
+
+A name is looked for beside the file that names it, in the folders above it, in the package, and in
+the folders of C headers. So `device.py` in compiler.py has to be written `runtime/device.py`: the
+reader finds it as it stands. What lies behind an address on the web, and what a reader makes
+himself (`samples.npz`, `mine/npu.py`), is no name of ours: only endings of source files count, and
+EXAMPLES lists the rest, for each document.
+
+docs/decisions.md and CHANGELOG.md name things as they were when they were decided: of them nothing
+is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "python/loadstone"
+#: Where else a name may be looked for, besides beside the file and above it.
+BASES = (
+    PACKAGE,
+    ROOT / "runtime/include",
+    ROOT / "driver/include",
+    ROOT / "hw_sim/include",
+    ROOT / "tests",
+)
+#: A name of a source file. What stands before it must not make it part of a longer word or path.
+FILE = re.compile(
+    r"(?<![\w/.$*{}-])((?:[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:py|c|h|cc|hh|inc|md|svg|json|dts|cmake))(?![\w*(/-])"
+)
+MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
+#: History: names as they were.
+HISTORY = ("docs/decisions.md", "CHANGELOG.md")
+#: Names that are no file of ours, by the file that names them ("*": any), and why.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "*": ("vta_config.json", "mine.json", "index.json"),  # VTA's own device file; what users make
+    "docs/bring-your-own-accelerator.md": (
+        "mine/npu.py",
+        "mine/test_npu.py",
+        "spoiled/npu.py",
+        "costs.json",
+    ),
+    "docs/deploy.md": ("path/to/vta_config.json", "board.c"),
+    "docs/tune.md": ("cycles.py", "net.costs.json", "large.json"),
+    "docs/tutorial.md": ("one_convolution.py",),
+    "driver/devicetree/README.md": ("NAME.dts",),
+    "hw_sim/constants.h": ("vta/devices/timing/NAME.json",),
+    "hw_sim/include/lds_sim.h": ("vta/devices/timing/NAME.json",),
+    "python/loadstone/backend/template/test_backend.py": ("my_npu.py",),  # the file as written
+    "python/loadstone/boards/cortex-m/board.c": ("model.h",),  # `loadstone export` writes it
+    "python/loadstone/commands/backend.py": ("DIR/NAME.py", "DIR/test_NAME.py"),
+    "python/loadstone/commands/export.py": ("main.c",),
+    "driver/README.md": ("board.c",),
+    "python/loadstone/errors.py": ("npu.py",),
+    "python/loadstone/ir_pass/c_source.py": ("npu.h",),
+    "python/loadstone/vta/hw_config.py": ("devices/timing/NAME.json",),
+    "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
+}
+#: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.
+NO_MODULES = ("loadstone.backends", "loadstone.outputs")
+FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
+C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def documents() -> list[Path]:
+    """Files whose text names other files, as git has them."""
+    found = [path for path in ROOT.iterdir() if path.suffix == ".md"]
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".md", ".svg", ".py", ".c", ".h", ".cc", ".hh", ".inc", ".cmake"):
+                found.append(path)
+    generated = {PACKAGE / "_api.h"}
+    return sorted(
+        path
+        for path in found
+        if path.relative_to(ROOT).as_posix() not in HISTORY and path not in generated
+    )
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of what a file says to people: a page, or the docstrings and comments of
+    code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".md", ".svg"):
+        yield 1, text
+    elif path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                doc = ast.get_docstring(node, clean=False)
+                if doc is not None:
+                    yield node.body[0].lineno, doc
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    else:
+        for comment in C_COMMENT.finditer(text):
+            yield text.count("\n", 0, comment.start()) + 1, comment[0]
+
+
+def stale(path: Path) -> list[str]:
+    """`file:line: name` of every reference that leads nowhere."""
+    problems = []
+    for line, text in prose(path):
+        for pattern, leads in ((FILE, leads_to_file), (MODULE, leads_to_module)):
+            for match in pattern.finditer(re.sub(r"https?://\S+", "", text)):
+                if not leads(match[0], path):
+                    at = line + text.count("\n", 0, text.find(match[0]))
+                    problems.append(f"{path.relative_to(ROOT)}:{at}: {match[0]}")
+    return problems
+
+
+def leads_to_file(name: str, path: Path) -> bool:
+    """Whether `name`, as written in `path`, is a file."""
+    place = path.relative_to(ROOT).as_posix()
+    if name in EXAMPLES["*"] or name in EXAMPLES.get(place, ()):
+        return True
+    if name.startswith("../shared/"):  # models and vectors lie beside the checkout, or are absent
+        return True
+    above = [folder for folder in path.parents if folder == ROOT or ROOT in folder.parents]
+    if ROOT / "tests" in path.parents:  # a test may name its module short
+        above.append(PACKAGE / path.parent.relative_to(ROOT / "tests"))
+    return any((base / name).is_file() for base in (*above, *BASES))
+
+
+def leads_to_module(name: str, _path: Path) -> bool:
+    """Whether a dotted name is a module of the package, or a name that stands in one."""
+    if name in NO_MODULES:
+        return True
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        base = ROOT / "python" / "/".join(parts[:length])
+        for file in (base.with_suffix(".py"), base / "__init__.py"):
+            if file.is_file():
+                rest = parts[length:]
+                return not rest or rest[0] in words_of(file)
+        if base.is_dir() and length == len(parts):
+            return True
+    return False
+
+
+@cache
+def words_of(path: Path) -> frozenset[str]:
+    """Every word of a file."""
+    return frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("folder", ["", *FOLDERS])
+def test_every_name_leads_somewhere(folder: str) -> None:
+    problems = [
+        problem
+        for path in documents()
+        if (path.relative_to(ROOT).parts[0] if path.parent != ROOT else "") == folder
+        for problem in stale(path)
+    ]
+    assert problems == [], "\n".join(problems)
+
+
+def test_a_stale_name_is_found() -> None:
+    here = ROOT / "python/loadstone/compiler.py"
+    assert leads_to_file("runtime/device.py", here)
+    assert leads_to_file("numerics.py", ROOT / "python/loadstone/vta/reference.py")
+    assert leads_to_file("lds_hal.h", ROOT / "runtime/run.c")
+    assert not leads_to_file("device.py", here)
+    assert not leads_to_file("runtime/gone.py", here)
+    assert leads_to_module("loadstone.vta.isa.spec", here)
+    assert leads_to_module("loadstone.vta.isa.spec.Capability", here)
+    assert not leads_to_module("loadstone.artifact_file", here)
+    assert FILE.findall("see `vta/fold.py`, (rq.c), x.cc: a/b-c/d.md") == [
+        "vta/fold.py",
+        "rq.c",
+        "x.cc",
+        "a/b-c/d.md",
+    ]
+    assert FILE.findall('<text class="where">vta/lower.py</text>') == ["vta/lower.py"]
+    assert FILE.findall("in0.copy(), a.b, *.py, http://x.c/d.html") == []
