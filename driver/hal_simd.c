@@ -1,6 +1,6 @@
 /* What lds_hal_simd.h says: registers over a socket of packets, DMA memory from the file whose descriptor the server sends.
  *
- * In:   a server that python/simd.py describes.
+ * In:   a server that python/loadstone/simulator/simd.py describes.
  * Out:  an lds_hal.
  * Next: runtime/session.c.
  */

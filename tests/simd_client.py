@@ -3,7 +3,7 @@
 In:   a folder for the socket.
 Out:  `process`: the server; `Client`: registers, interrupt, memory; `set_up`, `run`, `output`: a
       job.
-Next: test_server.py, test_server.py.
+Next: simulator/test_server.py, simulator/test_server.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
  *
  * In:   the path of its socket.
  * Out:  an lds_hal.
- * Next: the runtime cannot tell it from a board. The protocol is described in python/simd.py.
+ * Next: the runtime cannot tell it from a board. The protocol is described in python/loadstone/simulator/simd.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_HAL_SIMD_H

@@ -115,7 +115,7 @@ def test_the_verifier_finds_changed_instructions() -> None:
 
 
 def test_the_table_of_queues_is_that_of_the_oracles() -> None:
-    """spec.py, and what the tests wrote down for themselves."""
+    """isa/spec.py, and what the tests wrote down for themselves."""
     assert [(q.pusher, q.push, q.popper, q.pop) for q in TOKEN_QUEUES] == list(ordering._QUEUES)
     assert {(q.pusher, q.popper): q.push for q in TOKEN_QUEUES} == programs._PUSH
     assert {(q.pusher, q.popper): q.pop for q in TOKEN_QUEUES} == programs._POP

@@ -75,7 +75,7 @@ class HostStep:
     attributes: str = ""  # external: a text that the function understands
 
     def check(self, tensors: tuple[BufferView, ...], regions: tuple[MemoryRegion, ...]) -> None:
-        """Raises ArtifactError naming the step and the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the step and the rule of runtime/FORMAT.md that is broken."""
 
         def require(sound: bool, rule: str, text: str) -> None:
             if not sound:

@@ -198,7 +198,7 @@ class BufferView:
         return self.region == other.region and not apart
 
     def check(self, regions: tuple[MemoryRegion, ...]) -> None:
-        """Raises ArtifactError naming the rule of FORMAT.md that is broken."""
+        """Raises ArtifactError naming the rule of runtime/FORMAT.md that is broken."""
         _require(
             self.dtype in set(DataType),
             "R14",

@@ -207,7 +207,7 @@ class Segment:
         read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any
         layout.
-    relax: gives the segment as an IRModule of composite functions (relax_region.py), for a back end
+    relax: gives the segment as an IRModule of composite functions (partition/relax_region.py), for a back end
         that would rather read Relax.
 
     >>> def lower(self, segment: Segment):

@@ -4,7 +4,7 @@ over a reason.
 In:   an IRModule in canonical form; back ends.
 Out:  Partition: the module with composite functions, the Graph, a Placement per operator, Segments
       of each back end.
-Next: a back end lowers its segments; host.py runs the rest; cli.py prints the assignments
+Next: a back end lowers its segments; artifact/host.py runs the rest; cli.py prints the assignments
       (`--explain`).
 
 The patterns of all back ends, and then of the host, go into one FuseOpsByPattern. Its check

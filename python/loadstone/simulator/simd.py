@@ -2,7 +2,7 @@
 
 In:   a device (its register page, its interrupt) and the file that is its memory.
 Out:  SimulatedDevice and SharedMemory; and the protocol, which server.py speaks.
-Next: the clients: driver/hal_simd.c, which device.py opens as "simd:SOCKET", and
+Next: the clients: driver/hal_simd.c, which runtime/device.py opens as "simd:SOCKET", and
       tests/board/qemu_plugin, an emulated SoC.
 
 The protocol, version 1. A Unix socket of type SOCK_SEQPACKET; one packet is one message; all
