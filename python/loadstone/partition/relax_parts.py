@@ -22,15 +22,7 @@ __all__ = ["extracted", "host_operator", "variables"]
 
 def variables(expr: Expr) -> set[Var]:
     """The variables that an expression reads."""
-    if isinstance(expr, relax.Var):
-        return {expr}
-    if isinstance(expr, relax.Tuple):
-        return {variable for item in expr.fields for variable in variables(item)}
-    if isinstance(expr, relax.TupleGetItem):
-        return variables(expr.tuple_value)
-    if isinstance(expr, relax.Call):
-        return {variable for item in expr.args for variable in variables(item)}
-    return set()
+    return set(relax.analysis.free_vars(expr))
 
 
 def extracted(
