@@ -58,6 +58,7 @@ check: lib
 	git ls-files '*.c' '*.h' '*.cc' '*.hh' | grep -v lds_isa.h | xargs -r $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/loadstone isa --check
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 measure: lib
