@@ -4,6 +4,7 @@
 #   make test     every test                          make quick   the tests that take under two minutes
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
+#   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,7 +15,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib measure bench docs clean system
+.PHONY: help demo test test-all quick check lib measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -60,6 +61,11 @@ check: lib
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+# Arbitrary input against everything that reads input; SECONDS for all of it together.
+SECONDS ?= 600
+fuzz: lib
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 measure: lib
 	@$(BIN)/python -m tests.measure

@@ -1,19 +1,21 @@
-"""`python -m tests.fuzz [SECONDS] [FOLDER]`: build the simulator's fuzz target with clang, and run
-it from legal programs as seeds.
+"""`python -m tests.fuzz [TARGET ...] [--seconds N]`: arbitrary input against everything that reads
+input: instruction streams, whole artifacts (64 and 32 bit), models, devices' JSON, packets.
 
-`python -m tests.fuzz models [--seconds N]`: mutants of TFLite and ONNX models instead (models.py).
-
-In:   hw_sim/*.cc, sim_fuzz.cc.
-Out:  exit status 0 when nothing was found; else libFuzzer's report, and the input in FOLDER
-      (default: build/fuzz).
-Next: test_fuzz.py.
+In:   hw_sim/*.cc with sim_fuzz.cc, tests/c/fuzz_artifact.c (libFuzzer, ASan, UBSan); models.py,
+      devices.py, packets.py.
+Out:  exit status 0 when nothing was found; else what was, and the input in build/fuzz.
+Next: `make fuzz SECONDS=600`; test_fuzz.py for some seconds of each.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -106,16 +108,64 @@ def fuzz(target: Path, seconds: int, folder: Path) -> int:
     ).returncode
 
 
-def main(seconds: int = 60, folder: Path = ROOT / "build" / "fuzz") -> int:
-    """Builds and fuzzes."""
+def streams(seconds: int, folder: Path) -> int:
+    """Instruction streams and configurations, on the simulator."""
     return fuzz(build(folder), seconds, folder)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["models"]:
-        from tests.fuzz import models
+def artifacts(seconds: int, folder: Path) -> int:
+    """Whole artifacts through open, bind, run and host steps; half the time with 32 bits."""
+    from tests.c import test_c
 
-        sys.exit(models.main(sys.argv[2:]))
-    sys.exit(
-        main(*(convert(word) for convert, word in zip((int, Path), sys.argv[1:], strict=False)))
-    )
+    for bits in test_c.MODES:
+        (folder / str(bits)).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder / str(bits)) as fresh:
+            print(test_c.fuzz(bits, ROOT, Path(fresh), max(seconds // 2, 1)))
+    return 0
+
+
+def model_mutants(seconds: int, folder: Path) -> int:
+    """Models against LiteRT and ONNX Runtime."""
+    from tests.fuzz import models
+
+    return models.main(["--seconds", str(seconds)])
+
+
+def _counted(module: str) -> Callable[[int, Path], int]:
+    def run(seconds: int, folder: Path) -> int:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
+            counts, wrong = import_module(f"tests.fuzz.{module}").fuzz(seconds, Path(fresh))
+        print(f"{module}: {dict(sorted(counts.items()))}")
+        print("\n".join(wrong))
+        return int(bool(wrong))
+
+    return run
+
+
+#: What is fuzzed -> how. Each gets its share of the seconds.
+TARGETS: dict[str, Callable[[int, Path], int]] = {
+    "streams": streams,
+    "artifacts": artifacts,
+    "models": model_mutants,
+    "devices": _counted("devices"),
+    "packets": _counted("packets"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the targets that are named, or all; 1 when one found something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=int, default=60, help="all together")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz")
+    args = parser.parse_args(words)
+    chosen = args.targets or list(TARGETS)
+    if unknown := sorted(set(chosen) - TARGETS.keys()):
+        parser.error(f"{unknown[0]!r} is not one of {', '.join(TARGETS)}")
+    share = max(args.seconds // len(chosen), 1)
+    return max(int(TARGETS[name](share, args.folder / name) != 0) for name in chosen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

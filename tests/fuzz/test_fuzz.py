@@ -1,5 +1,5 @@
 """Ten seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
-(`python -m tests.fuzz 600` for ten); mutants of models."""
+(`make fuzz SECONDS=600` for more of everything); mutants of models, devices, packets."""
 
 from __future__ import annotations
 
@@ -72,3 +72,15 @@ def test_what_is_wrong_with_a_mutant_is_seen(
     assert after(lambda: [np.zeros(1 // 0)]) == "traceback"
     assert after(lambda: os.kill(os.getpid(), 11) or outputs) == "traceback"
     assert after(lambda: time.sleep(100) or outputs) == "hang"
+
+
+@pytest.mark.parametrize("what", ["devices", "packets"])
+def test_what_anybody_may_say_is_answered_or_refused(
+    what: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    from importlib import import_module
+
+    counts, wrong = import_module(f"tests.fuzz.{what}").fuzz(times(4, 60), tmp_path)
+    figure(f"{what}: {dict(sorted(counts.items()))}")
+    assert not wrong, wrong[:3]
+    assert sum(counts.values()) > 10

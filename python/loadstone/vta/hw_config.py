@@ -508,7 +508,7 @@ def _timing(table: JsonValue, device: str) -> dict[str, TimingConstant]:
                 .joinpath("timing", table + ".json")
                 .read_text(encoding="utf-8")
             )
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             raise ConfigError(
                 f"device {device}: timing table {table!r} is not one of ours (vta-rtl, "
                 "vtaq-assumed)"
