@@ -75,14 +75,13 @@ def run() -> bool:
         row = json.loads(done.stdout)
         misses = _misses(name, row)
         held &= not misses
-        print(
+        line = (
             f"{name:<36} {row['cycles']:>9} {row['mac_percent']:>6.1f} "
-            f"{row['roofline_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "(
-                f"{row['instructions']:>6} {row['on_host']:>4} {row['seconds']:>9.2f} "
-                f"{row['peak_mib']:>8.0f}  {'; '.join(misses)}"
-            ).rstrip(),
-            flush=True,
+            f"{row['roofline_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "
+            f"{row['instructions']:>6} {row['on_host']:>4} {row['seconds']:>9.2f} "
+            f"{row['peak_mib']:>8.0f}  {'; '.join(misses)}"
         )
+        print(line.rstrip(), flush=True)
     return held
 
 
