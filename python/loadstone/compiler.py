@@ -186,10 +186,9 @@ def quantize(
     return quantize_module(
         load(imported),
         samples,
-        Options(**options),
+        Options(**options, show=show),
         labels=labels,
         outputs=names,
-        show=show,
         where=where,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_a_comparison_is_the_difference_of_two_runs() -> None:
     grids = Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(0.25, 0)))
     labels = np.array([int(np.argmax(runner.run(inputs)[0][0])) for inputs in samples])
     labels[0] = (labels[0] + 1) % 5
-    found = compare(runner, grids, samples, labels)
+    found = compare(runner, grids, replace(samples, labels=labels))
     exact = [runner.run(inputs)[0][0].copy() for inputs in samples]
     rounded = [runner.run(inputs, grids)[0][0].copy() for inputs in samples]
     ratio = 10 * np.log10(np.sum(np.square(exact)) / np.sum(np.square(np.subtract(exact, rounded))))

@@ -131,9 +131,12 @@ class _ChannelsLast(Rewriter):
             return None if value.args[0] in self.last else self.env.get(value.args[0])
         if not isinstance(value, relax.Call | relax.TupleGetItem):
             return None
-        operands = _tensors(value)
-        if not any(operand in self.last for operand in operands):
+        if not any(operand in self.last for operand in _tensors(value)):
             return None
+        return self.follow(name, value)
+
+    def follow(self, name: str, value: Expr) -> Expr | None:
+        """An operator of any order of axes, which has an operand in NHWC, joins it there."""
         if name in UNARY:
             return self.per_tensor(value)
         if name == "TupleGetItem":

@@ -226,6 +226,24 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         tensors = [
             self.file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0
         ]
+        self.check_dynamic_range(record, tensors, where)
+        if record.code in WEIGHTED:
+            self.check_weights(record, where)
+        check_kernel(self.file, record, where)
+        for tensor in tensors:
+            if tensor.is_quantized and tensor.dtype == "int16":
+                raise UnsupportedError(
+                    f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations'
+                )
+            if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
+                raise UnsupportedError(
+                    f'{where}: activation "{tensor.name}" has a scale per channel'
+                )
+
+    def check_dynamic_range(
+        self, record: OperatorRecord, tensors: list[TensorRecord], where: str
+    ) -> None:
+        """Float activations with int8 weights: the kernels would choose scales at run time."""
         activations = [tensor for tensor in tensors if tensor.data is None]
         weights = [
             tensor
@@ -242,18 +260,6 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 "convert the model with full integer quantization, or quantize the float "
                 "model with `loadstone quantize`"
             )
-        if record.code in WEIGHTED:
-            self.check_weights(record, where)
-        check_kernel(self.file, record, where)
-        for tensor in tensors:
-            if tensor.is_quantized and tensor.dtype == "int16":
-                raise UnsupportedError(
-                    f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations'
-                )
-            if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
-                raise UnsupportedError(
-                    f'{where}: activation "{tensor.name}" has a scale per channel'
-                )
 
     def check_weights(self, record: OperatorRecord, where: str) -> None:
         """TFLite's int8 kernels take weights as symmetric and never read their zero points (but for

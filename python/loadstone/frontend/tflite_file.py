@@ -249,10 +249,25 @@ class _Reader:
             count == 1 and scales[0] == 0
         ):  # written by old converters for tensors that are not quantized
             return None, None, 0
+        self.check_scales(scales, where)
+        zero_points = self.zero_points(zeros, count, dtype, where)
+        axis = (
+            0 if len(shape) <= 1 else int(parameters.QuantizedDimension())
+        )  # converters of 2019 gave biases axis 3
+        if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
+            raise self.fail(f"{where} of shape {list(shape)} has {count} scales along axis {axis}")
+        return scales, zero_points, axis if count > 1 else 0
+
+    def check_scales(self, scales: NDArray[np.float32], where: str) -> None:
         if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
             raise self.fail(f"{where} has a scale that is not positive and finite")
         if np.any(scales > MAX_SCALE):
             raise self.fail(f"{where} has the scale {scales.max():g}, above {MAX_SCALE:g}")
+
+    def zero_points(
+        self, zeros: list[int], count: int, dtype: str, where: str
+    ) -> NDArray[np.int32]:
+        """One for each of the `count` scales: a file may have one for all, or none for 0."""
         if len(zeros) not in (0, 1, count):
             raise self.fail(f"{where} has {count} scales and {len(zeros)} zero points")
         zero_points = np.resize(np.array(zeros or [0], np.int64), count)
@@ -260,12 +275,7 @@ class _Reader:
             limits = np.iinfo(dtype)
             if np.any((zero_points < limits.min) | (zero_points > limits.max)):
                 raise self.fail(f"{where} has a zero point outside [{limits.min}, {limits.max}]")
-        axis = (
-            0 if len(shape) <= 1 else int(parameters.QuantizedDimension())
-        )  # converters of 2019 gave biases axis 3
-        if count > 1 and not (0 <= axis < len(shape) and shape[axis] == count):
-            raise self.fail(f"{where} of shape {list(shape)} has {count} scales along axis {axis}")
-        return scales, zero_points.astype(np.int32), axis if count > 1 else 0
+        return zero_points.astype(np.int32)
 
     # -- operators ---------------------------------------------------------------------------------
 

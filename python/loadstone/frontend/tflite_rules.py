@@ -166,20 +166,7 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     if not inputs and not outputs:
         return
-    if record.code == "DEQUANTIZE" and outputs:
-        raise UnsupportedError(
-            f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
-            "not float32"
-        )
-    if record.code not in (*COPIES, *ONE_QUANTIZATION, *COMPUTED) and not (
-        record.code in COMPUTED_INT8 and _only_int8(inputs, outputs)
-    ):
-        tensor = (inputs + outputs)[0]
-        raise UnsupportedError(
-            f"{where}: what its kernel makes of the {tensor.dtype} tensor "
-            f'"{short(tensor.name)}" is not implemented: '
-            "keep this operator in float, between DEQUANTIZE and QUANTIZE"
-        )
+    _check_known(record, inputs, outputs, where)
     _check_one_type(file, record, where)
     _check_activation(record, outputs, where)
     if record.code in OUTPUT_AXIS:
@@ -200,6 +187,26 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
         and _activation(record) != tflite.ActivationFunctionType.NONE
     ):
         _check_same(inputs[0], outputs[0], where)
+
+
+def _check_known(
+    record: OperatorRecord, inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
+) -> None:
+    """The operator is in one of the lists above."""
+    if record.code == "DEQUANTIZE" and outputs:
+        raise UnsupportedError(
+            f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
+            "not float32"
+        )
+    if record.code not in (*COPIES, *ONE_QUANTIZATION, *COMPUTED) and not (
+        record.code in COMPUTED_INT8 and _only_int8(inputs, outputs)
+    ):
+        tensor = (inputs + outputs)[0]
+        raise UnsupportedError(
+            f"{where}: what its kernel makes of the {tensor.dtype} tensor "
+            f'"{short(tensor.name)}" is not implemented: '
+            "keep this operator in float, between DEQUANTIZE and QUANTIZE"
+        )
 
 
 def relabels(file: TfliteFile, record: OperatorRecord) -> bool:

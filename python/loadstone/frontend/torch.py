@@ -119,6 +119,19 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
 
 def _check_archive(data: bytes, name: str) -> None:
     """What the names in the archive say that it is, before PyTorch is imported for it."""
+    files = _archived(data, name)
+    if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
+        raise ModelError(f"{name}: {PICKLED}")
+    if not any(
+        file.endswith((".json", "version"))
+        and ("/models/" in file or file.startswith("serialized_exported"))
+        for file in files
+    ):
+        raise ModelError(f"{name}: {_other_than_program(files)}")
+
+
+def _archived(data: bytes, name: str) -> list[str]:
+    """The names of the files in the archive."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.namelist()
@@ -134,26 +147,21 @@ def _check_archive(data: bytes, name: str) -> None:
             else "no program of torch.export"
         )
         raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
-    if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
-        raise ModelError(f"{name}: {PICKLED}")
-    if any(
-        file.endswith((".json", "version"))
-        and ("/models/" in file or file.startswith("serialized_exported"))
-        for file in files
-    ):
-        return
+    return files
+
+
+def _other_than_program(files: list[str]) -> str:
+    """What the archive holds instead, and what to do."""
     if any("/aotinductor/" in file for file in files):
-        raise ModelError(
-            f"{name}: holds compiled code (AOTInductor), no program: write it with {EXPORT}"
-        )
+        return f"holds compiled code (AOTInductor), no program: write it with {EXPORT}"
     if any(file.endswith("data.pkl") for file in files):
         what = (
             "TorchScript"
             if any("/code/" in file for file in files)
             else "weights without a program (a state_dict or a pickled module)"
         )
-        raise ModelError(f"{name}: holds {what}: export the model with {EXPORT}")
-    raise ModelError(f"{name}: holds no program: write it with {EXPORT}")
+        return f"holds {what}: export the model with {EXPORT}"
+    return f"holds no program: write it with {EXPORT}"
 
 
 def _pytorch(name: str) -> ModuleType:

@@ -50,7 +50,6 @@ def compare(
     runner: FakeQuantizedRunner,
     settings: Settings,
     samples: Samples,
-    labels: NDArray[np.int64] | None = None,
     *,
     only: Iterable[Var] | None = None,
     real: Settings = FLOAT,
@@ -58,12 +57,11 @@ def compare(
 ) -> Comparison:
     """Runs every sample in float and as `settings` say.
 
-    labels: (samples,), a class for each. only: the tensors to compare beside the outputs; None:
-        every quantized one.
+    only: the tensors to compare beside the outputs; None: every quantized one.
     real: how the float network runs; equalized, when `settings` are of an equalized one, since its
         tensors are multiples of the others.
     """
-    network = runner.network
+    network, labels = runner.network, samples.labels
     outputs = [_Energy() for _ in network.outputs]
     tensors = {variable: _Energy() for variable in (network.groups if only is None else only)}
     right = [0, 0]

@@ -21,7 +21,7 @@ does what merely moves or combines tensors that only the host reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -139,11 +139,7 @@ class Network:
     @cached_property
     def readers(self) -> dict[Var, tuple[Layer, ...]]:
         """The layers that read a variable."""
-        found: dict[Var, list[Layer]] = {}
-        for layer in self.layers:
-            for variable in dict.fromkeys(layer.inputs):
-                found.setdefault(variable, []).append(layer)
-        return {variable: tuple(layers) for variable, layers in found.items()}
+        return readers_of(self.layers)
 
     @property
     def weighted(self) -> tuple[Layer, ...]:
@@ -290,31 +286,8 @@ def _layer(
     layer = Layer(name, kind, Role.FLOAT, core, output, inputs, clamp=clamp)
     if any(shape(item) is None for item in (*inputs, output)):
         return layer
-    if (
-        kind == "nn.conv2d"
-        and is_constant(call.args[1])
-        and str(call.attrs.kernel_layout) == "OHWI"
-        and bias is not None
-    ):
-        return replace(
-            layer,
-            role=Role.WEIGHTED,
-            weights=value(call.args[1]),
-            bias=bias,
-            groups=int(call.attrs.groups),
-        )
-    if (
-        kind == "matmul"
-        and is_constant(call.args[1])
-        and len(shape(call.args[1]) or ()) == 2
-        and bias is not None
-    ):
-        return replace(
-            layer,
-            role=Role.WEIGHTED,
-            weights=np.ascontiguousarray(value(call.args[1]).T),
-            bias=bias,
-        )
+    if bias is not None and _has_weights(call):
+        return _weighted(layer, call, bias)
     constants = {
         position: value(item) for position, item in enumerate(operands) if is_constant(item)
     }
@@ -322,14 +295,41 @@ def _layer(
         return layer
     if kind in _COMPUTED:
         return replace(layer, role=Role.COMPUTED, constants=constants)
-    nearest = kind == "image.resize2d" and str(call.attrs.method) == "nearest_neighbor"
-    if (
-        (kind in _MOVED or nearest)
-        and not constants
-        and not (kind == "nn.pad" and float(call.attrs.pad_value) != 0)
-    ):
-        return replace(layer, role=Role.MOVED)
-    return layer
+    return replace(layer, role=Role.MOVED) if not constants and _moves(call) else layer
+
+
+def _has_weights(call: Call) -> bool:
+    """A convolution or a dense layer whose weights are constant."""
+    if is_call(call, "nn.conv2d"):
+        return is_constant(call.args[1]) and str(call.attrs.kernel_layout) == "OHWI"
+    return (
+        is_call(call, "matmul")
+        and is_constant(call.args[1])
+        and len(shape(call.args[1]) or ()) == 2
+    )
+
+
+def _weighted(layer: Layer, call: Call, bias: NDArray[np.float32]) -> Layer:
+    weights = value(call.args[1])
+    if layer.kind == "nn.conv2d":
+        return replace(
+            layer,
+            role=Role.WEIGHTED,
+            weights=weights,
+            bias=bias,
+            groups=int(call.attrs.groups),
+        )
+    return replace(layer, role=Role.WEIGHTED, weights=np.ascontiguousarray(weights.T), bias=bias)
+
+
+def _moves(call: Call) -> bool:
+    """Whether every value of the result is one of the operand's, or zero."""
+    kind = op_name(call)
+    if kind == "nn.pad":
+        return float(call.attrs.pad_value) == 0
+    if kind == "image.resize2d":
+        return str(call.attrs.method) == "nearest_neighbor"
+    return kind in _MOVED
 
 
 def _operands(call: Call) -> list[Expr]:
@@ -354,28 +354,38 @@ def _quantized(
     layers: tuple[Layer, ...], parameters: tuple[Var, ...], outputs: tuple[Var, ...]
 ) -> set[Var]:
     host = {layer.output for layer in layers if layer.role is Role.FLOAT}
-    readers: dict[Var, list[Layer]] = {}
-    for layer in layers:
-        for variable in layer.inputs:
-            readers.setdefault(variable, []).append(layer)
-
+    readers = readers_of(layers)
     changed = True
     while changed:  # layers that only the host feeds, or only the host reads, join the host
         before = len(host)
         for layer in layers:
-            if layer.role is Role.MOVED or layer.kind in _ELEMENTWISE:
-                fed = (
-                    any(item in host or item in parameters for item in layer.inputs)
-                    and layer.role is Role.COMPUTED
-                )
-                fed = fed or all(item in host for item in layer.inputs)
-                read = all(reader.output in host for reader in readers.get(layer.output, ()))
-                if fed or (read and layer.kind not in _REDUCING):
-                    host.add(layer.output)
+            read = all(reader.output in host for reader in readers.get(layer.output, ()))
+            if (layer.role is Role.MOVED or layer.kind in _ELEMENTWISE) and (
+                _fed_by_host(layer, host, parameters) or (read and layer.kind not in _REDUCING)
+            ):
+                host.add(layer.output)
         changed = len(host) != before
 
     device = [layer for layer in layers if layer.output not in host]
     return {layer.output for layer in device} | {item for layer in device for item in layer.inputs}
+
+
+def readers_of(layers: Sequence[Layer]) -> dict[Var, tuple[Layer, ...]]:
+    """The layers that read a variable, each once."""
+    found: dict[Var, list[Layer]] = {}
+    for layer in layers:
+        for variable in dict.fromkeys(layer.inputs):
+            found.setdefault(variable, []).append(layer)
+    return {variable: tuple(layers) for variable, layers in found.items()}
+
+
+def _fed_by_host(layer: Layer, host: set[Var], parameters: tuple[Var, ...]) -> bool:
+    """Whether the host computes what it needs: one operand of arithmetic is enough."""
+    if all(item in host for item in layer.inputs):
+        return True
+    return layer.role is Role.COMPUTED and any(
+        item in host or item in parameters for item in layer.inputs
+    )
 
 
 def _groups(layers: tuple[Layer, ...], quantized: set[Var]) -> dict[Var, int]:

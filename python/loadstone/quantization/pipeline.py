@@ -54,7 +54,8 @@ class Options:
 
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
         host, in cycles of the device.
-    sensitivity: measure every layer alone, for the report.
+    sensitivity: measure every layer alone, for the report. cost: cycles that a layer
+        (network.Layer) takes on the host; None: mixed.host_cycles. show: progress bars.
     """
 
     scheme: str = ""
@@ -65,6 +66,8 @@ class Options:
     correct: bool = True
     host_cycles: int = 0
     sensitivity: bool = False
+    cost: Callable[[Layer], int] | None = None
+    show: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +132,13 @@ def quantize_prepared(
     labels: Array | None = None,
     outputs: Sequence[str] = (),
     *,
-    show: bool = False,
     where: str = "samples",
-    cost: Callable[[Layer], int] | None = None,
 ) -> Quantized:
     """Quantizes what `prepare` returned.
 
     arrays: samples, `in0`, `in1` ..., each (samples, ...) with the shape of the input behind it
         (samples.py). labels: (samples,), a class for each.
-    outputs: names for the exported file. cost: cycles that a layer (network.Layer) takes on the
-        host. show: progress bars.
+    outputs: names for the exported file. where: begins what is said about the samples.
 
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.
@@ -155,14 +155,14 @@ def quantize_prepared(
     options = checked(options or Options())
     network = runner.network
     samples = samples_from(arrays, network.parameters, where)
-    targets = _labels(labels, len(samples), network.outputs[0])
+    samples = replace(samples, labels=_labels(labels, len(samples), network.outputs[0]))
     few = samples.first(COMPARED_SAMPLES)
 
-    calibration = calibrate(runner, samples, show=show)
+    calibration = calibrate(runner, samples, show=options.show)
     steps = [f"calibrated on {len(samples)} samples"]
     chosen = _Attempt(runner, network, calibration, samples, options)
     if options.equalize:
-        other = chosen.equalized(show)
+        other = chosen.equalized()
         gains = [attempt.quality(few) for attempt in (chosen, other)]
         if gains[1] > gains[0]:
             chosen = other
@@ -180,14 +180,22 @@ def quantize_prepared(
     sensitivities = None
     if options.sensitivity or options.host_cycles:
         sensitivities = measure_sensitivities(
-            runner, network, plan, samples.first(4), cost or host_cycles, show=show
+            runner,
+            network,
+            plan,
+            samples.first(4),
+            options.cost or host_cycles,
+            show=options.show,
         )
     if options.host_cycles and sensitivities is not None:
         plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
-    tested = samples if targets is not None else few
     comparison = compare(
-        runner, settings(network, plan), tested, targets, real=real_settings(network), show=show
+        runner,
+        settings(network, plan),
+        samples if samples.labels is not None else few,
+        real=real_settings(network),
+        show=options.show,
     )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
@@ -228,13 +236,15 @@ class _Attempt:
             if options.correct:
                 self.plan = correct_biases(network, self.plan, moments)
 
-    def equalized(self, show: bool) -> _Attempt:
+    def equalized(self) -> _Attempt:
         from loadstone.quantization.calibrate import calibrate
         from loadstone.quantization.equalize import equalize
         from loadstone.quantization.plan import real_settings
 
         network = equalize(self.network, self.calibration)
-        calibration = calibrate(self.runner, self.samples, real_settings(network), show=show)
+        calibration = calibrate(
+            self.runner, self.samples, real_settings(network), show=self.options.show
+        )
         return _Attempt(self.runner, network, calibration, self.samples, self.options)
 
     def quality(self, samples: Samples) -> float:

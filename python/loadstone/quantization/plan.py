@@ -117,13 +117,7 @@ def _ranges(
     }
     if method != "expected":
         return ranges
-    results = network.results()
-    for layer in network.layers:
-        if layer.kind in _MEANS and layer.output in network.groups and layer.output not in results:
-            group = network.groups[layer.output]
-            ends = zip(ranges[group], ranges[network.groups[layer.inputs[0]]], strict=True)
-            low, high = (math.copysign(math.sqrt(abs(own * source)), own) for own, source in ends)
-            ranges[group] = low, high
+    _widen_means(network, ranges)
     for group in ranges:
         makers = [
             network.by_output.get(variable)
@@ -140,6 +134,17 @@ def _ranges(
                 min(high, max(bound[1] for bound in bounds)),
             )
     return ranges
+
+
+def _widen_means(network: Network, ranges: dict[int, tuple[float, float]]) -> None:
+    """The groups of means that the device computes with, in place."""
+    results = network.results()
+    for layer in network.layers:
+        if layer.kind in _MEANS and layer.output in network.groups and layer.output not in results:
+            group = network.groups[layer.output]
+            ends = zip(ranges[group], ranges[network.groups[layer.inputs[0]]], strict=True)
+            low, high = (math.copysign(math.sqrt(abs(own * source)), own) for own, source in ends)
+            ranges[group] = low, high
 
 
 def _room_for_bias(

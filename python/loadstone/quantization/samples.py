@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.errors import ModelError
 from loadstone.numerics import Array
@@ -30,9 +31,11 @@ Arrays: TypeAlias = Mapping[str, Array] | Array | Sequence[Array]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """arrays: one per input of the network, (samples, *shape of the input)."""
+    """arrays: one per input of the network, (samples, *shape of the input). labels: (samples,), a
+    class for each, where they are known."""
 
     arrays: tuple[Array, ...]
+    labels: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -45,7 +48,8 @@ class Samples:
         if count >= len(self):
             return self
         chosen = np.linspace(0, len(self) - 1, count).astype(int)
-        return Samples(tuple(array[chosen] for array in self.arrays))
+        labels = self.labels[chosen] if self.labels is not None else None
+        return Samples(tuple(array[chosen] for array in self.arrays), labels)
 
 
 def samples_from(

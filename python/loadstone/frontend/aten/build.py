@@ -35,6 +35,7 @@ __all__ = [
     "OPERATORS",
     "Build",
     "Converter",
+    "Numbers",
     "clamped",
     "extents",
     "importer",
@@ -46,6 +47,8 @@ __all__ = [
 #: Takes a Build and the operator's arguments; returns its result, or a list for several: None where
 #: nobody may read one.
 Converter: TypeAlias = "Callable[..., Expr | list[Expr] | list[Expr | None]]"
+#: One number for all axes of a window, or one for each.
+Numbers: TypeAlias = "int | Sequence[int]"
 #: Operators by `namespace.name`, or `namespace.name.overload` where overloads differ in their
 #: arguments.
 OPERATORS: dict[str, Converter] = {}
@@ -80,7 +83,7 @@ def importer(*names: str) -> Callable[[Converter], Converter]:
     return register
 
 
-def pair(numbers: int | Sequence[int]) -> tuple[int, int]:
+def pair(numbers: Numbers) -> tuple[int, int]:
     """ATen broadcasts one number to both dimensions of an image."""
     items = [numbers] if isinstance(numbers, int) else list(numbers)
     return (items[0], items[-1])

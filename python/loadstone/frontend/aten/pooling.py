@@ -8,10 +8,11 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, extents, importer, pair
+from loadstone.frontend.aten.build import Build, Numbers, extents, importer, pair
 from loadstone.relax.compat import relax
 
 if TYPE_CHECKING:
@@ -20,23 +21,39 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+@dataclass(frozen=True)
+class _MaxPool:
+    """What aten.max_pool2d takes after its image. stride: empty for that of the kernel."""
+
+    kernel: Numbers
+    stride: Numbers = ()
+    padding: Numbers = 0
+    dilation: Numbers = 1
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True)
+class _AveragePool:
+    """What aten.avg_pool2d takes after its image. divisor: in place of the window's size."""
+
+    kernel: Numbers
+    stride: Numbers = ()
+    padding: Numbers = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor: int | None = None
+
+
 @importer("aten.max_pool2d")
-def _max_pool2d(
-    build: Build,
-    x: Expr,
-    kernel: int | Sequence[int],
-    stride: int | Sequence[int] = (),
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    ceil_mode: bool = False,
-) -> Expr:
+def _max_pool2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    pool = _MaxPool(*arguments, **named)
     return relax.op.nn.max_pool2d(
         x,
-        pool_size=pair(kernel),
-        strides=pair(stride or kernel),
-        padding=pair(padding),
-        dilation=pair(dilation),
-        ceil_mode=ceil_mode,
+        pool_size=pair(pool.kernel),
+        strides=pair(pool.stride or pool.kernel),
+        padding=pair(pool.padding),
+        dilation=pair(pool.dilation),
+        ceil_mode=pool.ceil_mode,
     )
 
 
@@ -46,32 +63,25 @@ def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Expr | None]
 
 
 @importer("aten.avg_pool2d")
-def _avg_pool2d(
-    build: Build,
-    x: Expr,
-    kernel: int | Sequence[int],
-    stride: int | Sequence[int] = (),
-    padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor: int | None = None,
-) -> Expr:
-    if divisor is not None:
+def _avg_pool2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    pool = _AveragePool(*arguments, **named)
+    counts_pads = pool.count_include_pad and any(pair(pool.padding))
+    if pool.divisor is not None:
         raise UnsupportedError(
-            f"it divides by {divisor} (divisor_override): multiply its result instead"
+            f"it divides by {pool.divisor} (divisor_override): multiply its result instead"
         )
-    if ceil_mode and count_include_pad and any(pair(padding)):
+    if pool.ceil_mode and counts_pads:
         raise UnsupportedError(
             "ceil_mode with padding that is counted: use count_include_pad=False, or pad the "
             "image before"
         )
     return relax.op.nn.avg_pool2d(
         x,
-        pool_size=pair(kernel),
-        strides=pair(stride or kernel),
-        padding=pair(padding),
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad and any(pair(padding)),
+        pool_size=pair(pool.kernel),
+        strides=pair(pool.stride or pool.kernel),
+        padding=pair(pool.padding),
+        ceil_mode=pool.ceil_mode,
+        count_include_pad=counts_pads,
     )
 
 

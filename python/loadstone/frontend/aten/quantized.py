@@ -7,7 +7,8 @@ Next: torch.py emits them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,14 +25,39 @@ __all__: list[str] = []
 QUANTIZED = {"int8": (-128, 127), "uint8": (0, 255)}
 
 
+@dataclass(frozen=True, eq=False)
+class _PerTensor:
+    """What follows the tensor. low, high, kind: limits and type of the integers. out_dtype: of a
+    dequantize alone."""
+
+    scale: Expr
+    zero_point: Expr
+    low: Expr
+    high: Expr
+    kind: object
+    out_dtype: object = None
+
+
+@dataclass(frozen=True, eq=False)
+class _PerChannel:
+    """The same, with one scale and zero point for each index of an axis."""
+
+    scales: Expr
+    zero_points: Expr
+    axis: int
+    low: Expr
+    high: Expr
+    kind: object
+    out_dtype: object = None
+
+
 @importer("quantized_decomposed.quantize_per_tensor")
-def _quantize(
-    build: Build, x: Expr, scale: Expr, zero_point: Expr, low: Expr, high: Expr, kind: object
-) -> Expr:
+def _quantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     """round_half_to_even(x * float32(1 / scale)) + zero_point, clamped."""
-    target = _target(kind)
-    step, zero = _number(scale), _number(zero_point)
-    limits = [int(_number(low)), int(_number(high))]
+    grid = _PerTensor(*arguments, **named)
+    target = _target(grid.kind)
+    step, zero = _number(grid.scale), _number(grid.zero_point)
+    limits = [int(_number(grid.low)), int(_number(grid.high))]
     if limits != list(
         QUANTIZED[target]
     ):  # fewer integers than the type has: real numbers are clamped first
@@ -42,42 +68,24 @@ def _quantize(
 
 
 @importer("quantized_decomposed.dequantize_per_tensor")
-def _dequantize(
-    build: Build,
-    x: Expr,
-    scale: Expr,
-    zero_point: Expr,
-    low: Expr,
-    high: Expr,
-    kind: object,
-    out_dtype: object = None,
-) -> Expr:
-    _check_real(out_dtype)
-    return relax.op.dequantize(
-        x, constant(np.float32(_number(scale))), constant(np.int32(_number(zero_point))), axis=0
-    )
+def _dequantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    grid = _PerTensor(*arguments, **named)
+    _check_real(grid.out_dtype)
+    step, zero = np.float32(_number(grid.scale)), np.int32(_number(grid.zero_point))
+    return relax.op.dequantize(x, constant(step), constant(zero), axis=0)
 
 
 @importer("quantized_decomposed.dequantize_per_channel")
-def _dequantize_per_channel(
-    build: Build,
-    x: Expr,
-    scales: Expr,
-    zero_points: Expr,
-    axis: int,
-    low: Expr,
-    high: Expr,
-    kind: object,
-    out_dtype: object = None,
-) -> Expr:
-    _check_real(out_dtype)
-    steps = stored(scales, "its scales").astype(np.float32)
+def _dequantize_per_channel(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    grid = _PerChannel(*arguments, **named)
+    _check_real(grid.out_dtype)
+    steps = stored(grid.scales, "its scales").astype(np.float32)
     zeros = (
         np.zeros(steps.shape, np.int32)
-        if zero_points is None
-        else stored(zero_points, "its zero points").astype(np.int32)
+        if grid.zero_points is None
+        else stored(grid.zero_points, "its zero points").astype(np.int32)
     )
-    return relax.op.dequantize(x, constant(steps), constant(zeros), axis=axis)
+    return relax.op.dequantize(x, constant(steps), constant(zeros), axis=grid.axis)
 
 
 def _target(kind: object) -> str:

@@ -8,12 +8,13 @@ Next: torch.py emits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.aten.build import Build, extents, importer, pair, stored
+from loadstone.frontend.aten.build import Build, Numbers, extents, importer, pair, stored
 from loadstone.relax.compat import constant, relax
 
 if TYPE_CHECKING:
@@ -22,136 +23,131 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """What aten.conv1d and aten.conv2d take after their image. padding: a text in the overload of
+    that name; top, left, bottom, right for _convolved."""
+
+    weight: Expr
+    bias: Expr = None
+    stride: Numbers = 1
+    padding: Numbers | str = 0
+    dilation: Numbers = 1
+    groups: int = 1
+
+    def sides(self) -> tuple[int, int]:
+        """Rows above and columns before, where the padding is given in numbers."""
+        assert not isinstance(self.padding, str)
+        return pair(self.padding)
+
+
+@dataclass(frozen=True, eq=False)
+class _TransposedConvolution:
+    """What aten.conv_transpose2d takes after its image."""
+
+    weight: Expr
+    bias: Expr = None
+    stride: Numbers = 1
+    padding: Numbers = 0
+    output_padding: Numbers = 0
+    groups: int = 1
+    dilation: Numbers = 1
+
+
+@dataclass(frozen=True, eq=False)
+class _AnyConvolution:
+    """What aten.convolution takes after its image."""
+
+    weight: Expr
+    bias: Expr
+    stride: Numbers
+    padding: Numbers
+    dilation: Numbers
+    transposed: bool
+    output_padding: Numbers
+    groups: int
+
+
 @importer("aten.conv2d.default")
-def _conv2d(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Expr:
-    top, left = pair(padding)
-    return _convolved(build, x, weight, bias, stride, (top, left, top, left), dilation, groups)
+def _conv2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    convolution = _Convolution(*arguments, **named)
+    top, left = convolution.sides()
+    return _convolved(build, x, replace(convolution, padding=(top, left, top, left)))
 
 
 @importer("aten.conv2d.padding")
-def _conv2d_padding(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr = None,
-    stride: int | Sequence[int] = 1,
-    padding: str = "valid",
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Expr:
+def _conv2d_padding(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     """`same`: the odd one is padded after."""
+    convolution = _Convolution(*arguments, **named)
+    sizes = extents(convolution.weight)[2:]
     totals = [
-        step * (taps - 1) * (padding == "same")
-        for step, taps in zip(pair(dilation), extents(weight)[2:], strict=True)
+        step * (taps - 1) * (convolution.padding == "same")
+        for step, taps in zip(pair(convolution.dilation), sizes, strict=True)
     ]
     befores, afters = [total // 2 for total in totals], [total - total // 2 for total in totals]
-    return _convolved(build, x, weight, bias, stride, (*befores, *afters), dilation, groups)
+    return _convolved(build, x, replace(convolution, padding=(*befores, *afters)))
 
 
 @importer("aten.conv1d.default")
-def _conv1d(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Expr:
+def _conv1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     """A convolution of an image of one row."""
+    convolution = _Convolution(*arguments, **named)
     image, kernel = (
         build.emit(relax.op.reshape(item, (*extents(item)[:2], 1, extents(item)[2])))
-        for item in (x, weight)
+        for item in (x, convolution.weight)
     )
-    side = pair(padding)[1]
-    rows = _convolved(
-        build,
-        image,
-        kernel,
-        bias,
-        (1, pair(stride)[1]),
-        (0, side, 0, side),
-        (1, pair(dilation)[1]),
-        groups,
+    side = convolution.sides()[1]
+    flat = replace(
+        convolution,
+        weight=kernel,
+        stride=(1, pair(convolution.stride)[1]),
+        padding=(0, side, 0, side),
+        dilation=(1, pair(convolution.dilation)[1]),
     )
-    return relax.op.reshape(build.emit(rows), build.shape)
+    return relax.op.reshape(build.emit(_convolved(build, image, flat)), build.shape)
 
 
-def _convolved(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr,
-    stride: int | Sequence[int],
-    pads: tuple[int, ...],
-    dilation: int | Sequence[int],
-    groups: int,
-) -> Expr:
+def _convolved(build: Build, x: Expr, convolution: _Convolution) -> Expr:
     out = relax.op.nn.conv2d(
-        x, weight, strides=pair(stride), padding=pads, dilation=pair(dilation), groups=groups
+        x,
+        convolution.weight,
+        strides=pair(convolution.stride),
+        padding=convolution.padding,
+        dilation=pair(convolution.dilation),
+        groups=convolution.groups,
     )
-    return _biased(build, out, bias)
+    return _biased(build, out, convolution.bias)
 
 
 @importer("aten.conv_transpose2d.input")
-def _conv_transpose2d(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-    dilation: int | Sequence[int] = 1,
-) -> Expr:
-    fields = {
-        "strides": stride,
-        "padding": padding,
-        "output_padding": output_padding,
-        "dilation": dilation,
-    }
-    pairs = {name: pair(numbers) for name, numbers in fields.items()}
-    return _biased(build, relax.op.nn.conv2d_transpose(x, weight, **pairs, groups=groups), bias)
+def _conv_transpose2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    convolution = _TransposedConvolution(*arguments, **named)
+    out = relax.op.nn.conv2d_transpose(
+        x,
+        convolution.weight,
+        strides=pair(convolution.stride),
+        padding=pair(convolution.padding),
+        output_padding=pair(convolution.output_padding),
+        dilation=pair(convolution.dilation),
+        groups=convolution.groups,
+    )
+    return _biased(build, out, convolution.bias)
 
 
 @importer("aten.convolution")
-def _convolution(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    dilation: int | Sequence[int],
-    transposed: bool,
-    output_padding: int | Sequence[int],
-    groups: int,
-) -> Expr:
+def _convolution(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     """What core ATen has for all of them."""
+    a = _AnyConvolution(*arguments, **named)
     rank = len(extents(x)) - 2
-    if rank == 2 and transposed:
-        return _conv_transpose2d(
-            build, x, weight, bias, stride, padding, output_padding, groups, dilation
-        )
-    if rank > 2 or transposed:
+    begin = (a.weight, a.bias, a.stride, a.padding)
+    if rank == 2 and a.transposed:
+        return _conv_transpose2d(build, x, *begin, a.output_padding, a.groups, a.dilation)
+    if rank > 2 or a.transposed:
         raise UnsupportedError(
-            f"a {'transposed ' if transposed else ''}convolution in {rank} dimensions: only "
+            f"a {'transposed ' if a.transposed else ''}convolution in {rank} dimensions: only "
             "images and rows are supported"
         )
-    return (_conv2d if rank == 2 else _conv1d)(
-        build, x, weight, bias, stride, padding, dilation, groups
-    )
+    return (_conv2d if rank == 2 else _conv1d)(build, x, *begin, a.dilation, a.groups)
 
 
 def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
@@ -186,18 +182,23 @@ def _matmul(build: Build, a: Expr, b: Expr) -> Expr:
     return relax.op.matmul(a, b)
 
 
+@dataclass(frozen=True, eq=False)
+class _BatchNorm:
+    """What batch normalization takes after its tensor. momentum: of training alone."""
+
+    weight: Expr
+    bias: Expr
+    mean: Expr
+    variance: Expr
+    momentum: float
+    epsilon: float
+
+
 @importer("aten._native_batch_norm_legit_no_training")
 def _batch_norm_no_training(
-    build: Build,
-    x: Expr,
-    weight: Expr,
-    bias: Expr,
-    mean: Expr,
-    variance: Expr,
-    momentum: float,
-    epsilon: float,
-) -> list[Expr]:
-    return [_normalized(build, x, weight, bias, mean, variance, epsilon), None, None]
+    build: Build, x: Expr, *arguments: Any, **named: Any
+) -> list[Expr | None]:
+    return [_normalized(build, x, _BatchNorm(*arguments, **named)), None, None]
 
 
 @importer("aten._native_batch_norm_legit_functional", "aten.native_dropout")
@@ -205,20 +206,21 @@ def _training(build: Build, *_: object) -> Expr:
     raise UnsupportedError("it is in training mode: call model.eval() before torch.export.export")
 
 
-def _normalized(
-    build: Build, x: Expr, weight: Expr, bias: Expr, mean: Expr, variance: Expr, epsilon: float
-) -> Expr:
+def _normalized(build: Build, x: Expr, norm: _BatchNorm) -> Expr:
     """Of images as one operator, which the quantizer folds; of vectors as the line that it is."""
     channels = extents(x)[1]
-    gamma = np.ones(channels, np.float32) if weight is None else stored(weight, "its weights")
-    beta = np.zeros(channels, np.float32) if bias is None else stored(bias, "its biases")
-    centre, spread = stored(mean, "its means"), stored(variance, "its variances")
+    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+    gamma = ones if norm.weight is None else stored(norm.weight, "its weights")
+    beta = zeros if norm.bias is None else stored(norm.bias, "its biases")
+    centre, spread = stored(norm.mean, "its means"), stored(norm.variance, "its variances")
     if len(extents(x)) == 4:
         parameters = [constant(item) for item in (gamma, beta, centre, spread)]
-        normal = relax.op.nn.batch_norm(x, *parameters, axis=1, epsilon=epsilon, training=False)
+        normal = relax.op.nn.batch_norm(
+            x, *parameters, axis=1, epsilon=norm.epsilon, training=False
+        )
         return relax.TupleGetItem(build.emit(normal), 0)
     along = (-1,) + (1,) * (len(extents(x)) - 2)
-    slope = gamma.astype(np.float64) / np.sqrt(spread.astype(np.float64) + epsilon)
+    slope = gamma.astype(np.float64) / np.sqrt(spread.astype(np.float64) + norm.epsilon)
     scale, offset = (
         item.astype(np.float32).reshape(along) for item in (slope, beta - centre * slope)
     )
