@@ -307,7 +307,7 @@ def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> _Computed:
 
 
 def _rules(operator: _Rounded) -> _Rules:
-    """graph/kernels/onnx.py or graph/kernels/tflite.py: functions of the same names and
+    """graph/kernels/onnx/ or graph/kernels/tflite/: functions of the same names and
     arguments."""
     return onnx if operator.rounding is Rounding.FLOAT32 else tflite
 
