@@ -77,7 +77,7 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
         not among them.
     """
     if isinstance(operator, g.Host):
-        from loadstone.relax.compat import run_module  # TVM only for what only TVM knows
+        from loadstone.relax.saved import run_module  # TVM only for what only TVM knows
 
         return run_module(operator.function, inputs)
     if type(operator) not in _RULES:
