@@ -27,7 +27,6 @@ from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
-from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
@@ -37,6 +36,7 @@ from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
+from loadstone.relax.dump import Dump
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource

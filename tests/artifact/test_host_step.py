@@ -22,7 +22,10 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.artifact.host_step import PackWindow, SoftmaxScaling, Strided
+from loadstone.graph import Quantization
 from loadstone.graph.kernels import tflite
+from loadstone.graph.kernels.tflite.functions import input_radius
+from loadstone.numerics import quantize_multiplier
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.layout import Blocked, Im2colLayout
@@ -206,9 +209,7 @@ def test_quantize_as_tflite(scale: float, zero_point: int) -> None:
         x,
         tensor(x.shape, "int8", float(np.float32(scale)), zero_point),
     )
-    assert np.array_equal(
-        y, tflite.quantize(x, tflite.Quantization(float(np.float32(scale)), zero_point))
-    )
+    assert np.array_equal(y, tflite.quantize(x, Quantization(float(np.float32(scale)), zero_point)))
 
 
 @pytest.mark.parametrize(
@@ -264,10 +265,10 @@ def test_softmax_float32_of_infinite_rows_is_no_crash() -> None:
 
 
 def softmax_parameters(scale: float, beta: float = 1.0) -> SoftmaxScaling:
-    multiplier, shift = tflite.quantize_multiplier(
+    multiplier, shift = quantize_multiplier(
         min(beta * float(np.float32(scale)) * (1 << 26), float((1 << 31) - 1))
     )
-    radius = tflite._input_radius(5, int(shift))
+    radius = input_radius(5, int(shift))
     return SoftmaxScaling(int(multiplier), int(shift), -radius)
 
 
@@ -279,7 +280,7 @@ def test_softmax_int8_is_tflites(scale: float, depth: int) -> None:
     x[0], x[1, 1:] = 5, -128
     step = host_step.softmax_int8("s", 0, 1, depth, softmax_parameters(scale))
     y = run_step(step, x, tensor(x.shape, "int8", 1 / 256, -128))
-    assert np.array_equal(y, tflite.softmax(x, tflite.Quantization(scale, 0)))
+    assert np.array_equal(y, tflite.softmax(x, Quantization(scale, 0)))
     unsigned = (x.astype(np.int16) + 128).astype(np.uint8)
     again = run_step(step, unsigned, tensor(x.shape, "uint8", 1 / 256, 0))
     assert np.array_equal(again.astype(np.int16) - 128, y)

@@ -24,10 +24,10 @@ from loadstone.relax.compat import (
     op_name,
     relax,
     result,
-    run_module,
     tvm,
     uses,
 )
+from loadstone.relax.saved import run_module
 
 QUANTIZED = (
     *(

@@ -29,7 +29,8 @@ from loadstone.compiler import Compiled, compile
 from loadstone.errors import ModelError
 from loadstone.frontend.torch import from_bytes, from_program, label
 from loadstone.graph.reference import run, run_operator
-from loadstone.relax.compat import run_module, shape
+from loadstone.relax.compat import shape
+from loadstone.relax.saved import run_module
 from loadstone.runtime.device import open as open_device
 from tests.torch_network import (
     INPUT,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from loadstone.backend.plugins import load_plugins
-from loadstone.conformance.cases import convolution, grid
+from loadstone.conformance.draw import convolution, grid
 from loadstone.errors import LoweringError
 from loadstone.graph import Tensor
 from loadstone.graph.kernels.windows import convolve

@@ -25,7 +25,7 @@ class Reader(MyNpu):
     name: ClassVar[str] = "reader"
 
     def lower(self, segment: Segment) -> ExternalRegion:
-        from loadstone.relax.compat import save_function
+        from loadstone.relax.saved import save_function
 
         text = save_function(segment.relax())
         return ExternalRegion(

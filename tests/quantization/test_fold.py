@@ -9,7 +9,8 @@ from loadstone.errors import ModelError
 from loadstone.frontend import import_model, onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.quantization.fold import fold
-from loadstone.relax.compat import bindings, dtype, op_name, run_module
+from loadstone.relax.compat import bindings, dtype, op_name
+from loadstone.relax.saved import run_module
 from tests.float_models import SHAPE, images, module, small_onnx
 from tests.onnx_builder import Graph, run
 

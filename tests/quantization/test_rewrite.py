@@ -113,7 +113,7 @@ def test_repaired_weights_can_be_written_back() -> None:
             for layer in found.layers
         ),
     )
-    from loadstone.relax.compat import run_module
+    from loadstone.relax.saved import run_module
 
     image = images(1)[0]
     last = found.weighted[-1]

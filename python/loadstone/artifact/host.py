@@ -308,7 +308,7 @@ def _external(o: g.Operator, space: Workspace) -> HostStep:
     inputs = [space.tensor(t) for t in o.inputs]
     outputs = [space.tensor(t) for t in o.outputs]
     if isinstance(o, g.Host):
-        from loadstone.relax.compat import save_function
+        from loadstone.relax.saved import save_function
 
         return steps.external(o.name, inputs, outputs, EXTERNAL_RELAX, save_function(o.function))
     arrays = [entry.name for entry in fields(o) if isinstance(getattr(o, entry.name), np.ndarray)]

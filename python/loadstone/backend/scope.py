@@ -27,7 +27,7 @@ from typing import Any
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, entered
 from loadstone.backend.target_spec import ALIASES, TargetSpec, parse_target
 from loadstone.errors import BackendError, LoadstoneError, cause_of
-from loadstone.relax.compat import accelerator_target, register_target_tag
+from loadstone.relax.targets import accelerator_target, register_target_tag
 
 __all__ = ["apply_passes", "file_of", "patterns_of", "refusal", "register_tag", "within"]
 

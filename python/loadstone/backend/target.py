@@ -31,7 +31,8 @@ from loadstone.backend.target_spec import ALIASES, Entry, TargetSpec, parse_targ
 from loadstone.backend.tvm_external import TvmExternal
 from loadstone.errors import BackendError, ConfigError, TargetError, cause_of
 from loadstone.files import JsonValue, is_file
-from loadstone.relax.compat import check_llvm_host, external_names, has_external, target_as_json
+from loadstone.relax.compat import external_names, has_external
+from loadstone.relax.targets import check_llvm_host, target_as_json
 
 __all__ = [
     "Target",

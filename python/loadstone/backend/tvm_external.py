@@ -5,7 +5,7 @@ In:   a name; TVM's pattern table of that name.
 Out:  TvmExternal: its passes put what the patterns match into functions that carry a `Codegen`
       attribute; nothing else touches these.
 Next: target.py, which alone imports it, makes one as it makes other back ends: this is one.
-      partition/eager.py leaves them whole in Host operators; run_module of relax/compat.py lets
+      partition/eager.py leaves them whole in Host operators; run_module of relax/saved.py lets
       the code generator compile them.
 
 What stands before VTA in a target is asked before it, on the float operators between dequantize and

@@ -14,9 +14,9 @@ from pathlib import Path
 from loadstone.commands import quantize
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
-from loadstone.dump import Dump
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
+from loadstone.relax.dump import Dump
 
 __all__ = ["configure", "extend", "run"]
 

@@ -8,107 +8,28 @@ Next: conformance/networks.py makes small networks of them; conformance/check.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.conformance import movement_cases
+from loadstone.conformance.draw import (
+    FRAMEWORKS,
+    Rng,
+    clamp,
+    convolution,
+    dense,
+    grid,
+    image,
+    one,
+    pick,
+)
+from loadstone.conformance.movement_cases import Parts
 from loadstone.numerics import Rounding
 
-__all__ = ["FRAMEWORKS", "OPERATORS", "Rng", "convolution", "dense", "grid", "image", "one", "pick"]
-
-T = TypeVar("T")
-Rng = np.random.Generator
-FRAMEWORKS = (Rounding.DOUBLE, Rounding.FLOAT32)
-
-
-def pick(rng: Rng, options: Sequence[T]) -> T:
-    """One of the options."""
-    return options[int(rng.integers(len(options)))]
-
-
-def grid(rng: Rng) -> g.Quantization:
-    """A scale from 2^-8 to 2^-2, a power of two in every third; a zero point of any value, often 0
-    or an edge."""
-    exponent = rng.uniform(-8, -2)
-    scale = 2.0 ** (round(exponent) if rng.integers(3) == 0 else exponent)
-    return g.Quantization(
-        float(np.float32(scale)), int(pick(rng, (0, -128, 127, int(rng.integers(-128, 128)))))
-    )
-
-
-def image(rng: Rng, name: str = "x", channels: int = 0) -> g.Tensor:
-    """An activation; channels: 0 for any."""
-    h, w = (int(n) for n in rng.integers(3, 13, 2))
-    return g.Tensor(
-        name, (1, h, w, channels or int(pick(rng, (1, 3, 8, 16, 17, 33)))), "int8", grid(rng)
-    )
-
-
-def _clamp(rng: Rng, zero_point: int) -> dict[str, int]:
-    """None, or ReLU."""
-    return {"low": int(pick(rng, (-128, zero_point))), "high": 127}
-
-
-def one(operator: g.Operator, inputs: tuple[g.Tensor, ...] = ()) -> g.Graph:
-    """The network of one operator. inputs: those that are no constants."""
-    return g.Graph(
-        name=operator.kind,
-        inputs=inputs or operator.inputs,
-        outputs=operator.outputs,
-        operators=(operator,),
-    )
-
-
-def _weighted(
-    rng: Rng, x: g.Tensor, out: int, reach: int, rounding: Rounding
-) -> tuple[g.Quantization, g.Fields]:
-    """The output's levels so that sums of `reach` products fill it, and the fields that Conv2D and
-    Dense share."""
-    scales = rng.uniform(0.002, 0.02, out if rng.integers(2) else 1).astype(np.float32) * np.ones(
-        out, np.float32
-    )
-    spread = float(scales.mean()) * x.scale * 50 * 74 * reach**0.5
-    levels = g.Quantization(float(np.float32(spread / 64)), grid(rng).zero_point)
-    shared = {
-        "weight_scales": scales,
-        "weight_zero_points": np.zeros(out, np.int32),
-        "bias": rng.integers(-2000, 2000, out).astype(np.int32),
-        "rounding": rounding,
-        **_clamp(rng, levels.zero_point),
-    }
-    return levels, shared
-
-
-def convolution(
-    rng: Rng, x: g.Tensor, out: int, name: str, rounding: Rounding, **fixed: Any
-) -> g.Conv2D:
-    """fixed: kernel, strides, padding, dilation, groups where they are not to be drawn."""
-    kernel = fixed.get("kernel") or tuple(int(n) for n in rng.integers(1, 4, 2))
-    strides = fixed.get("strides") or tuple(int(n) for n in rng.integers(1, 3, 2))
-    dilation = fixed.get("dilation") or (1, 1)
-    padding = fixed.get("padding") or tuple(
-        int(n) for n in rng.integers(0, np.array([*kernel, *kernel]))
-    )
-    groups = fixed.get("groups", 1)
-    size = []
-    for axis in (0, 1):
-        reach = dilation[axis] * (kernel[axis] - 1) + 1
-        size.append(
-            (x.shape[1 + axis] + padding[axis] + padding[axis + 2] - reach) // strides[axis] + 1
-        )
-    levels, shared = _weighted(rng, x, out, kernel[0] * kernel[1] * x.shape[3] // groups, rounding)
-    weights = rng.integers(-127, 128, (out, *kernel, x.shape[3] // groups)).astype(np.int8)
-    y = g.Tensor(name, (1, *size, out), "int8", levels)
-    window: g.Fields = {
-        "strides": strides,
-        "dilation": dilation,
-        "padding": padding,
-        "groups": groups,
-    }
-    return g.Conv2D(name=name, inputs=(x,), outputs=(y,), weights=weights, **window, **shared)
+__all__ = ["OPERATORS"]
 
 
 def _conv2d(rng: Rng) -> g.Graph:
@@ -120,14 +41,6 @@ def _conv2d(rng: Rng) -> g.Graph:
 def _depthwise(rng: Rng) -> g.Graph:
     x = image(rng, channels=int(pick(rng, (3, 8, 16, 20))))
     return one(convolution(rng, x, x.shape[3], "y", pick(rng, FRAMEWORKS), groups=x.shape[3]))
-
-
-def dense(rng: Rng, x: g.Tensor, out: int, name: str, rounding: Rounding) -> g.Dense:
-    """A dense layer behind x."""
-    levels, shared = _weighted(rng, x, out, x.shape[1], rounding)
-    weights = rng.integers(-127, 128, (out, x.shape[1])).astype(np.int8)
-    y = g.Tensor(name, (1, out), "int8", levels)
-    return g.Dense(name=name, inputs=(x,), outputs=(y,), weights=weights, **shared)
 
 
 def _dense(rng: Rng) -> g.Graph:
@@ -148,7 +61,7 @@ def _binary(kind: type[g.Elementwise]) -> Callable[[Rng], g.Graph]:
                 inputs=(a, b),
                 outputs=(y,),
                 rounding=pick(rng, FRAMEWORKS),
-                **_clamp(rng, levels.zero_point),
+                **clamp(rng, levels.zero_point),
             )
         )
 
@@ -174,7 +87,7 @@ def _pool(kind: type[g.Pool2D]) -> Callable[[Rng], g.Graph]:
             "padding": pads,
             "rounding": pick(rng, FRAMEWORKS),
         }
-        levels: g.Fields = _clamp(rng, x.zero_point)
+        levels: g.Fields = clamp(rng, x.zero_point)
         return one(kind(name="y", inputs=(x,), outputs=(y,), **window, **levels, **extra))
 
     return make
@@ -206,44 +119,6 @@ def _requantize(rng: Rng) -> g.Graph:
     )
 
 
-def _concatenate(rng: Rng) -> g.Graph:
-    a = image(rng, "a")
-    b = g.Tensor("b", (*a.shape[:3], int(pick(rng, (1, 16, 20)))), "int8", a.quantization)
-    y = g.Tensor("y", (*a.shape[:3], a.shape[3] + b.shape[3]), "int8", a.quantization)
-    return one(
-        g.Concatenate(
-            name="y",
-            inputs=(a, b),
-            outputs=(y,),
-            axis=3,
-            low=-128,
-            high=127,
-            rounding=pick(rng, FRAMEWORKS),
-        )
-    )
-
-
-def _pad(rng: Rng) -> g.Graph:
-    x = image(rng)
-    before, after = ((0, *(int(n) for n in rng.integers(0, 3, 2)), 0) for _ in range(2))
-    shape = tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))
-    y = g.Tensor("y", shape, "int8", x.quantization)
-    return one(
-        g.Pad(name="y", inputs=(x,), outputs=(y,), before=before, after=after, value=x.zero_point)
-    )
-
-
-def _resize(rng: Rng) -> g.Graph:
-    x, factor = image(rng), int(pick(rng, (2, 3)))
-    y = g.Tensor(
-        "y", (1, x.shape[1] * factor, x.shape[2] * factor, x.shape[3]), "int8", x.quantization
-    )
-    positions: g.Fields = {"align_corners": False, "half_pixel_centers": False}
-    return one(
-        g.ResizeNearest(name="y", inputs=(x,), outputs=(y,), rounding=Rounding.DOUBLE, **positions)
-    )
-
-
 def _softmax(rng: Rng) -> g.Graph:
     x = g.Tensor("x", (1, 10), "int8", grid(rng))
     y = g.Tensor("y", (1, 10), "int8", g.Quantization(1 / 256, -128))
@@ -251,7 +126,7 @@ def _softmax(rng: Rng) -> g.Graph:
 
 
 def _one_to_one(
-    make: Callable[[Rng], tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]],
+    make: Callable[[Rng], Parts],
 ) -> Callable[[Rng], g.Graph]:
     """A case of an operator with one input: its class, input, output, fields."""
 
@@ -335,60 +210,7 @@ def _broadcast(kind: type[g.Elementwise]) -> Callable[[Rng], g.Graph]:
     return make
 
 
-def _slice(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
-    x = image(rng, channels=int(pick(rng, (5, 16, 48))))
-    begin = (
-        0,
-        *(int(rng.integers(0, n // 2)) for n in x.shape[1:3]),
-        int(pick(rng, (0, x.shape[3] // 3))),
-    )
-    strides = (1, *(int(n) for n in rng.integers(1, 3, 2)), 1)
-    shape = (-(-(n - b) // s) for n, b, s in zip(x.shape, begin, strides, strict=True))
-    return (
-        g.Slice,
-        x,
-        g.Tensor("y", tuple(shape), "int8", x.quantization),
-        {"begin": begin, "strides": strides},
-    )
-
-
-def _reshape(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
-    x = image(rng)
-    shape = pick(
-        rng,
-        (
-            (1, x.size),
-            (1, x.shape[1] * x.shape[2], 1, x.shape[3]),
-            (1, x.shape[2], x.shape[1], x.shape[3]),
-        ),
-    )
-    return g.Reshape, x, g.Tensor("y", shape, "int8", x.quantization), {}
-
-
-def _transpose(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
-    x, order = image(rng), pick(rng, ((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2)))
-    return (
-        g.Transpose,
-        x,
-        g.Tensor("y", tuple(x.shape[n] for n in order), "int8", x.quantization),
-        {"permutation": order},
-    )
-
-
-def _resize_bilinear(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
-    x, factor = image(rng), int(pick(rng, (2, 4)))
-    y = g.Tensor(
-        "y", (1, x.shape[1] * factor, x.shape[2] * factor, x.shape[3]), "int8", x.quantization
-    )
-    fields = {
-        "align_corners": False,
-        "half_pixel_centers": bool(rng.integers(2)),
-        "rounding": Rounding.DOUBLE,
-    }
-    return g.ResizeBilinear, x, y, fields
-
-
-def _lookup(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
+def _lookup(rng: Rng) -> Parts:
     """A sigmoid, or any table."""
     x = image(rng)
     real = 1 / (1 + np.exp(-x.scale * (np.arange(-128.0, 128) - x.zero_point)))
@@ -405,12 +227,12 @@ def _lookup(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
     )
 
 
-def _argmax(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
+def _argmax(rng: Rng) -> Parts:
     x = g.Tensor("x", (1, int(pick(rng, (2, 10, 100)))), "int8", grid(rng))
     return g.ArgMax, x, g.Tensor("y", (1, 1), "int32"), {"axis": 1}
 
 
-def _quantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
+def _quantize(rng: Rng) -> Parts:
     x = g.Tensor("x", image(rng).shape, "float32")
     return (
         g.Quantize,
@@ -420,7 +242,7 @@ def _quantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]
     )
 
 
-def _dequantize(rng: Rng) -> tuple[type[g.Operator], g.Tensor, g.Tensor, g.Fields]:
+def _dequantize(rng: Rng) -> Parts:
     x = image(rng)
     return g.Dequantize, x, g.Tensor("y", x.shape, "float32"), {}
 
@@ -441,13 +263,13 @@ OPERATORS: Mapping[str, Callable[[Rng], g.Graph]] = {
     "average_pool2d": _pool(g.AveragePool2D),
     "max_pool2d": _pool(g.MaxPool2D),
     "mean": _mean,
-    "concatenate": _concatenate,
-    "slice": _one_to_one(_slice),
-    "pad": _pad,
-    "reshape": _one_to_one(_reshape),
-    "transpose": _one_to_one(_transpose),
-    "resize_nearest": _resize,
-    "resize_bilinear": _one_to_one(_resize_bilinear),
+    "concatenate": movement_cases.concatenate,
+    "slice": _one_to_one(movement_cases.slices),
+    "pad": movement_cases.pad,
+    "reshape": _one_to_one(movement_cases.reshape),
+    "transpose": _one_to_one(movement_cases.transpose),
+    "resize_nearest": movement_cases.resize,
+    "resize_bilinear": _one_to_one(movement_cases.resize_bilinear),
     "softmax": _softmax,
     "lookup": _one_to_one(_lookup),
     "argmax": _one_to_one(_argmax),

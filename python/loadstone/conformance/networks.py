@@ -1,7 +1,7 @@
 """Small networks to try a back end with: what stands between operators is the back end's affair, or
 goes to the host and back.
 
-In:   a random generator; the operators of conformance/cases.py.
+In:   a random generator; the operators of conformance/draw.py.
 Out:  NETWORKS: by kind, a function that makes a Graph of one sample.
 Next: conformance/check.py runs them.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.conformance.cases import FRAMEWORKS, Rng, convolution, dense, grid, image, pick
+from loadstone.conformance.draw import FRAMEWORKS, Rng, convolution, dense, grid, image, pick
 from loadstone.numerics import Rounding
 
 __all__ = ["NETWORKS"]

@@ -68,7 +68,7 @@ ONE_QUANTIZATION = (
     ),
     *("REDUCE_MAX", "REDUCE_MIN", "GATHER_ND"),
 )
-#: Their results are the real ones, rounded: the rules of graph/kernels/tflite.py, or measured over
+#: Their results are the real ones, rounded: the rules of graph/kernels/tflite/, or measured over
 #: all values and many scales.
 COMPUTED = (
     *(

@@ -77,7 +77,7 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
         not among them.
     """
     if isinstance(operator, g.Host):
-        from loadstone.relax.compat import run_module  # TVM only for what only TVM knows
+        from loadstone.relax.saved import run_module  # TVM only for what only TVM knows
 
         return run_module(operator.function, inputs)
     if type(operator) not in _RULES:
@@ -307,7 +307,7 @@ def _resize_bilinear(o: g.ResizeBilinear, x: Array) -> _Computed:
 
 
 def _rules(operator: _Rounded) -> _Rules:
-    """graph/kernels/onnx.py or graph/kernels/tflite.py: functions of the same names and
+    """graph/kernels/onnx/ or graph/kernels/tflite/: functions of the same names and
     arguments."""
     return onnx if operator.rounding is Rounding.FLOAT32 else tflite
 

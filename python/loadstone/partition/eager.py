@@ -28,7 +28,8 @@ from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
 from loadstone.partition.segments import HOST, divide, ordered
-from loadstone.relax.compat import FuseOpsByPattern, codegens, missing_external, name_of
+from loadstone.relax.compat import FuseOpsByPattern, codegens, name_of
+from loadstone.relax.saved import missing_external
 
 if TYPE_CHECKING:
     from loadstone.relax.types import FusionPattern, IRModule, PatternCheckContext, Var

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import quietly, relax, s_tir, system_cpu, tirx, tvm
+from loadstone.relax.compat import quietly, relax, s_tir, tirx, tvm
+from loadstone.relax.targets import system_cpu
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, PrimFunc, RelaxFunction, TvmTensor

@@ -5,20 +5,18 @@ In:   the pinned TVM (see pyproject.toml).
 Out:  modules under stable names; helpers that read expressions as Python values and rebuild
       functions.
 Next: frontend/, partition/patterns/, partition/eager.py and the stages import this, never TVM
-      itself.
+      itself; targets.py and saved.py have the longer answers.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pkgutil
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loadstone.errors import DeviceError, ModelError, TargetError, UnsupportedError
-from loadstone.files import JsonObject, JsonValue
+from loadstone.errors import ModelError, UnsupportedError
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
         IRModule,
         Pass,
         RelaxFunction,
-        Target,
-        VirtualMachine,
     )
 
 
@@ -75,9 +70,7 @@ __all__ = [
     "TensorLoad",
     "Var",
     "abandoning",
-    "accelerator_target",
     "bindings",
-    "check_llvm_host",
     "codegen",
     "codegen_of",
     "codegens",
@@ -91,29 +84,20 @@ __all__ = [
     "is_call",
     "is_constant",
     "is_tir_call",
-    "load_function",
-    "missing_external",
     "name_of",
     "named",
     "onnx_importer",
     "op_name",
-    "parameter_shapes",
     "quietly",
-    "register_target_tag",
     "relax",
     "result",
-    "run_module",
-    "run_saved",
     "s_tir",
     "s_tir_transform",
-    "save_function",
     "scalar",
     "shape",
     "structural_map",
     "structural_walk",
     "sym",
-    "system_cpu",
-    "target_as_json",
     "te",
     "tflite_importer",
     "tirx",
@@ -184,119 +168,6 @@ def channels_last_conv2d(
         data_layout="NHWC",
         kernel_layout=kernel_layout,
     )
-
-
-def system_cpu() -> str:
-    """LLVM's name of the processor that this runs on."""
-    return str(tvm.target.codegen.llvm_get_system_cpu())
-
-
-def accelerator_target(
-    device: str, attributes: Mapping[str, JsonValue], host: Mapping[str, str]
-) -> Target:
-    """TVM's target of an accelerator, to enter: attributes as JSON in `model`. Raises TargetError
-    for a host that TVM refuses."""
-    return _accelerator_target(device, json.dumps(dict(attributes)), tuple(host.items()))
-
-
-@lru_cache(maxsize=64)
-def _accelerator_target(device: str, model: str, host: tuple[tuple[str, str], ...]) -> Target:
-    try:
-        return tvm.target.Target(
-            {"kind": "ext_dev", "device": device, "model": model, "host": dict(host)}
-        )
-    except (RuntimeError, ValueError, TypeError) as error:
-        words = " ".join(f"{name}={value}" for name, value in host)
-        raise TargetError(
-            f"target: TVM refuses the host {words}: {' '.join(str(error).split())[:200]}"
-        ) from None
-
-
-def target_as_json(target: object) -> JsonObject | None:
-    """A tvm.target.Target of accelerators as target_spec reads it; None for anything else. Raises
-    TargetError for other kinds."""
-    if not isinstance(target, tvm.target.Target):
-        return None
-    kind = str(target.kind.name)
-    if kind not in ("ext_dev", "composite"):
-        raise TargetError(
-            f"target: a target of TVM of kind {kind} names no accelerator; it is ext_dev, or "
-            "a composite of these"
-        )
-    devices = target.attrs["devices"] if kind == "composite" else [target]
-    entries = [
-        {"device": str(d.attrs.get("device", "")), **_attributes(str(d.attrs.get("model", "{}")))}
-        for d in devices
-    ]
-    return {"kind": "composite", "accelerators": entries, "host": _host(target.host)}
-
-
-def _attributes(model: str) -> JsonObject:
-    """What register_tag and accelerator_target write into `model`; nothing where another tool wrote
-    it."""
-    with suppress(ValueError):
-        said = json.loads(model)
-        if isinstance(said, dict):
-            return {name: value for name, value in said.items() if name != "device"}
-    return {}
-
-
-def _host(host: Target) -> dict[str, str]:
-    """The host's kind, triple and processor, as far as they differ from those that TVM puts in by
-    itself."""
-    if host is None:
-        return {"kind": "llvm"}
-    usual = tvm.target.Target({"kind": str(host.kind.name)}).attrs
-    said = {name: str(host.attrs[name]) for name in ("mtriple", "mcpu") if name in host.attrs}
-    return {
-        "kind": str(host.kind.name),
-        **{name: value for name, value in said.items() if str(usual.get(name, "")) != value},
-    }
-
-
-#: How a triple may begin -> LLVM's name of the architecture, where they are not the same.
-_ARCHITECTURES = (("arm64", "aarch64"), ("arm", "arm"), ("thumb", "thumb"), ("i", "i386"))
-#: What a board's host is; LLVM has many more.
-_USUAL = ("aarch64", "arm", "thumb", "riscv32", "riscv64", "x86_64")
-
-
-@lru_cache(maxsize=64)
-def check_llvm_host(mtriple: str, mcpu: str) -> None:
-    """Raises TargetError for an architecture or a processor that this TVM's LLVM does not have:
-    asked for one, TVM may crash."""
-    names = [str(name) for name in tvm.target.codegen.llvm_get_targets()]
-    if not mtriple and not mcpu:
-        return
-    first = mtriple.partition("-")[0]
-    known = (
-        first
-        if first in names
-        else next((name for begin, name in _ARCHITECTURES if first.startswith(begin)), first)
-    )
-    if mtriple and known not in names:
-        usual = ", ".join(name for name in _USUAL if name in names)
-        raise TargetError(
-            f"target: host llvm -mtriple={mtriple}: this TVM's LLVM has no architecture "
-            f"{first}; it has {usual} and others"
-        )
-    processors: list[str] = []
-    for triple in (
-        [mtriple] if mtriple else [f"{name}-linux-gnu" for name in _USUAL if name in names]
-    ):
-        target = tvm.target.Target({"kind": "llvm", "mtriple": triple})
-        processors += [str(name) for name in tvm.target.codegen.llvm_get_cpu_archlist(target)]
-    if mcpu and mcpu not in processors:
-        near = ", ".join(get_close_matches(mcpu, processors, 4, 0.3)) or processors[0]
-        where = known or f"{', '.join(_USUAL)}"
-        raise TargetError(
-            f"target: host llvm -mcpu={mcpu} is none of the {len(processors)} processors of "
-            f"{where}: try {near}"
-        )
-
-
-def register_target_tag(name: str, config: Mapping[str, JsonValue]) -> None:
-    """A name for a target; the last of a name stands."""
-    tvm.target.register_tag(name, dict(config), override=True)
 
 
 #: A module of TVM's importers: classes to build on.
@@ -425,16 +296,6 @@ def uses(function: RelaxFunction) -> dict[relax.Var, int]:
     return counts
 
 
-def save_function(module: IRModule) -> str:
-    """A Host operator's module as text, for an artifact."""
-    return str(tvm.ir.save_json(module))
-
-
-def load_function(text: str) -> IRModule:
-    """What `save_function` wrote."""
-    return tvm.ir.load_json(text)
-
-
 @lru_cache(maxsize=1)
 def external_names() -> tuple[str, ...]:
     """External code generators that TVM has patterns for, or a function `relax.ext.NAME`."""
@@ -487,66 +348,6 @@ def codegens(module: IRModule) -> tuple[str, ...]:
     return tuple(
         sorted({name for function in module.functions.values() if (name := codegen(function))})
     )
-
-
-def missing_external(module: IRModule, backends: Sequence[str] = ()) -> str | None:
-    """The first code generator of a module's functions that TVM does not have, as a message.
-    backends: those of the target."""
-    for variable, function in module.functions.items():
-        if (name := codegen(function)) and not has_external(name):
-            if name in backends:
-                return (
-                    f"function {variable.name_hint} carries Codegen {name}, a back end "
-                    "that divides the network itself: leave that out"
-                )
-            return (
-                f"function {variable.name_hint} is for code generator {name}, which this "
-                f"TVM was built without (no relax.ext.{name})"
-            )
-    return None
-
-
-def _with_externals(module: IRModule) -> IRModule:
-    """The module, its functions with `Codegen` compiled by their generators. Raises DeviceError
-    where one is not built in."""
-    if missing := missing_external(module):
-        raise DeviceError(missing)
-    return (
-        relax.transform.RunCodegen(entry_functions=["main"])(module) if codegens(module) else module
-    )
-
-
-def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
-    """`main` of a module on the host (TVM llvm); compiled once per module."""
-    if module not in _compiled:
-        with quietly():
-            executable = tvm.compile(
-                _with_externals(module), target=tvm.target.Target({"kind": "llvm"})
-            )
-        _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
-    outputs = _compiled[module]["main"](
-        *(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs)
-    )
-    many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]
-    return [np.array(output.numpy()) for output in many]
-
-
-_compiled: dict[IRModule, VirtualMachine] = {}
-
-
-@lru_cache(maxsize=64)
-def _loaded(text: str) -> IRModule:
-    return load_function(text)
-
-
-def run_saved(text: str, inputs: Sequence[Array]) -> list[Array]:
-    """`main` of a module that `save_function` wrote."""
-    return run_module(_loaded(text), inputs)
-
-
-def parameter_shapes(text: str) -> list[tuple[int, ...]]:
-    """Shapes of the parameters of a module that `save_function` wrote."""
-    return [shape(parameter) or () for parameter in _loaded(text)["main"].params]
 
 
 def named(call: Call, name: str) -> Call:

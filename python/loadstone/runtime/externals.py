@@ -60,7 +60,7 @@ def _operator_of(inputs: Sequence[Array], attributes: str) -> tuple[g.Operator, 
 def run_relax_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_RELAX: a module that save_function wrote, made for one sample; samples go through it
     one by one."""
-    from loadstone.relax.compat import parameter_shapes, run_saved
+    from loadstone.relax.saved import parameter_shapes, run_saved
 
     shapes = parameter_shapes(attributes)
     samples = max((a.shape[0] // s[0] for a, s in zip(inputs, shapes, strict=True) if s), default=1)

@@ -22,6 +22,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone import numerics
 from loadstone.graph import Quantization
 from loadstone.graph.kernels import onnx as ops
+from loadstone.graph.kernels.onnx import levels, weighted
 from tests.draw import MILLION, Count, Random
 from tests.onnx_builder import Graph, run
 
@@ -185,7 +186,7 @@ def test_another_rounding_is_seen(
     def fixed_point(acc: NDArray[np.int32], scale: NDArray[np.float32]) -> NDArray[np.int32]:
         return getattr(numerics, rounding)(acc, *numerics.quantize_multiplier(scale))
 
-    monkeypatch.setattr(ops, "requantize_float32", fixed_point)
+    monkeypatch.setattr(levels, "requantize_float32", fixed_point)
     assert accumulated(kind, 150_000).wrong > 10
 
 
@@ -196,7 +197,7 @@ def test_another_order_of_the_scales_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     def other(s_in: float, s_w: NDArray[np.float32], s_out: float) -> NDArray[np.float32]:
         return np.float32(s_in) * (s_w / np.float32(s_out))
 
-    monkeypatch.setattr(ops, "onnx_scale", other)
+    monkeypatch.setattr(weighted, "onnx_scale", other)
     assert accumulated("QGemm", MILLION).wrong > 0
 
 

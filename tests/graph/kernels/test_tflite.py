@@ -21,6 +21,7 @@ from loadstone import numerics
 from loadstone.graph import Quantization
 from loadstone.graph.kernels import onnx
 from loadstone.graph.kernels import tflite as ops
+from loadstone.graph.kernels.tflite import weighted
 from loadstone.graph.kernels.windows import same_padding
 from tests.draw import MILLION, Count, Random
 from tests.tflite_builder import Activation, Graph, Padding, Tensor, run
@@ -326,7 +327,7 @@ def test_xnnpack_rounds_as_onnx_runtime(kind: str) -> None:
 def test_another_rounding_in_convolutions_is_seen(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ops, "requantize_double", numerics.requantize_single)
+    monkeypatch.setattr(weighted, "requantize_double", numerics.requantize_single)
     assert accumulated(kind, 150_000).wrong > 20
 
 
@@ -337,7 +338,7 @@ def test_another_rounding_in_fully_connected_is_seen(
     def fixed_point(acc: NDArray[np.int32], scale: NDArray[np.float64]) -> NDArray[np.int32]:
         return getattr(numerics, rounding)(acc, *numerics.quantize_multiplier(scale))
 
-    monkeypatch.setattr(ops, "requantize_float64", fixed_point)
+    monkeypatch.setattr(weighted, "requantize_float64", fixed_point)
     assert accumulated("FULLY_CONNECTED", MILLION // 2).wrong > 5
 
 

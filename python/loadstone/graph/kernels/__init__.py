@@ -3,8 +3,8 @@ framework's kernels.
 
     windows.py      exact int32 sums over windows and rows: shared by all
     fixed_point.py  exp and 1 / (1 + x) in 32-bit fixed point: under TFLite's SOFTMAX
-    tflite.py       integer operators, equal to LiteRT's reference kernels
-    onnx.py         operators between DequantizeLinear and QuantizeLinear, equal to ONNX Runtime
+    tflite/         integer operators, equal to LiteRT's reference kernels
+    onnx/           operators between DequantizeLinear and QuantizeLinear, equal to ONNX Runtime
 
 They are the oracle of the compiler's tests and the source of its constants (multipliers, tables,
 clamps): slow, short, and tested against the frameworks on single-operator models. Activations are

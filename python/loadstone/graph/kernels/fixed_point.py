@@ -3,7 +3,7 @@
 In:   raw int32 numbers; Qm.n has m integer bits and n = 31 - m fractional bits, so raw = value *
       2^n.
 Out:  raw int32 numbers in Q0.31, where INT32_MAX stands for 1.
-Next: tflite.py: SOFTMAX.
+Next: tflite/functions.py: SOFTMAX.
 
 Integer polynomials on a short interval, then table products: every device and compiler gets the
 same bits, which the C library's exp does not promise.

@@ -3,7 +3,7 @@
 In:   integer activations (N, H, W, C) from which the zero point is already taken, integer weights
       (O, KH, KW, C / groups).
 Out:  int32 accumulators (N, OH, OW, O), or views of the windows.
-Next: tflite.py and onnx.py requantize them.
+Next: tflite/ and onnx/ requantize them.
 """
 
 from __future__ import annotations

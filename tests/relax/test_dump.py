@@ -1,10 +1,10 @@
-"""dump.py: every stage of a small network as text, compared with tests/golden/dump.
+"""relax/dump.py: every stage of a small network as text, compared with tests/golden/dump.
 
 A residual block on the tiny device: a 3x3 convolution of 8 channels, and an addition. A change of
 the compiler is read as a change of these texts; what becomes of one operator in between is in
 tests/golden/lowering.
 
-pytest tests/test_dump.py --update-golden writes them anew.
+pytest tests/relax/test_dump.py --update-golden writes them anew.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pytest
 from loadstone import graph as g
 from loadstone.cli import main
 from loadstone.compiler import compile
-from loadstone.dump import Dump
 from loadstone.numerics import Rounding
+from loadstone.relax.dump import Dump
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.listing import listing, programs_of
 from loadstone.vta.offload import OffloadedRegion
@@ -26,7 +26,7 @@ from loadstone.vta.pipeline import PASSES
 from tests import lowered as lo
 from tests.tflite_builder import Graph, Padding
 
-GOLDEN = Path(__file__).parent / "golden" / "dump"
+GOLDEN = Path(__file__).parents[1] / "golden" / "dump"
 
 
 @pytest.fixture(scope="module")

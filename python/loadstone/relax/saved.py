@@ -1,0 +1,100 @@
+"""Host operators: modules of TVM that are saved in an artifact and run on the host.
+
+In:   an IRModule, or the text that one was saved as; arrays.
+Out:  that text; what the module computes, with the code generators that TVM was built with.
+Next: artifact/host.py saves, runtime/externals.py runs, graph/reference.py runs as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loadstone.errors import DeviceError
+from loadstone.numerics import Array
+from loadstone.relax.compat import codegen, codegens, has_external, quietly, relax, shape, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule, VirtualMachine
+
+__all__ = [
+    "load_function",
+    "missing_external",
+    "parameter_shapes",
+    "run_module",
+    "run_saved",
+    "save_function",
+]
+
+
+def save_function(module: IRModule) -> str:
+    """A Host operator's module as text, for an artifact."""
+    return str(tvm.ir.save_json(module))
+
+
+def load_function(text: str) -> IRModule:
+    """What `save_function` wrote."""
+    return tvm.ir.load_json(text)
+
+
+def missing_external(module: IRModule, backends: Sequence[str] = ()) -> str | None:
+    """The first code generator of a module's functions that TVM does not have, as a message.
+    backends: those of the target."""
+    for variable, function in module.functions.items():
+        if (name := codegen(function)) and not has_external(name):
+            if name in backends:
+                return (
+                    f"function {variable.name_hint} carries Codegen {name}, a back end "
+                    "that divides the network itself: leave that out"
+                )
+            return (
+                f"function {variable.name_hint} is for code generator {name}, which this "
+                f"TVM was built without (no relax.ext.{name})"
+            )
+    return None
+
+
+def _with_externals(module: IRModule) -> IRModule:
+    """The module, its functions with `Codegen` compiled by their generators. Raises DeviceError
+    where one is not built in."""
+    if missing := missing_external(module):
+        raise DeviceError(missing)
+    return (
+        relax.transform.RunCodegen(entry_functions=["main"])(module) if codegens(module) else module
+    )
+
+
+def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
+    """`main` of a module on the host (TVM llvm); compiled once per module."""
+    if module not in _compiled:
+        with quietly():
+            executable = tvm.compile(
+                _with_externals(module), target=tvm.target.Target({"kind": "llvm"})
+            )
+        _compiled[module] = relax.VirtualMachine(executable, tvm.cpu())
+    outputs = _compiled[module]["main"](
+        *(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs)
+    )
+    many = outputs if isinstance(outputs, list | tuple | tvm.ir.Array) else [outputs]
+    return [np.array(output.numpy()) for output in many]
+
+
+_compiled: dict[IRModule, VirtualMachine] = {}
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str) -> IRModule:
+    return load_function(text)
+
+
+def run_saved(text: str, inputs: Sequence[Array]) -> list[Array]:
+    """`main` of a module that `save_function` wrote."""
+    return run_module(_loaded(text), inputs)
+
+
+def parameter_shapes(text: str) -> list[tuple[int, ...]]:
+    """Shapes of the parameters of a module that `save_function` wrote."""
+    return [shape(parameter) or () for parameter in _loaded(text)["main"].params]
