@@ -11,7 +11,13 @@ import argparse
 import json
 from pathlib import Path
 
-from loadstone.artifact.format import Artifact, BufferView, DeviceProgram, HostStep
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    DeviceProgram,
+    HostStep,
+    MemoryRegion,
+)
 from loadstone.files import JsonObject
 from loadstone.printable import one_line
 
@@ -122,36 +128,48 @@ def text(a: Artifact, size: int, layers: bool = False) -> str:
         *(_tensor(a.tensors[i]) for i in a.outputs),
         f"memory, {sum(r.size_bytes for r in a.regions)} bytes",
     ]
-    for index, r in enumerate(a.regions):
-        access = (
-            "device "
-            + "".join(c for c, on in (("r", r.device_reads), ("w", r.device_writes)) if on)
-            if r.on_device
-            else "host only"
-        )
-        lines.append(
-            f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} "
-            f"{one_line(r.name)}"
-        )
+    lines += [_region_line(index, r) for index, r in enumerate(a.regions)]
     lines.append(f"steps, {instructions} instructions")
     for index, step in enumerate(a.steps):
         if isinstance(step, HostStep):
-            ins, outs = (
-                ", ".join(one_line(a.tensors[i].name) for i in which)
-                for which in (step.inputs, step.outputs)
-            )
-            lines.append(
-                f"  {index} host    {one_line(step.function or step.opcode.name.lower())}: "
-                f"{ins} -> {outs}"
-            )
-            continue
-        lines.append(
-            f"  {index} device  {one_line(step.name)}: {len(step)} instructions, "
-            f"{len(step.layers)} layers"
-        )
-        if layers:
-            lines += [
-                f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}"
-                for layer in step.layers
-            ]
+            lines.append(_host_line(index, step, a))
+        else:
+            lines += _device_lines(index, step, layers)
     return "\n".join(lines)
+
+
+def _region_line(index: int, r: MemoryRegion) -> str:
+    rights = (("r", r.device_reads), ("w", r.device_writes))
+    access = (
+        "device " + "".join(letter for letter, on in rights if on) if r.on_device else "host only"
+    )
+    return (
+        f"  {index} {r.kind.name.lower():<10} {r.size_bytes:>10} bytes  {access:<10} "
+        f"{one_line(r.name)}"
+    )
+
+
+def _host_line(index: int, step: HostStep, a: Artifact) -> str:
+    ins, outs = (
+        ", ".join(one_line(a.tensors[i].name) for i in which)
+        for which in (step.inputs, step.outputs)
+    )
+    function = one_line(step.function or step.opcode.name.lower())
+    return f"  {index} host    {function}: {ins} -> {outs}"
+
+
+def _device_lines(index: int, step: DeviceProgram, layers: bool) -> list[str]:
+    """The program, and its layers where they are wanted."""
+    head = (
+        f"  {index} device  {one_line(step.name)}: {len(step)} instructions, "
+        f"{len(step.layers)} layers"
+    )
+    if not layers:
+        return [head]
+    return [
+        head,
+        *(
+            f"      {layer.first:>7} + {layer.count:<6} {one_line(layer.name)}"
+            for layer in step.layers
+        ),
+    ]

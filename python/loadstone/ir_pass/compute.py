@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
-from loadstone.ir_pass.nest import LoopNest, access, axes, map_nests
+from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def insert_compute(func: PrimFunc) -> PrimFunc:
     return func.with_body(_take_over(body, renamed))
 
 
-def _compute(nest: LoopNest, renamed: dict[Buffer, Buffer]) -> Stmt:
+def _compute(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
     return _fill(nest) or _gemm(nest) or _elementwise(nest, renamed)
 
 
-def _fill(nest: LoopNest) -> Stmt | None:
+def _fill(nest: PerfectNest) -> Stmt | None:
     if not isinstance(nest.store.value, tirx.IntImm):
         return None
     target, strides = access(nest.store, nest)
@@ -49,7 +49,7 @@ def _fill(nest: LoopNest) -> Stmt | None:
     ).to_stmt()
 
 
-def _gemm(nest: LoopNest) -> Stmt | None:
+def _gemm(nest: PerfectNest) -> Stmt | None:
     """C + product, or C + a sum of products: one call each."""
     addends = _addends(nest.store.value)
     products = [addend for addend in addends if not _is_load_of(addend, nest.store.buffer)]
@@ -85,7 +85,7 @@ def _factors(product: Expr) -> tuple[Expr, Expr] | None:
     )
 
 
-def _elementwise(nest: LoopNest, renamed: dict[Buffer, Buffer]) -> Stmt:
+def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
     """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer
     then takes over."""
     steps: list[tuple[str, list[Expr]]] = []
@@ -126,7 +126,7 @@ def _elementwise(nest: LoopNest, renamed: dict[Buffer, Buffer]) -> Stmt:
     return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
 
 
-def _step(expr: Expr, nest: LoopNest) -> tuple[str, Expr, list[Expr]]:
+def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
     """One operation: its name, what it is applied to, its other operands."""
     if is_tir_call(expr, "call_pure_extern"):
         name = str(expr.args[0].value).removeprefix(PREFIX)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.intrinsics import Intrinsic
-from loadstone.ir_pass.nest import LoopNest, access, axes, map_nests
+from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def insert_dma_copy(func: PrimFunc) -> PrimFunc:
     return func.with_body(map_nests(func.body, _dma_copy))
 
 
-def _dma_copy(nest: LoopNest) -> Stmt | None:
+def _dma_copy(nest: PerfectNest) -> Stmt | None:
     target, value = nest.store.buffer, nest.store.value
     if isinstance(value, tirx.Cast) and target.scope() == DRAM:  # the store keeps the low 8 bits
         value = value.value

@@ -2,7 +2,7 @@
 its loops.
 
 In:   a statement of a lowered PrimFunc.
-Out:  `LoopNest`: loops, conditions and the one store inside; operands and axes of its accesses.
+Out:  `PerfectNest`: loops, conditions and the one store inside; operands and axes of its accesses.
 Next: dma_copy.py and compute.py make one intrinsic call of it.
 """
 
@@ -19,11 +19,11 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
-__all__ = ["Bound", "LoopNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
+__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
 
 
 @dataclass(frozen=True)
-class LoopNest:
+class PerfectNest:
     """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the
     middle."""
 
@@ -42,7 +42,7 @@ class Bound:
     base: Expr
 
 
-def perfect_nest(stmt: Stmt) -> LoopNest | None:
+def perfect_nest(stmt: Stmt) -> PerfectNest | None:
     """The nest that begins at `stmt`, or None where loops or conditions hold more than one
     store."""
     loops: list[tuple[Var, int]] = []
@@ -61,12 +61,12 @@ def perfect_nest(stmt: Stmt) -> LoopNest | None:
             conditions.append(stmt.condition)
             stmt = stmt.then_case
         elif isinstance(stmt, tirx.BufferStore):
-            return LoopNest(tuple(loops), tuple(conditions), stmt)
+            return PerfectNest(tuple(loops), tuple(conditions), stmt)
         else:
             return None
 
 
-def map_nests(stmt: Stmt, replace: Callable[[LoopNest], Stmt | None]) -> Stmt:
+def map_nests(stmt: Stmt, replace: Callable[[PerfectNest], Stmt | None]) -> Stmt:
     """The statement with every perfect nest for which `replace` gives a statement replaced by
     it."""
     nest = perfect_nest(stmt)
@@ -92,7 +92,9 @@ def map_nests(stmt: Stmt, replace: Callable[[LoopNest], Stmt | None]) -> Stmt:
     return stmt
 
 
-def access(node: TensorLoad | BufferStore, nest: LoopNest) -> tuple[BufferOperand, tuple[int, ...]]:
+def access(
+    node: TensorLoad | BufferStore, nest: PerfectNest
+) -> tuple[BufferOperand, tuple[int, ...]]:
     """A load or store as the operand at the loops' origin, and its stride per loop in elements of
     the buffer."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
@@ -109,7 +111,7 @@ def access(node: TensorLoad | BufferStore, nest: LoopNest) -> tuple[BufferOperan
 
 
 def axes(
-    nest: LoopNest, strides: Sequence[tuple[int, ...]], inside: Sequence[Expr] = ()
+    nest: PerfectNest, strides: Sequence[tuple[int, ...]], inside: Sequence[Expr] = ()
 ) -> tuple[Axis, ...]:
     """The nest's loops with the strides of its operands, clipped by its conditions; `inside`:
     conditions outside which a pad is read.
@@ -132,7 +134,7 @@ def axes(
     return (*outer, *result)
 
 
-def bounds(conditions: Sequence[Expr], nest: LoopNest) -> list[Bound]:
+def bounds(conditions: Sequence[Expr], nest: PerfectNest) -> list[Bound]:
     """Conditions (and their conjuncts) as bounds of single loops. Raises LoweringError on any
     other."""
     return [
@@ -149,7 +151,7 @@ def _conjuncts(condition: Expr) -> list[Expr]:
     return _conjuncts(condition.args[0]) if is_tir_call(condition, "likely") else [condition]
 
 
-def _bound(condition: Expr, nest: LoopNest) -> list[Bound]:
+def _bound(condition: Expr, nest: PerfectNest) -> list[Bound]:
     if isinstance(condition, tirx.EQ):  # what the simplifier makes of 2 <= v < 3
         return [
             *_bound(condition.a <= condition.b, nest),
@@ -187,7 +189,7 @@ def _holds(bound: Bound) -> Expr:
     return _simplify(tirx.min(tirx.IntImm("int32", 1), bound.base + 1))
 
 
-def _affine(expr: Expr, nest: LoopNest) -> tuple[list[int], Expr]:
+def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
     variables = [variable for variable, _ in nest.loops]
     if isinstance(expr, tirx.IntImm) or not variables:
         return [0] * len(variables), expr

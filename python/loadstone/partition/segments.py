@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from loadstone.backend.interface import Segment
-from loadstone.graph import Graph, Operator
+from loadstone.graph import Graph, Operator, Tensor
 
 __all__ = ["HOST", "divide", "ordered"]
 
@@ -59,43 +59,56 @@ def _segments(
     segments = []
     for step, entries in groupby(steps, key=lambda entry: entry[0]):
         operators = tuple(operator for _, operator in entries)
-        backend = backend_of[operators[0].name]
-        if backend == HOST:
-            continue
-        written = {tensor.name for operator in operators for tensor in operator.outputs}
-        read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
-        inputs = tuple(
-            tensor
-            for name, tensor in read.items()
-            if name not in written and name not in graph.constants
-        )
-        makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
-        on_device = {
-            name
-            for name, maker in makers.items()
-            if maker is not None and backend_of[maker.name] == backend
-        }
-        wanted = {tensor.name for tensor in graph.outputs}
-        wanted.update(
-            tensor.name
-            for operator in graph.operators
-            if operator not in operators
-            for tensor in operator.inputs
-        )
-        segments.append(
-            Segment(
-                name=f"{backend}_{step}",
-                backend=backend,
-                graph=graph,
-                operators=operators,
-                inputs=inputs,
-                from_host=tuple(tensor for tensor in inputs if tensor.name not in on_device),
-                outputs=tuple(
-                    tensor
-                    for operator in operators
-                    for tensor in operator.outputs
-                    if tensor.name in wanted
-                ),
-            )
-        )
+        if backend_of[operators[0].name] != HOST:
+            segments.append(_segment(graph, step, operators, backend_of))
     return tuple(segments)
+
+
+def _segment(
+    graph: Graph, step: int, operators: tuple[Operator, ...], backend_of: Mapping[str, str]
+) -> Segment:
+    """What goes in and out of a step: inputs are made by other steps, and outputs are used there or
+    are the network's."""
+    backend = backend_of[operators[0].name]
+    inputs = _inputs(graph, operators)
+    makers = {tensor.name: graph.producer(tensor) for tensor in inputs}
+    on_device = {
+        name
+        for name, maker in makers.items()
+        if maker is not None and backend_of[maker.name] == backend
+    }
+    wanted = _wanted_elsewhere(graph, operators)
+    return Segment(
+        name=f"{backend}_{step}",
+        backend=backend,
+        graph=graph,
+        operators=operators,
+        inputs=inputs,
+        from_host=tuple(tensor for tensor in inputs if tensor.name not in on_device),
+        outputs=tuple(
+            tensor for operator in operators for tensor in operator.outputs if tensor.name in wanted
+        ),
+    )
+
+
+def _inputs(graph: Graph, operators: tuple[Operator, ...]) -> tuple[Tensor, ...]:
+    """What the operators read and neither make themselves nor hold as constants."""
+    written = {tensor.name for operator in operators for tensor in operator.outputs}
+    read = {tensor.name: tensor for operator in operators for tensor in operator.inputs}
+    return tuple(
+        tensor
+        for name, tensor in read.items()
+        if name not in written and name not in graph.constants
+    )
+
+
+def _wanted_elsewhere(graph: Graph, operators: tuple[Operator, ...]) -> set[str]:
+    """Names of the tensors that all other operators read, and of the network's outputs."""
+    wanted = {tensor.name for tensor in graph.outputs}
+    wanted.update(
+        tensor.name
+        for operator in graph.operators
+        if operator not in operators
+        for tensor in operator.inputs
+    )
+    return wanted

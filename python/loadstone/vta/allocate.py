@@ -111,21 +111,37 @@ class _Scratchpad:
     def place(
         self, tile: VirtualTile, held: Content | None, now: int, wanted: dict[Content, list[int]]
     ) -> int:
-        """The window whose content is wanted again least, and was last used longest ago; the first
-        of equals.
-
-        Packed: the lowest window, or the highest for a tile that holds constants. Windows begin at
-        0 or behind a block, or end before one or at the end; `first` is the first block that ends
-        behind the window's start.
-        """
+        """The first tile of the best window; what lay there is forgotten. Raises LoweringError when
+        every window holds something that lives."""
         size, blocks = tile.size_tiles, self.blocks
+        window = self._best_window(size, held, now, wanted)
+        if window is None:
+            live = sum(b.end - b.start for b in blocks if b.last_use >= now)
+            raise LoweringError(
+                f"allocate: {self.memory.name} has no room for {tile.name} of {size} tiles: "
+                f"{live} of {self.depth} are in use; smaller tiles are needed"
+            )
+        start, first, last = window
+        for block in blocks[first:last]:
+            if block.content is not None and self.resident.get(block.content) is block:
+                del self.resident[block.content]
+        blocks[first:last] = [_Block(start, start + size, tile, now, None)]
+        return start
+
+    def _best_window(
+        self, size: int, held: Content | None, now: int, wanted: dict[Content, list[int]]
+    ) -> tuple[int, int, int] | None:
+        """(start, first block, one past the last block) of the window whose content is wanted again
+        least, and was last used longest ago; the first of equals. None: something lives in each.
+
+        Packed: the lowest window, or the highest for a tile that holds constants. `first` is the
+        first block that ends behind the window's start.
+        """
+        blocks = self.blocks
         best: tuple[int, int] | None = None
-        chosen = (0, 0, 0)
+        chosen: tuple[int, int, int] | None = None
         first = 0
-        starts = [0, *(block.end for block in blocks)]
-        if self.packed:
-            starts = sorted({*starts, self.depth - size, *(block.start - size for block in blocks)})
-        for start in starts:
+        for start in self._starts(size):
             end = start + size
             if start < 0 or end > self.depth:
                 continue
@@ -136,18 +152,14 @@ class _Scratchpad:
                 cost = (0 if held is None else -start, start, cost[2])
             if cost is not None and (best is None or cost[:2] < best):
                 best, chosen = cost[:2], (start, first, cost[2])
-        if best is None:
-            live = sum(b.end - b.start for b in blocks if b.last_use >= now)
-            raise LoweringError(
-                f"allocate: {self.memory.name} has no room for {tile.name} of {size} tiles: "
-                f"{live} of {self.depth} are in use; smaller tiles are needed"
-            )
-        start, first, last = chosen
-        for block in blocks[first:last]:
-            if block.content is not None and self.resident.get(block.content) is block:
-                del self.resident[block.content]
-        blocks[first:last] = [_Block(start, start + size, tile, now, None)]
-        return start
+        return chosen
+
+    def _starts(self, size: int) -> list[int]:
+        """Windows begin at 0 or behind a block; packed, they also end before one or at the end."""
+        starts = [0, *(block.end for block in self.blocks)]
+        if not self.packed:
+            return starts
+        return sorted({*starts, self.depth - size, *(block.start - size for block in self.blocks)})
 
     def _cost(
         self, first: int, end: int, now: int, wanted: dict[Content, list[int]]

@@ -135,22 +135,45 @@ def copy_blocks(
     columns)."""
     axes: list[CopyAxis] = []
     outside = False
-    for extent, first, last, inside_first, inside_last, sram_stride, dram_stride in loops:
+    for loop in loops:
+        _, first, last, _, _, sram_stride, dram_stride = loop
         if last <= first:
             return
-        start, end = max(first, inside_first), min(last, inside_last)
-        if end < start:  # all of it is padding
-            start = end = first
-        axis = CopyAxis(
-            start - first, end - start, last - end, extent - last + first, sram_stride, dram_stride
-        )
+        axis, start = _clipped_axis(loop)
         sram += first * sram_stride
         dram += start * dram_stride
         if sram_stride == 0:  # a condition of the outer loops
             outside |= axis.size == 0
         elif not (axis.is_plain and axis.size == 1):
             axes.append(axis)
-    axes.sort(key=lambda axis: -axis.sram_stride)
+    joined = _joined(sorted(axes, key=lambda axis: -axis.sram_stride))
+    if not joined or joined[-1].sram_stride != 1 or joined[-1].dram_stride != 1:
+        joined.append(CopyAxis(0, 1, 0, 0, 1, 1))
+    x = joined.pop()
+    if outside:
+        x = CopyAxis(x.length, 0, 0, x.gap, x.sram_stride, x.dram_stride)
+    packed = x.length + x.gap
+    y = (
+        joined.pop()
+        if joined and joined[-1].sram_stride == packed
+        else CopyAxis(0, 1, 0, 0, packed, packed)
+    )
+    for sram_offset, dram_offset in _turns(joined):
+        yield sram + sram_offset, dram + dram_offset, y, x
+
+
+def _clipped_axis(loop: CopyLoop) -> tuple[CopyAxis, int]:
+    """One loop of a copy as an axis, and the first turn that has data."""
+    extent, first, last, inside_first, inside_last, sram_stride, dram_stride = loop
+    start, end = max(first, inside_first), min(last, inside_last)
+    if end < start:  # all of it is padding
+        start = end = first
+    gap = extent - last + first
+    return CopyAxis(start - first, end - start, last - end, gap, sram_stride, dram_stride), start
+
+
+def _joined(axes: Sequence[CopyAxis]) -> list[CopyAxis]:
+    """Axes from the outermost, where those that continue each other on both sides are one."""
     joined: list[CopyAxis] = []
     for axis in axes:
         outer = joined[-1] if joined else None
@@ -166,19 +189,7 @@ def copy_blocks(
             )
         else:
             joined.append(axis)
-    if not joined or joined[-1].sram_stride != 1 or joined[-1].dram_stride != 1:
-        joined.append(CopyAxis(0, 1, 0, 0, 1, 1))
-    x = joined.pop()
-    if outside:
-        x = CopyAxis(x.length, 0, 0, x.gap, x.sram_stride, x.dram_stride)
-    packed = x.length + x.gap
-    y = (
-        joined.pop()
-        if joined and joined[-1].sram_stride == packed
-        else CopyAxis(0, 1, 0, 0, packed, packed)
-    )
-    for sram_offset, dram_offset in _turns(joined):
-        yield sram + sram_offset, dram + dram_offset, y, x
+    return joined
 
 
 def _turns(axes: list[CopyAxis]) -> Iterator[tuple[int, int]]:

@@ -2,8 +2,7 @@
 
 In:   graph operators in execution order, all of which patterns.py accepted.
 Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases,
-      constants;
-      `build` makes the program.
+      constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
 Tensors between operators stay blocked. Two kinds of operators cost nothing, because addresses do
@@ -210,16 +209,13 @@ def find_aliases(operators: Sequence[g.Operator], config: HwConfig) -> dict[str,
         elif isinstance(operator, g.Concatenate):
             parts = _parts(operator, config)
             names = [t.name for t in operator.inputs]
-            free = all(
+            # An input can be in one place only, and its own maker must put it there.
+            free = len(set(names)) == len(names) and all(
                 n in written and n not in aliases and n not in wholes for n in names
-            ) and len(set(names)) == len(names)
+            )
             if parts is not None and free:
-                aliases.update(
-                    {
-                        n: (operator.output.name, offset)
-                        for n, offset in zip(names, parts, strict=True)
-                    }
-                )
+                whole = operator.output.name
+                aliases.update((n, (whole, at)) for n, at in zip(names, parts, strict=True))
         wholes.update(whole for whole, _ in aliases.values())
     return aliases
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +72,8 @@ _RULES = {
 _ORDER = {rule: rank for rank, rule in enumerate(_RULES)}
 Indices = npt.NDArray[np.int64]
 Violation = tuple[int, str]  # instruction, rule
+TokenFlags = dict[str, npt.NDArray[np.bool_]]  # name of a flag -> the instructions that have it
+QueueUses = dict[TokenQueue, Indices]
 
 #: (stage, flag) -> the queue that the flag is about.
 _QUEUES: dict[tuple[Stage, str], TokenQueue] = {
@@ -83,8 +84,7 @@ _QUEUES: dict[tuple[Stage, str], TokenQueue] = {
 
 @dataclass(frozen=True)
 class StreamRefusal:
-    """The first instruction that is refused, and the rule of runtime/VALIDATION.md that it
-    breaks."""
+    """The first instruction that is refused, and the rule of runtime/VALIDATION.md it breaks."""
 
     program: int
     instruction: int
@@ -330,18 +330,8 @@ def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
     instruction i begins."""
     stage = _stages(stream)
     flags = {name: _flag(stream, name) for name in TOKEN_FLAGS}
-    everywhere = np.arange(len(stream))
-    for (s, name), on in (
-        (pair, flags[pair[1]]) for pair in [(s, f) for s in Stage for f in TOKEN_FLAGS]
-    ):
-        if (s, name) not in _QUEUES:
-            yield from _where(everywhere, on & (stage == s), "V14")
-    pushes = {q: np.zeros(0, np.int64) for q in _QUEUES.values()}
-    pops = dict(pushes)
-    for (s, name), queue in _QUEUES.items():
-        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero(
-            (stage == s) & flags[name]
-        )
+    yield from _queueless(stage, flags)
+    pushes, pops = _pushes_and_pops(stage, flags)
     pusher_of: dict[int, list[int]] = {}
     for queue, popping in pops.items():
         pushing = pushes[queue]
@@ -358,10 +348,30 @@ def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
         yield from _undrained(stage, flags, last)
 
 
+def _queueless(stage: Indices, flags: TokenFlags) -> Iterator[Violation]:
+    """Flags that are about a neighbour which the stage does not have."""
+    everywhere = np.arange(len(stage))
+    for s in Stage:
+        for name in TOKEN_FLAGS:
+            if (s, name) not in _QUEUES:
+                yield from _where(everywhere, flags[name] & (stage == s), "V14")
+
+
+def _pushes_and_pops(stage: Indices, flags: TokenFlags) -> tuple[QueueUses, QueueUses]:
+    """The instructions that push to each queue, and those that pop from it, in order."""
+    pushes: QueueUses = {q: np.zeros(0, np.int64) for q in _QUEUES.values()}
+    pops = dict(pushes)
+    for (s, name), queue in _QUEUES.items():
+        (pushes if name.startswith("push") else pops)[queue] = np.flatnonzero(
+            (stage == s) & flags[name]
+        )
+    return pushes, pops
+
+
 def _overflows(
     stage: Indices,
-    pushes: dict[Any, Indices],
-    pops: dict[Any, Indices],
+    pushes: QueueUses,
+    pops: QueueUses,
     pusher_of: dict[int, list[int]],
 ) -> Iterator[Violation]:
     """Pushes that may find 255 tokens waiting."""
@@ -389,9 +399,7 @@ def _overflows(
             yield int(pushing[late[0]]), "V14"
 
 
-def _undrained(
-    stage: Indices, flags: dict[str, npt.NDArray[np.bool_]], last: int
-) -> Iterator[Violation]:
+def _undrained(stage: Indices, flags: TokenFlags, last: int) -> Iterator[Violation]:
     for s, name in ((Stage.LOAD, "push_next"), (Stage.STORE, "push_prev")):
         mine = np.flatnonzero(stage == s)
         if mine.size and not flags[name][mine[-1]]:
