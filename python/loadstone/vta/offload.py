@@ -1,8 +1,8 @@
 """A run of operators that VTA takes together: what it needs in memory, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.
-Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases, constants;
-      `build` makes the program.
+Out:  an OffloadedRegion (backend/region.py's LoweredRegion): layouts of its tensors, aliases,
+      constants; `build` makes the program.
 Next: artifact/deploy.py plans the memory and asks for the program.
 
 Tensors between operators stay blocked. Two kinds of operators cost nothing, because addresses do

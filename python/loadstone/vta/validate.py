@@ -83,7 +83,8 @@ _QUEUES: dict[tuple[Stage, str], TokenQueue] = {
 
 @dataclass(frozen=True)
 class StreamRefusal:
-    """The first instruction that is refused, and the rule of runtime/VALIDATION.md that it breaks."""
+    """The first instruction that is refused, and the rule of runtime/VALIDATION.md that it
+    breaks."""
 
     program: int
     instruction: int
