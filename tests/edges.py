@@ -2,8 +2,8 @@
 
 In:   a device; a rounding.
 Out:  programs of one GEMM or RQ instruction on many tiles, with what ACC then holds.
-Next: test_sim.py runs them on every path of the simulator's inner loops, test_kernels.py on other
-processors.
+Next: simulator/test_sim.py runs them on every path of the simulator's inner loops,
+simulator/test_kernels.py on other processors.
 """
 
 from __future__ import annotations

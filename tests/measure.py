@@ -2,7 +2,7 @@
 
 In:   the sources of python/loadstone.
 Out:  a line for each measure with its limit, and what is beyond it; exit status 1 then.
-Next: `make check` runs it; whoever adds a file reads it.
+Next: whoever adds a file or a parameter reads it.
 """
 
 from __future__ import annotations

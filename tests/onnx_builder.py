@@ -3,8 +3,8 @@
 In:   inputs, constants and nodes.
 Out:  the bytes of a .onnx file; `run` gives what ONNX Runtime computes, as the model says it,
       without optimisations; `session` is ONNX Runtime with any model.
-Next: test_onnx.py compares that with loadstone.operators.onnx; the compiler's property
-tests compile it.
+Next: graph/kernels/test_onnx.py compares that with loadstone.graph.kernels.onnx; the compiler's
+property tests compile it.
 
     graph = Graph()
     x = graph.dequantize(graph.input((1, 3, 8, 8), np.int8), 0.1, -3)

@@ -6,7 +6,7 @@ Out:  `random_program`: instructions in program order with tokens for every haza
 Next: simulator/test_sim.py holds the simulator against vta/reference.py; the runtime's validator
       must accept each.
 
-Tokens come from hazards alone, by a rule of its own (not the compiler's synchronize.py): an
+Tokens come from hazards alone, by a rule of its own (not the compiler's vta/synchronize.py): an
 instruction waits for the last one of another stage that touches the same tile or bytes, if one of
 the two writes and it has not waited for it, or a later one, before.
 Programs for profile vta keep to the subset in which real hardware agrees; others use what their

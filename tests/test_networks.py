@@ -4,7 +4,7 @@
            end
 
 TFLite networks equal LiteRT's reference kernels in every element. ONNX networks equal the meaning
-of QDQ (NUMERICS.md) in every element of every layer; ONNX Runtime, which made their goldens in
+of QDQ (docs/numerics.md) in every element of every layer; ONNX Runtime, which made their goldens in
 float32, differs from that by one in rare elements, and how many these are is known for each.
 
 `make test` runs each network on the devices that its row of NETWORKS names, `make test-all` on all.

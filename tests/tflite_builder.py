@@ -3,8 +3,8 @@ run on LiteRT.
 
 In:   tensors and operators, in any number: a single convolution or a small graph.
 Out:  the bytes of a .tflite file; `run` gives what LiteRT's reference kernels compute.
-Next: test_tflite.py compares them with loadstone.operators.tflite; the compiler's property tests
-compile them.
+Next: graph/kernels/test_tflite.py compares them with loadstone.graph.kernels.tflite; the compiler's
+property tests compile them.
 
     graph = Graph()
     x = graph.input((1, 8, 8, 3), np.int8, scale=0.1, zero_point=-3)

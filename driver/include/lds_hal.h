@@ -41,7 +41,7 @@ enum {
 /* lds_dma_buffer.flags: who else uses the memory. */
 enum { LDS_DMA_DEVICE_READS = 1, LDS_DMA_DEVICE_WRITES = 2 };
 
-/* The largest align_bytes that dma_alloc is asked for (FORMAT.md, R11). */
+/* The largest align_bytes that dma_alloc is asked for (runtime/FORMAT.md, R11). */
 enum { LDS_DMA_MAX_ALIGN = 65536 };
 
 /* dma_sync's direction. */
@@ -59,7 +59,7 @@ typedef struct lds_dma_buffer {
 } lds_dma_buffer;
 
 /* Callbacks may be NULL where noted. None is called from an interrupt handler, and a device's only from one thread at a time:
- * those of a run, of lds_session_open and of lds_session_close, which loadstone.h (Threads) keeps apart. */
+ * those of a run, of lds_session_open and of lds_session_close, which runtime/include/loadstone.h (Threads) keeps apart. */
 typedef struct lds_hal {
   uint32_t abi_version; /* LDS_HAL_ABI_VERSION */
   void *ctx;            /* handed to every callback */

@@ -168,9 +168,10 @@ def quantize(
     """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile),
     `save` (QDQ ONNX), `report`.
 
-    samples: an array with a leading axis of samples, several of them in the order of the inputs, or
-        a mapping in0, in1 ...
-    labels: a class per sample: accuracy before and after. options: fields of quantize.Options.
+    samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
+        a mapping in0, in1 ...; behind the first axis each is shaped as the model's input is.
+    labels: (samples,), a class per sample: accuracy before and after.
+    options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
     from loadstone.relax.compat import result

@@ -138,6 +138,7 @@ def unpacked_arrays(
     source: str | Path | bytes, where: str, error: type[LoadstoneError]
 ) -> dict[str, Array]:
     """Every array of an .npz archive, or the one of an .npy file as `in0`; no pickled objects.
+    Each has the shape and type that the file gives it.
 
     source: a path, or the file's bytes. Raises `error` that begins with `where`, OSError for a file
     that cannot be opened.

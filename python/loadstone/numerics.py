@@ -276,11 +276,11 @@ def tflite_scale(
     float32_product: bool = False,
 ) -> Float64Array:
     """input_scale * weight_scale / output_scale as TFLite's kernels compute it: float32 scales,
-    float64 operations.
+    float64 operations. Shapes broadcast.
 
     float32_product: the product is rounded to float32 before it is divided, as uint8 convolutions
-        have it
-    (GetQuantizedConvolutionMultipler multiplies two floats and converts what comes out).
+        have it (GetQuantizedConvolutionMultipler multiplies two floats and converts what comes
+        out).
     """
     s_in, s_w, s_out = (
         np.asarray(s, np.float32).astype(np.float64)

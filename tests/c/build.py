@@ -2,7 +2,7 @@
 
 In:   C files; MODES to parametrize a test with.
 Out:  an executable; a skipped test where a compiler or the 32-bit libraries are absent.
-Next: test_c.py, test_dma_memory.py, test_threads.py.
+Next: test_c.py, test_threads.py, driver/test_dma_memory.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /* A bare-metal board's DMA memory: both addresses aligned, and no size or alignment that makes an offset wrap.
  *
  * In:   -
- * Out:  exit status 0; else the line that failed. Sizes are those of this size_t: test_dma_memory.py builds it for 64 and 32 bits.
+ * Out:  exit status 0; else the line that failed. Sizes are those of this size_t: driver/test_dma_memory.py builds it for 64 and 32 bits.
  * Next: -
  */
 /* SPDX-License-Identifier: Apache-2.0 */

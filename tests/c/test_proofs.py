@@ -26,8 +26,8 @@ SIZES = [
     "lds_whole_lines",
     "lds_bus_inside",
 ]
-#: File -> functions with contracts in it (bounds.h, format.h and sizes.h come with the file that
-#: includes them).
+#: File -> functions with contracts in it (runtime/bounds.h, runtime/format.h and
+#: runtime/sizes.h come with the file that includes them).
 PROVED = {
     "runtime/model.c": [
         "lds_inside",

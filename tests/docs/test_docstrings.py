@@ -20,8 +20,6 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "python/loadstone"
-#: Folders whose docstrings are not complete yet: they are counted, and printed, but not refused.
-NOT_YET = ("artifact", "backend", "partition", "runtime", "vta")
 SHAPE = re.compile(
     r"""\((?:\w+|\.\.\.|[\w /*+]+),(?:\s*[\w /*+.-]+,?)*\)   # (N, H, W, C), (256,), (samples, ...)
     | \b(?:broadcast|elementwise|scalar|one-dimensional|of\ any\ shape|any\ shape)
@@ -95,12 +93,7 @@ def test_public_functions_with_arrays_give_the_shape(figure: Callable[[str], Non
     count = sum(number for _, number in results)
     figure(f"docstrings: {count} public functions with arrays, {len(without)} without a shape")
     assert count > 100
-    refused = [line for line in without if not line.startswith(NOT_YET)]
-    assert refused == [], "\n" + "\n".join(refused)
-    for folder in NOT_YET:
-        assert any(line.startswith(folder) for line in without), (
-            f"{folder} is complete: take it out"
-        )
+    assert without == [], "\n" + "\n".join(without)
 
 
 @pytest.mark.parametrize(

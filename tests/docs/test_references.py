@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.
-NO_MODULES = ("loadstone.backends", "loadstone.outputs")
+NO_MODULES = ("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax")
 FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 

@@ -48,7 +48,7 @@ class Workspace(Protocol):
         ...
 
     def constant(self, name: str, value: Array) -> int:
-        """Content from the file."""
+        """A row-major tensor whose content the file holds. value: of any shape."""
         ...
 
 

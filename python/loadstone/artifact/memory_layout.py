@@ -165,7 +165,10 @@ def row_view(tensor: g.Tensor, region: RegionIndex, offset_bytes: int) -> Buffer
 def constant_view(
     tensor: g.Tensor | None, name: str, value: NDArray[Any], content: Content
 ) -> BufferView:
-    """A row-major constant, its content added. tensor: of the graph, where it has one."""
+    """A row-major constant, its content added; the view has the shape of `value`, and its type.
+
+    tensor: of the graph, where it has one: gives scale and zero point.
+    """
     value = np.ascontiguousarray(value)
     offset = content.add(value.tobytes())
     dtype = DataType.of(value.dtype)

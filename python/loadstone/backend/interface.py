@@ -207,8 +207,8 @@ class Segment:
         read outside.
     from_host: those inputs that this back end does not make, so that the host can pack them in any
         layout.
-    relax: gives the segment as an IRModule of composite functions (partition/relax_region.py), for
-        a back end that would rather read Relax.
+    relax: gives the segment as an IRModule of composite functions (partition/relax_region.py),
+        for a back end that would rather read Relax.
 
     >>> def lower(self, segment: Segment):
     ...     text = "; ".join(f"{op.kind} {op.output.name}" for op in segment.operators)

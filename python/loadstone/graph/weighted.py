@@ -75,7 +75,7 @@ class Weighted(Operator):
         return multiplier, shift_lane(shift)
 
     def real_scales(self) -> NDArray[np.float64]:
-        """What TFLite multiplies the accumulator of each output channel by."""
+        """(O,): what TFLite multiplies the accumulator of each output channel by."""
         return tflite_scale(self.input.scale, self.weight_scales, self.output.scale)
 
 
@@ -118,7 +118,7 @@ class Conv2D(Weighted):
         return sizes[0], sizes[1]
 
     def real_scales(self) -> NDArray[np.float64]:
-        """What TFLite multiplies the accumulator of each output channel by."""
+        """(O,): what TFLite multiplies the accumulator of each output channel by."""
         scales = self.input.scale, self.weight_scales, self.output.scale
         return tflite_scale(*scales, float32_product=self.float32_product)
 

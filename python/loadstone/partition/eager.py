@@ -133,7 +133,7 @@ def matches(
     module: IRModule, backends: Sequence[Backend]
 ) -> tuple[list[Match], Mapping[str, Array]]:
     """Every match that a back end or the host accepts, preferred ones first, and the arrays that
-    their operators read as tensors."""
+    their operators read as tensors, each in the shape of its constant, by the tensors' names."""
     found: list[Match] = []
 
     def note(match: Match) -> bool:

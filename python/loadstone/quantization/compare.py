@@ -87,7 +87,11 @@ def compare(
 
 
 def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
-    """Share of samples whose largest output is the label's."""
+    """Share of samples, 0 to 1, whose largest output is the label's; of equals the first counts.
+
+    outputs: one per sample, of any shape: the largest is looked for in row-major order.
+    labels: (samples,). Raises ValueError where there are more of one than of the other.
+    """
     return float(
         np.mean(
             [int(np.argmax(output)) == label for output, label in zip(outputs, labels, strict=True)]

@@ -133,7 +133,7 @@ class OnnxWriter:
         return output
 
     def constant(self, array: Array | np.generic, name: str) -> str:
-        """Adds an initializer, and gives its name."""
+        """Adds an initializer, and gives its name. array: of any shape; its type is kept."""
         unique = self.fresh(name)
         self.initializers[unique] = numpy_helper.from_array(np.asarray(array, order="C"), unique)
         return unique

@@ -77,12 +77,12 @@ class Moments:
 
     @property
     def mean(self) -> Float64Array:
-        """E[x]."""
+        """E[x]: (groups, K); zeros before the first update."""
         return np.asarray(self._sum / max(self.rows, 1))
 
     @property
     def covariance(self) -> Float64Array:
-        """E[x x'] - E[x] E[x]'. Only where `has_covariance`."""
+        """E[x x'] - E[x] E[x]': (groups, K, K). Only where `has_covariance`."""
         mean = self.mean
         return np.asarray(
             self._products / max(self.rows, 1) - mean[:, :, None] * mean[:, None, :], np.float64

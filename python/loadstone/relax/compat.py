@@ -221,7 +221,7 @@ def constant(array: ArrayLike) -> Expr:
 
 
 def value(expr: Expr) -> Array:
-    """The array in a tensor constant (a copy)."""
+    """The array in a tensor constant (a copy), of the same shape and type."""
     return np.array(expr.value.numpy())
 
 

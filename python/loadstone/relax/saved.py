@@ -68,7 +68,12 @@ def _with_externals(module: IRModule) -> IRModule:
 
 
 def run_module(module: IRModule, inputs: Sequence[Array]) -> list[Array]:
-    """`main` of a module on the host (TVM llvm); compiled once per module."""
+    """`main` of a module on the host (TVM llvm); compiled once per module.
+
+    inputs: one per parameter of `main`, each in the parameter's shape and type; the results come in
+        the shapes that the module gives them.
+    Raises what TVM raises: inputs of other shapes are for the caller to refuse.
+    """
     if module not in _compiled:
         with quietly():
             executable = tvm.compile(
@@ -91,7 +96,7 @@ def _loaded(text: str) -> IRModule:
 
 
 def run_saved(text: str, inputs: Sequence[Array]) -> list[Array]:
-    """`main` of a module that `save_function` wrote."""
+    """`main` of a module that `save_function` wrote; inputs in the same shapes as there."""
     return run_module(_loaded(text), inputs)
 
 

@@ -43,10 +43,11 @@ class Difference:
 
 
 def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) -> list[Array]:
-    """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names. Raises ModelError
-    naming what is missing.
+    """Arrays `prefix`0, `prefix`1 ... of a .npz file, or by the tensors' names: one for each of
+    `tensors`, of any shape and type (a session checks them).
 
-    Raises OSError for a file that cannot be opened.
+    Raises ModelError naming what is missing,
+    OSError for a file that cannot be opened.
     """
     arrays = unpacked_arrays(path, str(path), ModelError)
     found = []
@@ -67,7 +68,7 @@ def read_arrays(path: str | Path, tensors: Sequence[BufferView], prefix: str) ->
 
 
 def write_arrays(path: str | Path, arrays: Sequence[Array], prefix: str) -> None:
-    """Writes `prefix`0, `prefix`1 ... to a .npz file of exactly that name."""
+    """Writes `prefix`0, `prefix`1 ... to a .npz file of exactly that name. arrays: of any shape."""
     named: dict[str, Any] = {f"{prefix}{k}": a for k, a in enumerate(arrays)}
     archive = io.BytesIO()  # a .npz file is written with seeks, which a pipe or /dev/null has not
     np.savez_compressed(archive, **named)
@@ -75,8 +76,10 @@ def write_arrays(path: str | Path, arrays: Sequence[Array], prefix: str) -> None
 
 
 def compare(name: str, got: Array, wanted: Array) -> Difference:
-    """Element by element, as float64 (int64 beyond 2^53 exactly). Raises ModelError when shape or
-    type differ."""
+    """Element by element, as float64 (int64 beyond 2^53 exactly).
+
+    got, wanted: of the same shape and type, whichever these are; else ModelError is raised.
+    """
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise ModelError(
             f"{name} has shape {got.shape} and type {got.dtype}, expected {wanted.shape} and "

@@ -30,6 +30,7 @@ __all__ = ["EXTERNALS", "run_operator_step", "run_relax_step"]
 
 def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs.
+    Each array has the shape that the description gives it.
 
     Raises ArtifactError for attributes that describe none: they come from a file.
     """
@@ -59,7 +60,11 @@ def _operator_of(inputs: Sequence[Array], attributes: str) -> tuple[g.Operator, 
 
 def run_relax_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_RELAX: a module that save_function wrote, made for one sample; samples go through it
-    one by one."""
+    one by one.
+
+    inputs: (samples, ...) each, or the shape of the parameter where it has no axis of samples. The
+        results are joined along their first axis.
+    """
     from loadstone.relax.saved import parameter_shapes, run_saved
 
     shapes = parameter_shapes(attributes)

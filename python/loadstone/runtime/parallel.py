@@ -38,8 +38,14 @@ def run_in_threads(
     *,
     trust: bool = False,
 ) -> tuple[list[Array], Counters, Device]:
-    """progress: called with the number of samples done in all threads. trust: see SECURITY.md.
-    Raises DeviceError as a session does."""
+    """Runs shares of the samples, each thread on a device of its own. Gives the outputs in
+    the samples' order, and the last share's counters and device.
+
+    inputs: (samples, ...) each, as for a session; so are the outputs.
+    progress: called with the number of samples done in all threads.
+    trust: see SECURITY.md.
+    Raises DeviceError as a session does, and for a number of threads not in [1, MAX_THREADS].
+    """
     if not 1 <= threads <= MAX_THREADS:
         raise DeviceError(f"threads={threads} is not in [1, {MAX_THREADS}]")
     count = len(inputs[0]) if inputs else 1

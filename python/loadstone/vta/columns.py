@@ -14,7 +14,8 @@ tensors is a convolution again, with more channels, fewer columns and a kernel t
     w0; w2 w1] + (e f) [0 w2; 0 0]
 
 Depthwise layers gain most: a tap costs one step a tile, whatever is in it. Which tensors are
-folded, and by how much, is decided by the cost model (cost.py, tile.py) for the whole chain.
+folded, and by how much, is decided by the cost model (cost.py, schedule/tile.py) for the
+whole chain.
 """
 
 from __future__ import annotations

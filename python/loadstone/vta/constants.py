@@ -88,7 +88,7 @@ def grouping(groups: int, in_channels: int, out_channels: int, block: int) -> Gr
 
 def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
     """Integers as a sum of int8 arrays: one where they fit, two for the 9 bits of a uint8 weight
-    less its zero point."""
+    less its zero point. Each has the shape of `weights`."""
     parts: list[Int8Array] = []
     rest = weights
     while not parts or rest.any():
@@ -142,7 +142,7 @@ def operand_tiles(rows: Sequence[ArrayLike], channels: int, config: HwConfig) ->
 
 def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Array]:
     """Bias, multiplier and shift lanes of a convolution or dense layer; the input's zero point is
-    folded into the bias."""
+    folded into the bias. Each is (O,)."""
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         multiplier, shift, _ = dense_requantization(op)
     else:
@@ -152,7 +152,7 @@ def weighted_operands(op: g.Weighted) -> tuple[Int32Array, Int32Array, Int32Arra
 
 def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
     """The bias without the input's zero point z: sum (x - z) * w + bias = sum x * w + (bias - z *
-    sum w)."""
+    sum w). (O,), in units of the accumulator."""
     weights = centred_weights(op)
     return np.asarray(
         op.bias.astype(np.int64)
@@ -162,7 +162,7 @@ def folded_bias(op: g.Weighted) -> NDArray[np.int64]:
 
 
 def centred_weights(op: g.Weighted) -> NDArray[np.int64]:
-    """Weights less their zero points."""
+    """Weights less their zero points, in the shape of the weights: [-255, 255]."""
     zero_points = op.weight_zero_points.astype(np.int64).reshape(-1, *[1] * (op.weights.ndim - 1))
     return op.weights.astype(np.int64) - zero_points
 
@@ -178,7 +178,7 @@ def requantization(op: g.Weighted) -> tuple[Int32Array, Int32Array]:
 
 def dense_requantization(op: g.Dense) -> tuple[Int32Array, Int32Array, NDArray[np.bool_]]:
     """Multiplier and shift lanes of TFLite's FULLY_CONNECTED as rounding SINGLE, and where they are
-    proven exact."""
+    proven exact: (O,) each."""
     scale, channels = np.unique(op.real_scales(), return_inverse=True)
     multiplier, shift, exact = _single_multipliers(
         tuple(scale.tolist()), op.output.zero_point, op.low, op.high
@@ -200,5 +200,5 @@ def identity_tile(config: HwConfig) -> Int8Array:
 
 
 def pad_tile(value: int, config: HwConfig) -> Int8Array:
-    """One input tile of a pad value."""
+    """One input tile (1, batch, block) of a pad value."""
     return np.full((1, config.batch, config.block), value, np.int8)

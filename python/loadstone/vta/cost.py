@@ -99,7 +99,7 @@ class CostModel:
         return self.store_overhead + tiles * self.store_tile
 
     def uop_load(self, uops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """LOADs of so many micro-ops each."""
+        """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
         return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
 
     def compute(self, operation: GemmNest | FillNest | AluNest | RequantizeNest) -> int:

@@ -90,7 +90,7 @@ class Blocked:
         )
 
     def unpack(self, tiles: Int8Array) -> Int8Array:
-        """The inverse of `pack`."""
+        """(size_tiles, batch, block) -> (N, ..., C): the inverse of `pack`."""
         channels = self.shape[-1] if len(self.shape) > 1 else 1
         blocked = tiles.reshape(
             self.samples, self.channel_blocks, self.pixels, self.batch, self.block

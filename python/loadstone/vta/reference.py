@@ -77,6 +77,8 @@ class Machine:
     def run(self, program: Stream | bytes | NDArray[np.uint8]) -> None:
         """Executes up to FINISH. Registers begin with their defaults.
 
+        program: bytes as uint8 may be of any shape.
+
         Raises EncodingError for bytes that are no instructions, SimulationError naming the
         instruction for an access out of bounds, a capability that the device lacks, or a program
         without FINISH.
@@ -321,7 +323,8 @@ def _independent(dst: IndexArray, src: IndexArray, operands: int) -> Iterator[sl
 
 
 def shift_right(x: Int32Array, amount: Int32Array | np.int32) -> Int32Array:
-    """floor(x / 2^amount) for any int32 amount; a negative amount shifts left, and wraps."""
+    """floor(x / 2^amount) for any int32 amount; a negative amount shifts left, and wraps.
+    Shapes broadcast."""
     n = np.asarray(amount, np.int64)
     right = np.asarray(x, np.int64) >> np.clip(n, 0, 32)
     return wrap_int32(right << np.clip(-n, 0, 32))

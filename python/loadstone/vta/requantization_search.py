@@ -46,7 +46,7 @@ class Requantization:
     high: int
 
     def apply(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What RQ makes of sums."""
+        """What RQ makes of sums, in the shape of sums."""
         result = rq(
             sums,
             self.bias,
@@ -90,8 +90,12 @@ def find_requantization(
     output: OutputRange,
     first: Rounding = Rounding.DOUBLE,
 ) -> Requantization | None:
-    """The first candidate near `scale` that gives `wanted` for every one of `sums`. first: the
-    arithmetic to begin with."""
+    """The first candidate near `scale` that gives `wanted` for every one of `sums`, None
+    where none does.
+
+    sums, wanted: of the same shape. scale: real, of one unit of the sums in units of the output.
+    first: the arithmetic to begin with.
+    """
     largest = int(np.max(np.abs(sums + bias), initial=1))
     for multiplier, shift, rounding in sorted(
         _candidates(scale, largest), key=lambda candidate: candidate[2] is not first

@@ -102,7 +102,8 @@ def like(x: Expr, number: Expr | float) -> Expr:
 
 
 def stored(expr: Expr, what: str) -> Array:
-    """The array in a constant. Raises UnsupportedError for what the model computes."""
+    """The array in a constant, in its shape. Raises UnsupportedError for what the model
+    computes."""
     if not is_constant(expr):
         raise UnsupportedError(
             f"{what} are computed by the model: only constants are supported there"

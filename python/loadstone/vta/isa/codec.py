@@ -109,9 +109,11 @@ def _object(opcode: Opcode, values: Mapping[str, int]) -> Insn:
 
 # --- whole streams --------------------------------------------------------------------------------
 def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stream:
-    """Columns of a stream of 16-byte instructions. Raises EncodingError for a length that is no
-    multiple of 16, an unknown opcode, an unknown value of an enumerated field, or a reserved bit
-    that is set, naming the instruction."""
+    """Columns of a stream of 16-byte instructions. Bytes as uint8 may be of any shape.
+
+    Raises EncodingError for a length that is no multiple of 16, an unknown opcode, an unknown value
+    of an enumerated field, or a reserved bit that is set, naming the instruction.
+    """
     raw = (
         np.frombuffer(data, np.uint8)
         if isinstance(data, bytes)

@@ -30,8 +30,12 @@ IntArray = NDArray[np.int64]
 def with_rest(
     operations: Sequence[Operation], weights: str, rest: str, tiles: IntArray
 ) -> list[Operation]:
-    """tiles: numbers of the weight tiles that have a rest, ascending; the constant `rest` holds the
-    rests in this order."""
+    """The operations with the GEMMs of the rests behind those of their weights.
+
+    weights, rest: names of the constants: whole tiles, and the rests alone.
+    tiles: (rests,), numbers of the weight tiles that have a rest, ascending; the constant `rest`
+        holds the rests in this order.
+    """
     held: dict[
         VirtualTile, IntArray
     ] = {}  # weight tile on the chip -> number in DRAM of each of its tiles

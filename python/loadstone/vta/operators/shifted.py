@@ -147,7 +147,11 @@ def divided(
     sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int
 ) -> Epilogue | None:
     """A mean of `count` integers, to each of which `offset` is added before and taken off after, if
-    shifts make it."""
+    shifts make it.
+
+    sums: every sum that can occur. wanted: the framework's mean of each, of the same shape.
+    Gives None where `count` is no power of two, or no rounding of shifts gives `wanted`.
+    """
     shift = count.bit_length() - 1
     if count != 1 << shift:
         return None

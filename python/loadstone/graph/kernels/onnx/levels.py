@@ -40,7 +40,7 @@ def quantize(x: ArrayLike, q_out: Quantization, *, low: int = -128, high: int = 
 
 
 def dequantize(x: Array, q_in: Quantization) -> Float32Array:
-    """DequantizeLinear: (x - zero point) * scale, float32."""
+    """DequantizeLinear: (x - zero point) * scale in float32, rounded once, in the shape of x."""
     centred = np.asarray(x, np.int64) - q_in.zero_point
     return np.asarray(centred.astype(np.float32) * np.float32(q_in.scale), np.float32)
 

@@ -69,7 +69,7 @@ def quantize(x: ArrayLike, q_out: Quantization) -> Int8Array:
 
 
 def dequantize(x: Array, q_in: Quantization) -> NDArray[np.float32]:
-    """DEQUANTIZE: scale * (x - zero point), float32."""
+    """DEQUANTIZE: scale * (x - zero point) in float32, rounded once, in the shape of x."""
     return np.asarray(np.float32(q_in.scale) * centred(x, q_in).astype(np.float32), np.float32)
 
 
