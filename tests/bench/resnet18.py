@@ -37,7 +37,7 @@ def run() -> bool:
         )
     percent = 100 * macs_sum / (cycles_sum * config.macs_per_cycle)
     print(
-        f"network-weighted {percent:.1f} % (at least {LEAST_PERCENT}), rounded half up, as "
-        "no convolution of a model file is"
+        f"network-weighted {percent:.1f} % (at least {LEAST_PERCENT}), rounded half up, as no "
+        "model file's convolution is"
     )
     return percent >= LEAST_PERCENT

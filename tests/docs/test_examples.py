@@ -16,7 +16,8 @@ from loadstone.compiler import compile
 from tests.conftest import ROOT
 
 EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine", "systolic": "systolic"}
-MOST_LINES = 300
+#: Lines that an example may have in Python, and in C.
+MOST_LINES = {"Python": 350, "C": 150}
 
 
 @pytest.mark.parametrize("folder", EXAMPLES)
@@ -27,7 +28,10 @@ def test_an_example_is_short(folder: str, figure: Callable[[str], None]) -> None
         if p.is_file()
     }
     figure(f"{folder}: {sum(lines.values())} lines: {lines}")
-    assert sum(lines.values()) <= MOST_LINES
+    of = {"Python": 0, "C": 0}
+    for name, count in lines.items():
+        of["Python" if name.endswith(".py") else "C"] += count
+    assert {language: n for language, n in of.items() if n > MOST_LINES[language]} == {}
 
 
 @pytest.mark.full
