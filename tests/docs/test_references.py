@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "driver/README.md": ("board.c",),
     "python/loadstone/errors.py": ("npu.py",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
-    "python/loadstone/vta/hw_config.py": ("devices/timing/NAME.json",),
+    "python/loadstone/vta/timing_tables.py": ("devices/timing/NAME.json",),
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.

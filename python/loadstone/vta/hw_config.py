@@ -14,19 +14,27 @@ over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json
+from loadstone.vta.device_file import (
+    LOG_SIZES,
+    LOG_WIDTHS,
+    capabilities,
+    complete,
+    device_names,
+    integer,
+    read_builtin,
+)
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
+from loadstone.vta.timing_tables import builtin_timing, timing_table
 
 __all__ = [
     "TARGET_FIELDS",
@@ -37,41 +45,6 @@ __all__ = [
     "load_config",
 ]
 
-#: Keys of VTA's vta_config.json that every device file must have, with the widths this project
-#: supports.
-_LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
-_LOG_SIZES = (
-    "LOG_BATCH",
-    "LOG_BLOCK",
-    "LOG_UOP_BUFF_SIZE",
-    "LOG_INP_BUFF_SIZE",
-    "LOG_WGT_BUFF_SIZE",
-    "LOG_ACC_BUFF_SIZE",
-)
-#: VTA's TARGET names the board: what a bare vta_config.json leaves unsaid comes from our file for
-#: it. For other targets (sim, fsim, forks' own) it comes from vta-pynq's, as in VTA itself.
-_VTA_TARGETS = {
-    "de10nano": "vta-de10nano",
-    "tsim": "vta-de10nano",
-    "ultra96": "vta-ultra96",
-    "zcu104": "vta-zcu104",
-}
-#: The micro-op scratchpad of VTA's bitstreams, whatever LOG_UOP_BUFF_SIZE says: higher indices
-#: wrap.
-_VTA_UOP_DEPTH = 2048
-_OURS = {
-    "name",
-    "description",
-    "profile",
-    "capabilities",
-    "clock_mhz",
-    "bus_bits",
-    "uop_depth",
-    "registers",
-    "register_base",
-    "bus_offset",
-    "timing",
-}
 _NONE = Capability(0)
 _FINGERPRINT = "<12BII"
 #: Name -> the page that the simulator shows, bytes of registers (vta/isa/registers.py).
@@ -234,7 +207,7 @@ class HwConfig:
             "name": self.name,
             "description": self.description,
             "profile": self.profile,
-            **_LOG_WIDTHS,
+            **LOG_WIDTHS,
             "LOG_BATCH": self.log_batch,
             "LOG_BLOCK": self.log_block,
             "LOG_UOP_BUFF_SIZE": self.log_uop_buff,
@@ -323,22 +296,13 @@ def _check(c: HwConfig) -> None:
         )
 
 
-def device_names() -> list[str]:
-    """Names of the built-in devices."""
-    return sorted(
-        p.name[:-5]
-        for p in resources.files("loadstone.vta.devices").iterdir()
-        if p.name.endswith(".json")
-    )
-
-
 def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
     """A device by built-in name, by path to a JSON file, or from a dict. Raises ConfigError."""
     if isinstance(source, Mapping):
         return _from_dict(dict(source), "device")
     text = str(source)
     if text in device_names():
-        return _from_dict(_read_builtin(text), text)
+        return _from_dict(read_builtin(text), text)
     path = Path(text)
     if not is_file(path):
         raise ConfigError(
@@ -398,41 +362,10 @@ def config_of(fingerprint: bytes) -> HwConfig:
     return config
 
 
-def _read_builtin(name: str) -> JsonObject:
-    data: JsonObject = json.loads(
-        resources.files("loadstone.vta.devices")
-        .joinpath(name + ".json")
-        .read_text(encoding="utf-8")
-    )
-    return data
-
-
 def _from_dict(data: JsonObject, name: str) -> HwConfig:
     name = str(data.get("name", name))
-    if "LOG_BLOCK_IN" in data:  # older files of VTA give two sides
-        data = {"LOG_BLOCK": data["LOG_BLOCK_IN"], "LOG_BLOCK_OUT": data["LOG_BLOCK_IN"], **data}
-        if not data["LOG_BLOCK"] == data["LOG_BLOCK_IN"] == data["LOG_BLOCK_OUT"]:
-            raise ConfigError(
-                f"device {name}: LOG_BLOCK, LOG_BLOCK_IN and LOG_BLOCK_OUT differ: only "
-                "square weight tiles are supported"
-            )
-    if "TARGET" in data:
-        data = _with_board_defaults(data, name)
-    unknown = sorted(
-        key for key in data if key not in _OURS and not key.isupper()
-    )  # VTA's forks add capitals of their own
-    if unknown:
-        raise ConfigError(
-            f"device {name}: unknown key {unknown[0]!r}; known are "
-            f"{', '.join([*_LOG_WIDTHS, *_LOG_SIZES, *sorted(_OURS)])}"
-        )
-    for key, supported in _LOG_WIDTHS.items():
-        if _integer(data, key, name) != supported:
-            raise ConfigError(
-                f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and "
-                "weights with int32 accumulators are supported"
-            )
-    sizes = [_integer(data, key, name) for key in _LOG_SIZES]
+    data = complete(data, name)
+    sizes = [integer(data, key, name) for key in LOG_SIZES]
     return HwConfig(
         name=name,
         log_batch=sizes[0],
@@ -443,98 +376,12 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         log_acc_buff=sizes[5],
         profile=str(data.get("profile", "vta")),
         description=str(data.get("description", "")),
-        capabilities=_capabilities(data.get("capabilities", []), name),
-        clock_mhz=_integer(data, "clock_mhz", name, 100),
-        bus_bits=_integer(data, "bus_bits", name, 64),
-        uop_depth=_integer(data, "uop_depth", name, 0),
+        capabilities=capabilities(data.get("capabilities", []), name),
+        clock_mhz=integer(data, "clock_mhz", name, 100),
+        bus_bits=integer(data, "bus_bits", name, 64),
+        uop_depth=integer(data, "uop_depth", name, 0),
         registers=str(data.get("registers", "native")),
-        register_base=_integer(data, "register_base", name, 0),
-        bus_offset=_integer(data, "bus_offset", name, 0),
-        timing=_timing(data.get("timing", "vta-rtl"), name),
+        register_base=integer(data, "register_base", name, 0),
+        bus_offset=integer(data, "bus_offset", name, 0),
+        timing=timing_table(data.get("timing", "vta-rtl"), name),
     )
-
-
-def _with_board_defaults(data: JsonObject, name: str) -> JsonObject:
-    """VTA's own vta_config.json: clock, bus, registers, timing come from our device file for its
-    TARGET."""
-    board = _read_builtin(_VTA_TARGETS.get(str(data["TARGET"]), "vta-pynq"))
-    defaults = {
-        key: value
-        for key, value in board.items()
-        if key in _OURS and key not in ("name", "description")
-    }
-    encodable = 1 << max(0, min(_integer(data, "LOG_UOP_BUFF_SIZE", name) - 2, 13))
-    return {**defaults, "uop_depth": min(_VTA_UOP_DEPTH, encodable), **data}
-
-
-def _integer(data: Mapping[str, JsonValue], key: str, name: str, default: int | None = None) -> int:
-    value = data.get(key, default)
-    if value is None:
-        raise ConfigError(f"device {name}: key {key} is missing")
-    if isinstance(value, str):
-        try:
-            return int(value, 0)
-        except ValueError:
-            pass
-    elif isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ConfigError(f"device {name}: {key}={value!r} is not an integer")
-
-
-def _capabilities(names: JsonValue, device: str) -> Capability:
-    known = {c.name.lower(): c for c in Capability if c.name}
-    result = Capability(0)
-    for item in names if isinstance(names, list) else [names]:
-        if not isinstance(item, str) or item not in known:
-            raise ConfigError(
-                f"device {device}: capability {item!r} is not one of {', '.join(known)}"
-            )
-        result |= known[item]
-    return result
-
-
-def builtin_timing(name: str) -> dict[str, TimingConstant]:
-    """One of our timing tables, devices/timing/NAME.json. Raises ConfigError."""
-    return _timing(name, name)
-
-
-def _timing(table: JsonValue, device: str) -> dict[str, TimingConstant]:
-    """A table by name (devices/timing/NAME.json), or a dict; a dict's key `base` names a table to
-    start from."""
-    if isinstance(table, str):
-        try:
-            text = (
-                resources.files("loadstone.vta.devices")
-                .joinpath("timing", table + ".json")
-                .read_text(encoding="utf-8")
-            )
-        except (OSError, ValueError):  # a name that no file can have
-            raise ConfigError(
-                f"device {device}: timing table {table!r} is not one of ours (vta-rtl, "
-                "vtaq-assumed)"
-            ) from None
-        table = json.loads(text)
-    if not isinstance(table, dict):
-        raise ConfigError(
-            f"device {device}: timing is a {type(table).__name__}, not a table's name or an "
-            "object of constants"
-        )
-    result = _timing(table["base"], device) if "base" in table else {}
-    for key, entry in table.items():
-        if key == "base":
-            continue
-        if (
-            not isinstance(entry, dict)
-            or not isinstance(entry.get("value"), int)
-            or not isinstance(entry.get("source"), str)
-        ):
-            raise ConfigError(
-                f"device {device}: timing.{key} must be "
-                f'{{"value": integer, "source": "where it comes from"}}'
-            )
-        if not 0 <= entry["value"] < 1 << 31:
-            raise ConfigError(
-                f"device {device}: timing.{key}={entry['value']} is outside [0, {(1 << 31) - 1}]"
-            )
-        result[key] = TimingConstant(entry["value"], entry["source"])
-    return result

@@ -208,16 +208,19 @@ def find_aliases(operators: Sequence[g.Operator], config: HwConfig) -> dict[str,
                 aliases[operator.output.name] = (operator.input.name, offset)
         elif isinstance(operator, g.Concatenate):
             parts = _parts(operator, config)
-            names = [t.name for t in operator.inputs]
-            # An input can be in one place only, and its own maker must put it there.
-            free = len(set(names)) == len(names) and all(
-                n in written and n not in aliases and n not in wholes for n in names
-            )
-            if parts is not None and free:
-                whole = operator.output.name
-                aliases.update((n, (whole, at)) for n, at in zip(names, parts, strict=True))
+            if parts is not None and _can_be_parts(operator, written - aliases.keys() - wholes):
+                aliases.update(
+                    (part.name, (operator.output.name, offset))
+                    for part, offset in zip(operator.inputs, parts, strict=True)
+                )
         wholes.update(whole for whole, _ in aliases.values())
     return aliases
+
+
+def _can_be_parts(operator: g.Concatenate, movable: set[str]) -> bool:
+    """Whether each input is made here and is in no other place yet, also not twice in this one."""
+    names = [tensor.name for tensor in operator.inputs]
+    return len(set(names)) == len(names) and movable.issuperset(names)
 
 
 def _same_tiles(a: g.Tensor, b: g.Tensor, config: HwConfig) -> bool:

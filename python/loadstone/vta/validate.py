@@ -118,8 +118,6 @@ def validate_program(
         *_finishes(stream, count),
         *_memory(stream, config, regions),
         *_loops(stream, config),
-    ]
-    violations += [
         *_micro_ops(stream, config, regions),
         *_configs(stream, config),
         *_tokens(stream, count),
@@ -342,10 +340,9 @@ def _tokens(stream: Stream, count: int) -> Iterator[Violation]:
             pusher_of.setdefault(pop, []).append(push)
     yield from _overflows(stage, pushes, pops, pusher_of)
     if len(stream) == count:
-        last = count - 1
         if any(pushes[q].size > pops[q].size for q in pushes):
-            yield last, "V15"
-        yield from _undrained(stage, flags, last)
+            yield count - 1, "V15"
+        yield from _undrained(stage, flags, count - 1)
 
 
 def _queueless(stage: Indices, flags: TokenFlags) -> Iterator[Violation]:
@@ -369,10 +366,7 @@ def _pushes_and_pops(stage: Indices, flags: TokenFlags) -> tuple[QueueUses, Queu
 
 
 def _overflows(
-    stage: Indices,
-    pushes: QueueUses,
-    pops: QueueUses,
-    pusher_of: dict[int, list[int]],
+    stage: Indices, pushes: QueueUses, pops: QueueUses, pusher_of: dict[int, list[int]]
 ) -> Iterator[Violation]:
     """Pushes that may find 255 tokens waiting."""
     number_in_stage = np.zeros(len(stage), np.int64)

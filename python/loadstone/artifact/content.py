@@ -1,0 +1,120 @@
+"""What a compiled model holds, and when it is sound.
+
+In:   frozen dataclasses: regions and tensors (memory_plan.py), device programs, host steps
+      (host_step.py).
+Out:  ArtifactContent, which checks itself against the rules of runtime/FORMAT.md.
+Next: format.py's Artifact is one that is written and read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from loadstone.artifact.file_layout import require
+from loadstone.artifact.host_step import HostStep
+from loadstone.artifact.memory_plan import (
+    MAX_REGIONS,
+    BufferView,
+    MemoryRegion,
+    RegionKind,
+    ViewLayout,
+)
+from loadstone.backend.device import INSN_BYTES, DeviceProgram
+
+__all__ = ["ArtifactContent"]
+
+
+@dataclass(frozen=True)
+class ArtifactContent:
+    """All that a file holds. inputs and outputs are indices of tensors; `samples` is what a run
+    takes.
+
+    fingerprint: HwConfig.fingerprint(), 20 bytes. Steps run in order.
+    """
+
+    name: str
+    fingerprint: bytes
+    samples: int
+    regions: tuple[MemoryRegion, ...]
+    tensors: tuple[BufferView, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    steps: tuple[DeviceProgram | HostStep, ...]
+    device: str = ""  # HwConfig.name, for people
+
+    @property
+    def config_hash(self) -> int:
+        """CRC-32 of the fingerprint, as in register CONFIG_HASH."""
+        return zlib.crc32(self.fingerprint)
+
+    @property
+    def programs(self) -> tuple[DeviceProgram, ...]:
+        """The device programs, in order."""
+        return tuple(s for s in self.steps if isinstance(s, DeviceProgram))
+
+    def check(self) -> None:
+        """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
+        require(
+            len(self.fingerprint) == 20 and self.fingerprint[0] == 1,
+            "R5",
+            "the fingerprint is not 20 bytes of version 1",
+        )
+        require(1 <= self.samples < 1 << 32, "R6", f"samples={self.samples} is not at least 1")
+        require(
+            len(self.regions) <= MAX_REGIONS,
+            "R8",
+            f"there are {len(self.regions)} regions, more than {MAX_REGIONS}",
+        )
+        for region in self.regions:
+            region.check()
+        for tensor in self.tensors:
+            tensor.check(self.regions)
+        for index in (*self.inputs, *self.outputs):
+            require(
+                0 <= index < len(self.tensors),
+                "R17",
+                f"tensor {index} is an input or output, but there are {len(self.tensors)}",
+            )
+            tensor = self.tensors[index]
+            sound = (
+                tensor.layout == ViewLayout.ROW_MAJOR
+                and len(tensor.shape) >= 1
+                and tensor.shape[0] % self.samples == 0
+            )
+            require(
+                sound,
+                "R17",
+                f"input or output {tensor.name!r} is not row-major with a multiple of "
+                f"{self.samples} rows",
+            )
+        for index in self.inputs:
+            kind = self.regions[self.tensors[index].region].kind
+            require(
+                kind != RegionKind.CONSTANTS,
+                "R17",
+                f"input {self.tensors[index].name!r} is in constants",
+            )
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                step.check(self.tensors, self.regions)
+            else:
+                _check_program(step)
+
+
+def _check_program(program: DeviceProgram) -> None:
+    size = len(program.instructions)
+    sound = size > 0 and size % INSN_BYTES == 0
+    require(
+        sound,
+        "R18",
+        f"device program {program.name!r} has {size} bytes, which is no positive multiple of "
+        f"{INSN_BYTES}",
+    )
+    for layer in program.layers:
+        inside = layer.first >= 0 and layer.count >= 0 and layer.first + layer.count <= len(program)
+        require(
+            inside,
+            "R22",
+            f"layer {layer.name!r} leaves the {len(program)} instructions of {program.name!r}",
+        )

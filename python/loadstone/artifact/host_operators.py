@@ -1,0 +1,242 @@
+"""The operators of the host: their codes, their parameters, and what each asks of its tensors.
+
+In:   tensors of the memory plan, and parameters by name.
+Out:  OPERATORS, the table of runtime/FORMAT.md; each rule gives "" or what is wrong (R20).
+Next: host_step.py checks its steps with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, DataType, ViewLayout
+
+__all__ = [
+    "COPY_PARAMETERS",
+    "LOWEST",
+    "OPERATORS",
+    "PACK_PARAMETERS",
+    "HostOpcode",
+    "OperatorSpec",
+]
+
+
+class HostOpcode(IntEnum):
+    """Values of a step's operator; 0 is a device program."""
+
+    COPY = 1
+    FILL = 2
+    PACK = 3
+    UNPACK = 4
+    QUANTIZE = 5
+    DEQUANTIZE = 6
+    LOOKUP = 7
+    SOFTMAX_INT8 = 8
+    SOFTMAX_FLOAT32 = 9
+    ARGMAX = 10
+    EXTERNAL = 255
+
+
+Tensors = Sequence[BufferView]
+Parameters = Mapping[str, int]
+_INT8 = (DataType.INT8, DataType.UINT8)
+#: Least values of parameters that may be negative.
+LOWEST = {"pad_value": -128, "low": -(1 << 31), "high": -(1 << 31), "diff_min": -(1 << 31)}
+_MAX_SOFTMAX_DEPTH = 4096
+
+
+def _row_major(*tensors: BufferView) -> bool:
+    return all(t.layout == ViewLayout.ROW_MAJOR for t in tensors)
+
+
+def _copy_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    size = x.dtype.size_bytes
+    if size != y.dtype.size_bytes:
+        return "x and y have elements of different size"
+    extents = [p[f"extent_{k}"] for k in range(MAX_RANK)]
+    if min(extents) < 1 or math.prod(extents) > y.size_bytes // size:
+        return f"extents {extents} are not 1 to the {y.size_bytes // size} elements of y"
+    for tensor, side in ((x, "in"), (y, "out")):
+        last = p[f"{side}_offset"] + sum(
+            (extents[k] - 1) * p[f"{side}_stride_{k}"] for k in range(MAX_RANK)
+        )
+        if last >= tensor.size_bytes // size:
+            return (
+                f"it reaches element {last} of {tensor.name!r}, which has "
+                f"{tensor.size_bytes // size}"
+            )
+    return ""
+
+
+def _fill_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    return "" if p["value"] <= 255 else f"value={p['value']} is no byte"
+
+
+def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype not in _INT8 or not _row_major(x):
+        return "x is not int8 or uint8, row-major"
+    if y.dtype != DataType.INT8 or y.layout != ViewLayout.BLOCKED:
+        return "y is not int8, blocked"
+    if min(p[k] for k in ("h", "w", "c", "kernel_h", "kernel_w", "stride_h", "stride_w")) < 1:
+        return "a size, kernel or stride is 0"
+    if p["pad_value"] > 127 or p["nchw"] > 1:
+        return f"pad_value={p['pad_value']} or nchw={p['nchw']} is outside its range"
+    n, out_h, out_w, out_c = y.shape
+    if x.elements != n * p["h"] * p["w"] * p["c"]:
+        return f"x has {x.elements} elements, not {n} x {p['h']} x {p['w']} x {p['c']}"
+    if out_c != p["kernel_h"] * p["kernel_w"] * p["c"]:
+        return f"y has {out_c} channels, not {p['kernel_h']} x {p['kernel_w']} x {p['c']}"
+    if (out_h - 1) * p["stride_h"] >= p["pad_top"] + p["h"] or (out_w - 1) * p["stride_w"] >= p[
+        "pad_left"
+    ] + p["w"]:
+        return "a window begins behind the end of the image"
+    return ""
+
+
+def _unpack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.INT8 or x.layout != ViewLayout.BLOCKED:
+        return "x is not int8, blocked"
+    if y.dtype not in _INT8 or not _row_major(y) or y.elements != x.elements:
+        return f"y is not int8 or uint8, row-major, of {x.elements} elements"
+    return "" if p["nchw"] <= 1 else f"nchw={p['nchw']} is outside [0, 1]"
+
+
+def _same(x: BufferView, y: BufferView) -> bool:
+    return _row_major(x, y) and x.elements == y.elements
+
+
+def _quantize_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.FLOAT32 or y.dtype not in _INT8 or not _same(x, y):
+        return "x is not float32, or y not int8 or uint8, or their elements differ"
+    if not (y.scale > 0 and math.isfinite(y.scale)):
+        return f"y's scale {y.scale} is not finite and > 0"
+    least = -128 if y.dtype == DataType.INT8 else 0
+    if not least <= p["low"] <= p["high"] <= least + 255 or p["half_to_even"] > 1:
+        return (
+            f"low={p['low']}, high={p['high']} or half_to_even={p['half_to_even']} is "
+            "outside its range"
+        )
+    return ""
+
+
+def _dequantize_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    sound = x.dtype in (*_INT8, DataType.INT32) and y.dtype == DataType.FLOAT32 and _same(x, y)
+    return (
+        "" if sound else "x is not int8, uint8 or int32, or y not float32, or their elements differ"
+    )
+
+
+def _lookup_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, table, y = inputs[0], inputs[1], outputs[0]
+    if x.dtype not in _INT8 or not _same(x, y):
+        return "x is not int8 or uint8, or the elements of x and y differ"
+    if (
+        table.elements != 256
+        or table.dtype.size_bytes != y.dtype.size_bytes
+        or not _row_major(table)
+    ):
+        return "the table has not 256 elements as large as y's"
+    return ""
+
+
+def _softmax_int8_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype not in _INT8 or y.dtype != x.dtype or not _same(x, y):
+        return "x and y are not of one type, int8 or uint8, or their elements differ"
+    if not 1 <= p["depth"] <= _MAX_SOFTMAX_DEPTH or x.elements % p["depth"]:
+        return (
+            f"depth={p['depth']} is not in [1, {_MAX_SOFTMAX_DEPTH}] or does not divide "
+            f"{x.elements}"
+        )
+    if p["left_shift"] > 31 or p["diff_min"] > 0:
+        return f"left_shift={p['left_shift']} or diff_min={p['diff_min']} is outside its range"
+    return ""
+
+
+def _softmax_float32_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if x.dtype != DataType.FLOAT32 or y.dtype != DataType.FLOAT32 or not _same(x, y):
+        return "x or y is not float32, or their elements differ"
+    return (
+        ""
+        if p["depth"] >= 1 and x.elements % p["depth"] == 0
+        else f"depth={p['depth']} does not divide {x.elements}"
+    )
+
+
+def _argmax_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    x, y = inputs[0], outputs[0]
+    if (
+        x.dtype not in _INT8
+        or y.dtype not in (DataType.INT32, DataType.INT64)
+        or not _row_major(x, y)
+    ):
+        return "x is not int8 or uint8, or y not int32 or int64"
+    return (
+        ""
+        if p["depth"] >= 1 and x.elements == y.elements * p["depth"]
+        else f"x has not {p['depth']} x {y.elements} elements"
+    )
+
+
+def _external_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """A line of runtime/FORMAT.md's table. inputs < 0: any number of tensors. in_place: y may be
+    x."""
+
+    inputs: int
+    outputs: int
+    parameters: tuple[str, ...]
+    rule: Callable[[Tensors, Tensors, Parameters], str]
+    in_place: bool = False
+
+
+_AXES = range(MAX_RANK)
+COPY_PARAMETERS = (
+    "in_offset",
+    "out_offset",
+    *(f"{n}_{k}" for n in ("extent", "in_stride", "out_stride") for k in _AXES),
+)
+PACK_PARAMETERS = (
+    "h",
+    "w",
+    "c",
+    "kernel_h",
+    "kernel_w",
+    "stride_h",
+    "stride_w",
+    "pad_top",
+    "pad_left",
+    "pad_value",
+    "nchw",
+)
+
+OPERATORS: Mapping[HostOpcode, OperatorSpec] = {
+    HostOpcode.COPY: OperatorSpec(1, 1, COPY_PARAMETERS, _copy_rule),
+    HostOpcode.FILL: OperatorSpec(0, 1, ("value",), _fill_rule),
+    HostOpcode.PACK: OperatorSpec(1, 1, PACK_PARAMETERS, _pack_rule),
+    HostOpcode.UNPACK: OperatorSpec(1, 1, ("nchw",), _unpack_rule),
+    HostOpcode.QUANTIZE: OperatorSpec(1, 1, ("half_to_even", "low", "high"), _quantize_rule),
+    HostOpcode.DEQUANTIZE: OperatorSpec(1, 1, (), _dequantize_rule),
+    HostOpcode.LOOKUP: OperatorSpec(2, 1, (), _lookup_rule, in_place=True),
+    HostOpcode.SOFTMAX_INT8: OperatorSpec(
+        1, 1, ("depth", "multiplier", "left_shift", "diff_min"), _softmax_int8_rule
+    ),
+    HostOpcode.SOFTMAX_FLOAT32: OperatorSpec(
+        1, 1, ("depth",), _softmax_float32_rule, in_place=True
+    ),
+    HostOpcode.ARGMAX: OperatorSpec(1, 1, ("depth",), _argmax_rule),
+    HostOpcode.EXTERNAL: OperatorSpec(-1, -1, (), _external_rule),
+}

@@ -1,0 +1,151 @@
+"""A compiled model as the bytes of its file.
+
+In:   a sound ArtifactContent.
+Out:  the file of runtime/FORMAT.md.
+Next: format.py saves it; runtime/model.c reads the same bytes in place.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+
+from loadstone.artifact.content import ArtifactContent
+from loadstone.artifact.file_layout import (
+    HEADER_BYTES,
+    MAGIC,
+    MAX_DATA_ALIGN,
+    RANGE,
+    REGION,
+    SECTION_ALIGN,
+    SECTIONS,
+    STEP,
+    TENSOR,
+    VERSION,
+    align,
+)
+from loadstone.artifact.host_step import HostOpcode, HostStep
+from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.backend.device import INSN_BYTES, DeviceProgram
+from loadstone.errors import ArtifactError
+
+__all__ = ["ArtifactWriter"]
+
+
+class ArtifactWriter:
+    """Collects sections, then lays them out."""
+
+    def __init__(self, artifact: ArtifactContent) -> None:
+        self.artifact = artifact
+        self.strings = bytearray(b"\0")
+        self.known = {"": 0}
+        self.words: list[int] = []
+        self.data = bytearray()
+        self.instructions = bytearray()
+        self.source_map = bytearray()
+
+    def string(self, text: str) -> int:
+        """Offset of a text in the strings; each is kept once."""
+        if "\0" in text:
+            raise ArtifactError(f"name {text!r} holds a zero byte")
+        if text not in self.known:
+            self.known[text] = len(self.strings)
+            self.strings += text.encode() + b"\0"
+        return self.known[text]
+
+    def region(self, region: MemoryRegion) -> bytes:
+        """Entry of a region; its data goes to section data."""
+        flags = region.device_reads | region.device_writes << 1
+        self.data += (
+            bytes(align(len(self.data), region.align_bytes) - len(self.data))
+            if region.data
+            else b""
+        )
+        offset = len(self.data) if region.data else 0
+        self.data += region.data
+        kind, name = int(region.kind), self.string(region.name)
+        return REGION.pack(
+            kind, flags, region.size_bytes, region.align_bytes, offset, len(region.data), name, 0
+        )
+
+    def tensor(self, t: BufferView) -> bytes:
+        """Entry of a tensor."""
+        dims = (*t.shape, *(0,) * (MAX_RANK - len(t.shape)))
+        head = (
+            self.string(t.name),
+            t.dtype,
+            len(t.shape),
+            t.region,
+            t.layout,
+            t.offset_bytes,
+            t.size_bytes,
+            t.scale,
+            t.zero_point,
+        )
+        return TENSOR.pack(*head, *dims, t.batch_block, t.channel_block, 0, 0, 0)
+
+    def step(self, step: DeviceProgram | HostStep) -> bytes:
+        """Entry of a step; its instructions or words go to their sections."""
+        if isinstance(step, DeviceProgram):
+            first, count = len(self.instructions) // INSN_BYTES, len(step)
+            self.instructions += step.instructions
+            for layer in step.layers:
+                self.source_map += RANGE.pack(
+                    first + layer.first, layer.count, self.string(layer.name), 0
+                )
+            return STEP.pack(0, 0, 0, first, count, self.string(step.name))
+        words = [*step.inputs, *step.outputs, *step.parameters.values()]
+        if step.opcode == HostOpcode.EXTERNAL:
+            words += [self.string(step.function), self.string(step.attributes)]
+        first = len(self.words)
+        self.words += [w & 0xFFFFFFFF for w in words]
+        return STEP.pack(
+            step.opcode,
+            len(step.inputs),
+            len(step.outputs),
+            first,
+            len(words),
+            self.string(step.name),
+        )
+
+    def file(self) -> bytes:
+        """The whole file."""
+        a = self.artifact
+        name, device = self.string(a.name), self.string(a.device)
+        regions = b"".join(map(self.region, a.regions))
+        tensors = b"".join(map(self.tensor, a.tensors))
+        steps = b"".join(map(self.step, a.steps))
+        contents = (
+            *(
+                bytes(self.strings),
+                regions,
+                tensors,
+                _words(a.inputs),
+                _words(a.outputs),
+                steps,
+                _words(self.words),
+            ),
+            *(bytes(self.instructions), bytes(self.source_map), bytes(self.data)),
+        )
+        data_align = min(
+            max([SECTION_ALIGN, *(r.align_bytes for r in a.regions if r.data)]), MAX_DATA_ALIGN
+        )
+        aligns = {"instructions": SECTION_ALIGN, "data": data_align}
+        body, table = bytearray(HEADER_BYTES), bytearray()
+        for section, content in zip(SECTIONS, contents, strict=True):
+            body += bytes(align(len(body), aligns.get(section, 16)) - len(body))
+            table += struct.pack("<II", len(body), len(content))
+            body += content
+        if len(body) >= 1 << 32:
+            raise ArtifactError(
+                f"model {a.name!r} has {len(body)} bytes: an artifact holds less than 4 GiB"
+            )
+        head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
+        body[16:HEADER_BYTES] = head + table
+        struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), zlib.crc32(body[16:]))
+        return bytes(body)
+
+
+def _words(values: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)

@@ -1,0 +1,170 @@
+"""What the fields of instructions can hold, and what stands behind the values: scratchpads, stages,
+token queues, registers, capabilities.
+
+In:   nothing.
+Out:  the enumerations, and tables that say what belongs to which.
+Next: spec.py makes fields of them; everybody imports them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from loadstone.numerics import Rounding
+
+__all__ = [
+    "CONFIG_DEFAULTS",
+    "LOAD_STAGE",
+    "SCRATCHPAD_OF",
+    "STAGE_REGISTERS",
+    "TOKEN_QUEUES",
+    "VALUE_NEEDS",
+    "AluOp",
+    "Capability",
+    "ConfigRegister",
+    "Memory",
+    "Opcode",
+    "Stage",
+    "TokenQueue",
+]
+
+
+class Opcode(IntEnum):
+    """Bits 0:3 of every instruction. 6 and 7 are free."""
+
+    LOAD = 0
+    STORE = 1
+    GEMM = 2
+    FINISH = 3
+    ALU = 4
+    CONFIG = 5
+
+
+class Memory(IntEnum):
+    """The scratchpads. ACC_8BIT is ACC seen through a load that sign-extends int8."""
+
+    UOP = 0
+    WGT = 1
+    INP = 2
+    ACC = 3
+    OUT = 4
+    ACC_8BIT = 5
+
+
+class AluOp(IntEnum):
+    """ALU.alu_op. 6 and 7 are free."""
+
+    MIN = 0
+    MAX = 1
+    ADD = 2
+    SHR = 3
+    MUL = 4
+    RQ = 5
+
+
+class Stage(IntEnum):
+    """The three queues that execute instructions, each in order."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
+
+
+#: The stage whose queue a LOAD of each memory goes to. OUT is never loaded: compute refuses it.
+LOAD_STAGE: Mapping[Memory, Stage] = {
+    Memory.UOP: Stage.COMPUTE,
+    Memory.WGT: Stage.LOAD,
+    Memory.INP: Stage.LOAD,
+    Memory.ACC: Stage.COMPUTE,
+    Memory.OUT: Stage.COMPUTE,
+    Memory.ACC_8BIT: Stage.COMPUTE,
+}
+
+#: The scratchpad that a memory_id means.
+SCRATCHPAD_OF: Mapping[Memory, Memory] = {
+    **{memory: memory for memory in Memory},
+    Memory.OUT: Memory.ACC,
+    Memory.ACC_8BIT: Memory.ACC,
+}
+
+
+@dataclass(frozen=True)
+class TokenQueue:
+    """A queue of tokens between neighbouring stages: `popper` waits for `pusher`."""
+
+    pusher: Stage
+    popper: Stage
+
+    @property
+    def push(self) -> str:
+        """The pusher's flag."""
+        return "push_next" if self.popper > self.pusher else "push_prev"
+
+    @property
+    def pop(self) -> str:
+        """The popper's flag."""
+        return "pop_prev" if self.popper > self.pusher else "pop_next"
+
+    def __str__(self) -> str:
+        """`load->compute`."""
+        return f"{self.pusher.name.lower()}->{self.popper.name.lower()}"
+
+
+#: All queues: of each pair of neighbours, the one forward and the one back. Load and store are no
+#: neighbours.
+TOKEN_QUEUES: tuple[TokenQueue, ...] = (
+    TokenQueue(Stage.LOAD, Stage.COMPUTE),
+    TokenQueue(Stage.COMPUTE, Stage.LOAD),
+    TokenQueue(Stage.COMPUTE, Stage.STORE),
+    TokenQueue(Stage.STORE, Stage.COMPUTE),
+)
+
+
+class ConfigRegister(IntEnum):
+    """CONFIG.register_id. PAD_VALUE exists twice: load's fills INP pads, compute's fills ACC_8BIT
+    pads, because a register is read only by the stage that sets it. The RQ registers are compute's.
+    Store has none."""
+
+    PAD_VALUE = 0
+    RQ_ZERO_POINT = 1
+    RQ_MIN = 2
+    RQ_MAX = 3
+    RQ_ROUNDING = 4
+
+
+#: The registers that a stage has.
+STAGE_REGISTERS: Mapping[Stage, tuple[ConfigRegister, ...]] = {
+    Stage.LOAD: (ConfigRegister.PAD_VALUE,),
+    Stage.COMPUTE: tuple(ConfigRegister),
+    Stage.STORE: (),
+}
+
+#: What a stage's registers hold when a program starts.
+CONFIG_DEFAULTS: Mapping[ConfigRegister, int] = {
+    ConfigRegister.PAD_VALUE: 0,
+    ConfigRegister.RQ_ZERO_POINT: 0,
+    ConfigRegister.RQ_MIN: -128,
+    ConfigRegister.RQ_MAX: 127,
+    ConfigRegister.RQ_ROUNDING: int(Rounding.DOUBLE),
+}
+
+
+class Capability(IntFlag):
+    """What a device can do beyond VTA's safe subset: one bit each, in HwConfig and the CAPS
+    register."""
+
+    ALU_MUL = 1 << 0  # ALU MUL
+    LOAD_ACC8 = 1 << 1  # LOAD of memory ACC_8BIT
+    CONFIG = 1 << 2  # opcode CONFIG
+    REQUANTIZE = 1 << 3  # ALU RQ
+    GEMM_OVERWRITE = 1 << 4  # GEMM.overwrite
+    REGIONS = 1 << 5  # LOAD/STORE.region, REGION_BASE and REGION_LIMIT
+
+
+#: Values of enumerated fields that need a capability.
+VALUE_NEEDS: Mapping[type[IntEnum], Mapping[int, Capability]] = {
+    Memory: {Memory.ACC_8BIT: Capability.LOAD_ACC8},
+    AluOp: {AluOp.MUL: Capability.ALU_MUL, AluOp.RQ: Capability.REQUANTIZE},
+}
