@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.simulator.sim import Result, Simulator, kernels_available
+from loadstone.simulator.result import Result
+from loadstone.simulator.sim import Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import Capability

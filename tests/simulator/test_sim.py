@@ -14,7 +14,8 @@ import pytest
 
 from loadstone.errors import SimulationError
 from loadstone.numerics import Rounding
-from loadstone.simulator.sim import Result, SimulationStopped, Simulator, kernels_available
+from loadstone.simulator.result import Result, SimulationStopped
+from loadstone.simulator.sim import Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from loadstone.simulator.sim import Event, Simulator
+from loadstone.simulator.result import Event
+from loadstone.simulator.sim import Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops

@@ -20,7 +20,7 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.graph.kernels import onnx, tflite
-from loadstone.graph.kernels.windows import convolve, windows
+from loadstone.graph.kernels.windows import Geometry, Weights, convolve, windows
 from loadstone.numerics import (
     Array,
     Rounding,
@@ -100,24 +100,10 @@ def run_operator(operator: g.Operator, inputs: Sequence[Array]) -> list[Array]:
 def _conv2d(o: g.Conv2D, x: Array) -> _Computed:
     if o.rounding is Rounding.SINGLE:
         return _conv2d_single(o, x)
-    rule: dict[str, Any] = (
-        {} if o.rounding is Rounding.FLOAT32 else {"float32_product": o.float32_product}
-    )
+    weights = Weights(o.weights, o.bias, o.weight_scales, o.weight_zero_points, o.float32_product)
+    geometry = Geometry(o.strides, o.padding, o.dilation, o.groups)
     return _rules(o).conv_2d(
-        x,
-        o.weights,
-        o.bias,
-        _grid(o.input),
-        o.weight_scales,
-        _grid(o.output),
-        strides=o.strides,
-        padding=o.padding,
-        dilation=o.dilation,
-        groups=o.groups,
-        weight_zero_points=o.weight_zero_points,
-        low=o.low,
-        high=o.high,
-        **rule,
+        x, weights, _grid(o.input), _grid(o.output), geometry, limits=(o.low, o.high)
     )
 
 
@@ -138,17 +124,12 @@ def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
 
 
 def _dense(o: g.Dense, x: Array) -> _Computed:
-    arguments = o.bias, _grid(o.input), o.weight_scales, _grid(o.output)
-    limits: g.Fields = {
-        "weight_zero_points": o.weight_zero_points,
-        "low": o.low,
-        "high": o.high,
-    }
+    levels, limits = (_grid(o.input), _grid(o.output)), (o.low, o.high)
+    constants = o.bias, o.weight_scales, o.weight_zero_points
     if o.rounding is Rounding.DOUBLE:  # TFLite Micro: a 1x1 convolution
-        return tflite.conv_2d(x[:, None, None], o.weights[:, None, None], *arguments, **limits)[
-            :, 0, 0
-        ]
-    return _rules(o).fully_connected(x, o.weights, *arguments, **limits)
+        kernels = Weights(o.weights[:, None, None], *constants)
+        return tflite.conv_2d(x[:, None, None], kernels, *levels, limits=limits)[:, 0, 0]
+    return _rules(o).fully_connected(x, Weights(o.weights, *constants), *levels, limits=limits)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -158,19 +139,19 @@ def _dense(o: g.Dense, x: Array) -> _Computed:
 
 def _add(o: g.Add, a: Array, b: Array) -> _Computed:
     return _rules(o).add(
-        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), limits=(o.low, o.high)
     )
 
 
 def _sub(o: g.Sub, a: Array, b: Array) -> _Computed:
     return _rules(o).sub(
-        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), limits=(o.low, o.high)
     )
 
 
 def _mul(o: g.Mul, a: Array, b: Array) -> _Computed:
     return _rules(o).mul(
-        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), low=o.low, high=o.high
+        a, b, _grid(o.inputs[0]), _grid(o.inputs[1]), _grid(o.output), limits=(o.low, o.high)
     )
 
 
@@ -179,11 +160,11 @@ def _requantize(o: g.Requantize, x: Array) -> _Computed:
     source, target = _signed(o.input), _signed(o.output)
     offset = 128 if o.output.dtype == "uint8" else 0
     signed = (x.astype(np.int16) - (128 if o.input.dtype == "uint8" else 0)).astype(np.int8)
-    limits = {"low": o.low - offset, "high": o.high - offset}
+    limits = o.low - offset, o.high - offset
     if source == target:
-        result = np.clip(signed, limits["low"], limits["high"])
+        result = np.clip(signed, *limits)
     else:
-        result = _rules(o).requantize(signed, source, target, **limits)
+        result = _rules(o).requantize(signed, source, target, limits=limits)
     return (result.astype(np.int16) + offset).astype(o.output.dtype)
 
 
@@ -226,10 +207,8 @@ def _average_pool2d(o: g.AveragePool2D, x: Array) -> _Computed:
         return tflite.average_pool_2d(
             x,
             o.kernel,
-            strides=o.strides,
-            padding=o.padding,
-            low=o.low,
-            high=o.high,
+            Geometry(o.strides, o.padding),
+            limits=(o.low, o.high),
             unsigned=o.unsigned,
         )
     sums = windows(x.astype(np.int64) - o.input.zero_point, o.kernel, o.strides, o.padding).sum(
@@ -245,9 +224,7 @@ def _average_pool2d(o: g.AveragePool2D, x: Array) -> _Computed:
 
 def _max_pool2d(o: g.MaxPool2D, x: Array) -> _Computed:
     assert o.input.quantization == o.output.quantization
-    return tflite.max_pool_2d(
-        x, o.kernel, strides=o.strides, padding=o.padding, low=o.low, high=o.high
-    )
+    return tflite.max_pool_2d(x, o.kernel, Geometry(o.strides, o.padding), limits=(o.low, o.high))
 
 
 def _mean(o: g.Mean, x: Array) -> _Computed:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.errors import SimulationError
-from loadstone.simulator.sim import Event, Result, Simulator
+from loadstone.simulator.result import Event, Result
+from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage

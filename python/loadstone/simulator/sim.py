@@ -17,9 +17,8 @@ Needs NumPy and cffi, not TVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from threading import current_thread, main_thread
+from collections.abc import Iterator
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +26,8 @@ import numpy.typing as npt
 from loadstone.errors import EncodingError, SimulationError
 from loadstone.numerics import Array
 from loadstone.runtime.native import CData, ffi, lib
+from loadstone.simulator import signals
+from loadstone.simulator.result import Event, Finding, Result, SimulationStopped
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import decode
@@ -35,11 +36,8 @@ from loadstone.vta.isa.spec import INSN_BYTES, Memory, Opcode, Stage
 
 __all__ = [
     "KERNELS",
-    "Event",
-    "Finding",
-    "Result",
-    "SimulationStopped",
     "Simulator",
+    "SimulatorOptions",
     "kernels_available",
 ]
 
@@ -50,110 +48,26 @@ _KINDS = {1: "race", 2: "race", 3: "uninitialised"}
 _NONE = 0xFFFFFFFF
 #: Free places for streams that the simulator puts into the memory map itself.
 _PAGE = 4096
-#: What a signal's handler raised while the main thread was in a run: KeyboardInterrupt, as a rule.
-_raised: list[BaseException] = []
 
 
-def _handle_signals(_ctx: CData) -> int:
-    """Asked of every run a few dozen times a second: that Python runs here at all lets it run the
-    handlers of signals."""
-    return 0
+class SimulatorOptions(TypedDict, total=False):
+    """How a Simulator runs: what it checks and records, all of it optional."""
 
-
-_ASK: CData = ffi.callback(
-    "int(void *)",
-    _handle_signals,
-    error=1,
-    onerror=lambda _kind, error, _trace: _raised.append(error),
-)
-
-
-@dataclass(frozen=True)
-class Result:
-    """One run. Cycles are those of the timing model, 0 without it; dicts are by stage, reader or
-    opcode, in lower case."""
-
-    status: str  # a key of registers.ERRORS, "NONE" when the program reached FINISH
-    message: str
-    error_pc: int
-    error_address: int
-    cycles: int
-    insns_done: int
-    insns: Mapping[str, int]
-    busy_cycles: Mapping[str, int]
-    stall_token_cycles: Mapping[str, int]
-    stall_fetch_cycles: Mapping[str, int]
-    stall_dram_cycles: Mapping[str, int]
-    read_bytes: Mapping[str, int]
-    write_bytes: int
-    read_beats: int
-    write_beats: int
-    read_bursts: int
-    write_bursts: int
-    macs: int
-    gemm_steps: int
-    alu_steps: int
-    findings: int
-
-    def utilisation(self, config: HwConfig) -> float:
-        """Multiply-accumulates done, as a part of what GEMM could do in these cycles."""
-        return self.macs / (self.cycles * config.macs_per_cycle) if self.cycles else 0.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A race (two instructions, no token between them, one writes), or a read of tiles that were
-    never written."""
-
-    kind: str  # "race" or "uninitialised"
-    memory: str  # "INP", ..., or "DRAM"
-    insn: int
-    other: int | None
-    writes: tuple[bool, bool]
-    first: int  # tile, or bus address
-    count: int  # tiles, or bytes
-    text: str
-
-
-@dataclass(frozen=True)
-class Event:
-    """One instruction in time, in cycles: the stage was free at `enter`, it was fetched at `ready`,
-    its tokens were there at `start`."""
-
-    insn: int
-    stage: Stage
-    enter: int
-    ready: int
-    start: int
-    end: int
-    from_prev: int | None
-    from_next: int | None
-    dram_cycles: int
-
-
-class SimulationStopped(SimulationError):
-    """The program stopped before FINISH; `result` holds how far it came."""
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(result.message)
-        self.result = result
+    strict: bool | None  # stop where real VTA hardware would differ; None: for profile vta
+    timing: bool  # the timing model; on by default
+    races: bool
+    uninitialised: bool
+    trace: bool  # keep the events
+    kernels: str  # one of KERNELS
 
 
 class Simulator:
-    """One device. `strict`: stop where real VTA hardware would compute something else (default: for
-    profile vta)."""
+    """One device, with the options of SimulatorOptions."""
 
-    def __init__(
-        self,
-        config: HwConfig,
-        *,
-        strict: bool | None = None,
-        timing: bool = True,
-        races: bool = False,
-        uninitialised: bool = False,
-        trace: bool = False,
-        kernels: str = "best",
-    ) -> None:
+    def __init__(self, config: HwConfig, **options: Unpack[SimulatorOptions]) -> None:
+        unknown = options.keys() - SimulatorOptions.__annotations__
+        if unknown:
+            raise TypeError(f"Simulator takes no option {', '.join(sorted(unknown))}")
         self.config = config
         fingerprint = ffi.from_buffer(config.fingerprint())
         self._sim = ffi.gc(
@@ -162,18 +76,19 @@ class Simulator:
         )
         if self._sim == ffi.NULL:
             raise SimulationError(f"device {config.name} cannot be simulated: out of memory")
-        lib().lds_sim_on_poll(self._sim, _ASK, ffi.NULL)
+        lib().lds_sim_on_poll(self._sim, signals.ASK, ffi.NULL)
         self._mapped: list[tuple[int, int]] = []
         self._keep: list[Array] = []
         self._stream = b""
         for name, constant in config.timing.items():
             self.set_timing(name, constant.value)
+        strict = options.get("strict")
         self._option("STRICT", config.profile == "vta" if strict is None else strict)
-        self._option("TIMING", timing)
-        self._option("CHECK_RACES", races)
-        self._option("CHECK_INIT", uninitialised)
-        self._option("TRACE", trace)
-        self.use_kernels(kernels)
+        self._option("TIMING", options.get("timing", True))
+        self._option("CHECK_RACES", options.get("races", False))
+        self._option("CHECK_INIT", options.get("uninitialised", False))
+        self._option("TRACE", options.get("trace", False))
+        self.use_kernels(options.get("kernels", "best"))
 
     # --- set up -----------------------------------------------------------------------------------
     def set_timing(self, name: str, value: int) -> None:
@@ -374,10 +289,7 @@ class Simulator:
             cycle_limit,
             raw,
         )
-        if _raised and current_thread() is main_thread():  # handlers run in no other
-            error = _raised[0]
-            _raised.clear()
-            raise error
+        signals.raise_what_was_caught()
         if status < 0:
             raise SimulationError(self._message())
         result = self._result(raw)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from loadstone.artifact.format import LayerRange
 from loadstone.files import write_whole
-from loadstone.simulator.sim import Event, Simulator
+from loadstone.simulator.result import Event
+from loadstone.simulator.sim import Simulator
 from loadstone.vta.isa.spec import Stage
 
 __all__ = ["trace_bytes", "write_trace"]

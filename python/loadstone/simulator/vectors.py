@@ -34,7 +34,8 @@ import numpy.typing as npt
 
 from loadstone.errors import ConfigError, LoadstoneError
 from loadstone.files import JsonObject, parsed_json, unpacked_arrays, write_whole, written_whole
-from loadstone.simulator.sim import Result, Simulator
+from loadstone.simulator.result import Result
+from loadstone.simulator.sim import Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSN_BYTES, MAX_REGIONS, Capability, Memory, Opcode

@@ -23,6 +23,8 @@ from loadstone import numerics
 from loadstone.graph import Quantization
 from loadstone.graph.kernels import onnx as ops
 from loadstone.graph.kernels.onnx import levels, weighted
+from loadstone.graph.kernels.windows import Geometry
+from loadstone.graph.kernels.windows import Weights as WeightConstants
 from tests.draw import MILLION, Count, Random
 from tests.onnx_builder import Graph, run
 
@@ -110,9 +112,12 @@ def convolution(seed: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     padding = tuple(shape.int(0, 2) for _ in range(4))
     x = shape.int8(shape.int(1, 2), shape.int(12, 48), shape.int(12, 48), channels)
     ours = ops.conv_2d(
-        x, case.weights, case.bias, case.q_in, case.weight_scales, case.q_out,
-        strides=strides, padding=padding, dilation=dilation, groups=groups,
-    )  # fmt: skip
+        x,
+        WeightConstants(case.weights, case.bias, case.weight_scales),
+        case.q_in,
+        case.q_out,
+        Geometry(strides, padding, dilation, groups),
+    )
     graph = Graph()
     inputs = (
         graph.input(nchw(x).shape, np.int8),
@@ -160,7 +165,10 @@ def product(kind: str, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
         )
         output = graph.node(kind, *inputs, *operands(graph, case.q_out))
     ours = ops.fully_connected(
-        x, case.weights, case.bias, case.q_in, case.weight_scales, case.q_out
+        x,
+        WeightConstants(case.weights, case.bias, case.weight_scales),
+        case.q_in,
+        case.q_out,
     )
     return ours, run(graph.save([(output, np.int8)]), [x])[0]
 
@@ -236,9 +244,9 @@ def test_functions_of_one_element(kind: str) -> None:
             )
             continue
         bounds = {"Identity": (), "Relu": (0.0,), "Clip": (-1.5, 6.0)}[kind]
-        low, high = ops.activation_range(q_out, *bounds)
+        limits = ops.activation_range(q_out, *bounds)
         want = trio(kind, [x], [q_in], q_out, *(bounds if kind == "Clip" else ()))
-        count.compare(ops.requantize(x, q_in, q_out, low=low, high=high), want)
+        count.compare(ops.requantize(x, q_in, q_out, limits=limits), want)
     count.check(5_000)
 
 
@@ -298,8 +306,7 @@ def test_average_pool(*, count_include_pad: bool) -> None:
             kernel,
             q_in,
             q_out,
-            strides=strides,
-            padding=padding,
+            Geometry(strides, padding),
             count_include_pad=count_include_pad,
         )
         options = {
@@ -317,7 +324,7 @@ def test_max_pool() -> None:
     for seed in range(150):
         draw, (kernel, strides, padding) = pool_of(seed)
         x, q_in, q_out = pooled(draw)
-        got = ops.max_pool_2d(x, kernel, q_in, q_out, strides=strides, padding=padding)
+        got = ops.max_pool_2d(x, kernel, q_in, q_out, Geometry(strides, padding))
         count.compare(
             got,
             nhwc(

@@ -22,7 +22,8 @@ from loadstone.graph import Quantization
 from loadstone.graph.kernels import onnx
 from loadstone.graph.kernels import tflite as ops
 from loadstone.graph.kernels.tflite import weighted
-from loadstone.graph.kernels.windows import same_padding
+from loadstone.graph.kernels.windows import Geometry, same_padding
+from loadstone.graph.kernels.windows import Weights as WeightConstants
 from tests.draw import MILLION, Count, Random
 from tests.tflite_builder import Activation, Graph, Padding, Tensor, run
 
@@ -143,13 +144,14 @@ class Weighted:
         self.activation, self.low, self.high = fused_activation(draw, self.q_out)
 
     def oracle(self, module: ModuleType = ops) -> NDArray[np.int8]:
-        arguments = (self.x, self.weights, self.bias, self.q_in, self.weight_scales, self.q_out)
-        rest = {"weight_zero_points": self.weight_zero_point, "low": self.low, "high": self.high}
+        constants = WeightConstants(
+            self.weights, self.bias, self.weight_scales, self.weight_zero_point, self.unsigned
+        )
+        arguments = self.x, constants, self.q_in, self.q_out
+        limits = self.low, self.high
         if self.kind == "FULLY_CONNECTED":
-            return module.fully_connected(*arguments, **rest)
-        if module is ops:
-            rest["float32_product"] = self.unsigned
-        return module.conv_2d(*arguments, **self.geometry, **rest)
+            return module.fully_connected(*arguments, limits=limits)
+        return module.conv_2d(*arguments, Geometry(**self.geometry), limits=limits)
 
     def litert(self, *, reference: bool = True) -> NDArray[Any]:
         graph, wanted = Graph(), self.oracle().shape
@@ -281,13 +283,13 @@ class OnTheEdge:
 
     def oracle(self, *, float32_product: bool) -> NDArray[np.int8]:
         x, flat = np.zeros((1, 1), np.int8), np.zeros((self.channels, 1), np.int8)
-        quantizations = self.q_in, self.scales, self.q_out
         if self.kind == "FULLY_CONNECTED":
-            return ops.fully_connected(x, flat, self.bias, *quantizations)[0]
-        windows = x[:, None, None], flat[:, None, None]
-        return ops.conv_2d(*windows, self.bias, *quantizations, float32_product=float32_product)[
-            0, 0, 0
-        ]
+            constants = WeightConstants(flat, self.bias, self.scales)
+            return ops.fully_connected(x, constants, self.q_in, self.q_out)[0]
+        constants = WeightConstants(
+            flat[:, None, None], self.bias, self.scales, float32_product=float32_product
+        )
+        return ops.conv_2d(x[:, None, None], constants, self.q_in, self.q_out)[0, 0, 0]
 
 
 @pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
@@ -369,7 +371,7 @@ def test_elementwise(kind: str, *, unsigned: bool) -> None:
             unsigned=unsigned,
             fused_activation_function=activation,
         )
-        count.compare(getattr(ops, kind.lower())(a, b, q_a, q_b, q_out, low=low, high=high), want)
+        count.compare(getattr(ops, kind.lower())(a, b, q_a, q_b, q_out, limits=(low, high)), want)
     count.check(300_000)
 
 
@@ -403,7 +405,7 @@ def test_functions_of_one_element(kind: str, *, unsigned: bool) -> None:
             got = ops.leaky_relu(x, q_in, q_out, options["alpha"])
         else:
             low, high = ops.activation_range(q_out, *bounds[kind])
-            got = ops.requantize(x, q_in, q_out, low=low, high=high)
+            got = ops.requantize(x, q_in, q_out, limits=(low, high))
         count.compare(got, litert(kind, [x], [q_in], q_out, x.shape, unsigned=unsigned, **options))
     count.check(5_000)
 
@@ -493,10 +495,8 @@ def test_pools(kind: str, *, unsigned: bool) -> None:
         same = draw.rng.random() < 0.5
         padding = same_padding(x.shape[1:3], kernel, strides) if same else (0, 0, 0, 0)
         arguments: dict[str, Any] = {
-            "strides": strides,
-            "padding": padding,
-            "low": low,
-            "high": high,
+            "geometry": Geometry(strides, padding),
+            "limits": (low, high),
         }
         if kind == "AVERAGE_POOL_2D":
             arguments["unsigned"] = unsigned

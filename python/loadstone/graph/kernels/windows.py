@@ -8,13 +8,65 @@ Next: tflite/ and onnx/ requantize them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from loadstone.numerics import Array, Int32Array, wrap_int32
 
-__all__ = ["convolve", "matmul", "same_padding", "windows"]
+__all__ = [
+    "EVERY_POSITION",
+    "INT8_LIMITS",
+    "Geometry",
+    "Weights",
+    "convolve",
+    "matmul",
+    "same_padding",
+    "windows",
+]
+
+#: (low, high) of an operator without a fused activation.
+INT8_LIMITS = (-128, 127)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Where the windows of a convolution or a pool lie; a pool has neither dilation nor groups.
+
+    strides, dilation: (height, width). padding: (top, left, bottom, right) in elements.
+    """
+
+    strides: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+
+EVERY_POSITION = Geometry()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The constants of a convolution or a dense layer.
+
+    values: int8, (O, KH, KW, C / groups) or (O, I). bias: int32 (O,), or one for all.
+    scales, zero_points: (O,), or one for all; zero points are not 0 only in uint8 models.
+    float32_product: how TFLite multiplies input and weight scale in those models.
+    """
+
+    values: Array
+    bias: ArrayLike
+    scales: ArrayLike
+    zero_points: ArrayLike = 0
+    float32_product: bool = False
+
+    def centred(self) -> Array:
+        """The values less their zero points."""
+        by_output = (-1, *(1,) * (self.values.ndim - 1))
+        centred: Array = self.values.astype(np.int64) - np.reshape(self.zero_points, by_output)
+        return centred
 
 
 def windows(

@@ -11,6 +11,7 @@ import numpy as np
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.onnx.levels import Int8Array, dequantize, quantize
+from loadstone.graph.kernels.windows import INT8_LIMITS
 
 __all__ = ["add", "leaky_relu", "logistic", "mul", "softmax", "sub"]
 
@@ -22,11 +23,10 @@ def add(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """Add: shapes broadcast."""
-    return quantize(dequantize(a, q_a) + dequantize(b, q_b), q_out, low=low, high=high)
+    return quantize(dequantize(a, q_a) + dequantize(b, q_b), q_out, limits=limits)
 
 
 def sub(
@@ -36,11 +36,10 @@ def sub(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """Sub: shapes broadcast."""
-    return quantize(dequantize(a, q_a) - dequantize(b, q_b), q_out, low=low, high=high)
+    return quantize(dequantize(a, q_a) - dequantize(b, q_b), q_out, limits=limits)
 
 
 def mul(
@@ -50,11 +49,10 @@ def mul(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """Mul: shapes broadcast."""
-    return quantize(dequantize(a, q_a) * dequantize(b, q_b), q_out, low=low, high=high)
+    return quantize(dequantize(a, q_a) * dequantize(b, q_b), q_out, limits=limits)
 
 
 def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: float) -> Int8Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.graph import Quantization
+from loadstone.graph.kernels.windows import INT8_LIMITS
 from loadstone.numerics import Array, Float32Array, requantize_float32, wrap_int32
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
 Int8Array = NDArray[np.int8]
 
 
-def quantize(x: ArrayLike, q_out: Quantization, *, low: int = -128, high: int = 127) -> Int8Array:
+def quantize(
+    x: ArrayLike, q_out: Quantization, *, limits: tuple[int, int] = INT8_LIMITS
+) -> Int8Array:
     """QuantizeLinear: round_half_to_even(x / scale) + zero point, saturated; float32. Domain: no
     NaN.
 
@@ -34,7 +37,7 @@ def quantize(x: ArrayLike, q_out: Quantization, *, low: int = -128, high: int = 
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, np.float32) / np.float32(q_out.scale)
     levels: Int8Array = np.clip(
-        np.rint(ratio).astype(np.float64) + q_out.zero_point, low, high
+        np.rint(ratio).astype(np.float64) + q_out.zero_point, *limits
     ).astype(np.int8)
     return levels
 
@@ -58,15 +61,15 @@ def activation_range(
 
 
 def requantize(
-    x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
+    x: Array, q_in: Quantization, q_out: Quantization, *, limits: tuple[int, int] = INT8_LIMITS
 ) -> Int8Array:
     """DequantizeLinear, QuantizeLinear: also around Relu and Clip, with their
     `activation_range`.
 
-    Elementwise: the result has the shape of x. Rounded half to even in float32, clamped to [low,
-    high].
+    Elementwise: the result has the shape of x. Rounded half to even in float32, clamped to
+    `limits`.
     """
-    return quantize(dequantize(x, q_in), q_out, low=low, high=high)
+    return quantize(dequantize(x, q_in), q_out, limits=limits)
 
 
 def requantized(
@@ -74,11 +77,10 @@ def requantized(
     bias: ArrayLike,
     scale: ArrayLike,
     q_out: Quantization,
-    low: int,
-    high: int,
+    limits: tuple[int, int],
 ) -> Int8Array:
     """Integer sums and bias times `scale`, rounded FLOAT32, in the output's quantization."""
     acc = wrap_int32(sums.astype(np.int64) + np.asarray(bias, np.int64))
     return np.clip(
-        requantize_float32(acc, scale).astype(np.int64) + q_out.zero_point, low, high
+        requantize_float32(acc, scale).astype(np.int64) + q_out.zero_point, *limits
     ).astype(np.int8)

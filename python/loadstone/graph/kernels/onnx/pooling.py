@@ -19,7 +19,7 @@ from loadstone.graph.kernels.onnx.levels import (
     requantize,
     requantized,
 )
-from loadstone.graph.kernels.windows import windows
+from loadstone.graph.kernels.windows import EVERY_POSITION, INT8_LIMITS, Geometry, windows
 from loadstone.numerics import Float32Array, wrap_int32
 
 __all__ = ["average_pool_2d", "global_average_pool", "max_pool_2d", "mean", "mean_scale"]
@@ -30,12 +30,9 @@ def average_pool_2d(
     kernel: tuple[int, int],
     q_in: Quantization,
     q_out: Quantization,
+    geometry: Geometry = EVERY_POSITION,
     *,
-    strides: tuple[int, int] = (1, 1),
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     count_include_pad: bool = False,
-    low: int = -128,
-    high: int = 127,
 ) -> Int8Array:
     """AveragePool of x (N, H, W, C).
 
@@ -44,20 +41,22 @@ def average_pool_2d(
     with it ties, which are common where input and output have one scale. The integers' sum with
     rounding FLOAT32 and `mean_scale` differs by one there.
     """
-    taps = windows(dequantize(x, q_in), kernel, strides, padding)
+    taps = windows(dequantize(x, q_in), kernel, geometry.strides, geometry.padding)
     inside = np.ones((1, *x.shape[1:3], 1), np.float32)
-    count = windows(inside, kernel, strides, padding, fill=float(count_include_pad)).sum((-2, -1))
-    by_columns = strides[1] <= 2
+    count = windows(
+        inside, kernel, geometry.strides, geometry.padding, fill=float(count_include_pad)
+    ).sum((-2, -1))
+    by_columns = geometry.strides[1] <= 2
     total = (
         _sum_in_order(_sum_in_order(taps, -2), -1)
         if by_columns
         else _sum_in_order(taps.reshape(*taps.shape[:4], -1), -1)
     )
-    return quantize(total / count, q_out, low=low, high=high)
+    return quantize(total / count, q_out)
 
 
 def global_average_pool(
-    x: Int8Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
+    x: Int8Array, q_in: Quantization, q_out: Quantization, *, limits: tuple[int, int] = INT8_LIMITS
 ) -> Int8Array:
     """GlobalAveragePool of x (N, H, W, C) -> (N, 1, 1, C): four interleaved sums over the flat
     plane, then the rest."""
@@ -68,7 +67,7 @@ def global_average_pool(
     total = (lanes[:, 0] + lanes[:, 2]) + (lanes[:, 1] + lanes[:, 3])
     total = _sum_in_order(np.concatenate([total[:, None], flat[:, whole:]], 1), 1)
     return quantize(
-        (total / np.float32(height * width)).reshape(n, 1, 1, channels), q_out, low=low, high=high
+        (total / np.float32(height * width)).reshape(n, 1, 1, channels), q_out, limits=limits
     )
 
 
@@ -85,19 +84,13 @@ def max_pool_2d(
     kernel: tuple[int, int],
     q_in: Quantization,
     q_out: Quantization,
-    *,
-    strides: tuple[int, int] = (1, 1),
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
-    low: int = -128,
-    high: int = 127,
+    geometry: Geometry = EVERY_POSITION,
 ) -> Int8Array:
     """MaxPool of x (N, H, W, C): padded taps never win."""
     return requantize(
-        windows(x, kernel, strides, padding, fill=-128).max((-2, -1)),
+        windows(x, kernel, geometry.strides, geometry.padding, fill=-128).max((-2, -1)),
         q_in,
         q_out,
-        low=low,
-        high=high,
     )
 
 
@@ -125,4 +118,4 @@ def mean(
     """
     count = int(np.prod([x.shape[axis] for axis in axes]))
     total = wrap_int32((x.astype(np.int64) - q_in.zero_point).sum(tuple(axes), keepdims=keep_dims))
-    return requantized(total, 0, mean_scale(count, q_in, q_out), q_out, -128, 127)
+    return requantized(total, 0, mean_scale(count, q_in, q_out), q_out, INT8_LIMITS)

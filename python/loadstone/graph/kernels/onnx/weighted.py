@@ -8,11 +8,17 @@ Next: __init__.py gives them to callers.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.onnx.levels import Int8Array, requantized
-from loadstone.graph.kernels.windows import convolve, matmul
+from loadstone.graph.kernels.windows import (
+    EVERY_POSITION,
+    INT8_LIMITS,
+    Geometry,
+    Weights,
+    convolve,
+    matmul,
+)
 from loadstone.numerics import onnx_scale
 
 __all__ = ["conv_2d", "fully_connected"]
@@ -20,51 +26,42 @@ __all__ = ["conv_2d", "fully_connected"]
 
 def conv_2d(
     x: Int8Array,
-    weights: Int8Array,
-    bias: ArrayLike,
+    weights: Weights,
     q_in: Quantization,
-    weight_scales: ArrayLike,
     q_out: Quantization,
+    geometry: Geometry = EVERY_POSITION,
     *,
-    strides: tuple[int, int] = (1, 1),
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
-    dilation: tuple[int, int] = (1, 1),
-    groups: int = 1,
-    weight_zero_points: ArrayLike = 0,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """Conv: x (N, H, W, C), weights (O, KH, KW, C / groups), bias (O,) int32 -> (N, OH, OW, O).
 
-    weight_scales: (O,), or one for all. padding: (top, left, bottom, right); padded taps read the
-        zero point.
+    Padded taps read the zero point.
     """
-    kernels = weights.astype(np.int64) - np.reshape(weight_zero_points, (-1, 1, 1, 1))
     centred = x.astype(np.int64) - q_in.zero_point
     sums = convolve(
-        centred, kernels, strides=strides, padding=padding, dilation=dilation, groups=groups
+        centred,
+        weights.centred(),
+        strides=geometry.strides,
+        padding=geometry.padding,
+        dilation=geometry.dilation,
+        groups=geometry.groups,
     )
     return requantized(
-        sums, bias, onnx_scale(q_in.scale, weight_scales, q_out.scale), q_out, low, high
+        sums, weights.bias, onnx_scale(q_in.scale, weights.scales, q_out.scale), q_out, limits
     )
 
 
 def fully_connected(
     x: Int8Array,
-    weights: Int8Array,
-    bias: ArrayLike,
+    weights: Weights,
     q_in: Quantization,
-    weight_scales: ArrayLike,
     q_out: Quantization,
     *,
-    weight_zero_points: ArrayLike = 0,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """MatMul and Gemm by constant weights, given as (O, I): x (..., I), bias (O,) int32 -> (...,
     O)."""
-    kernels = weights.astype(np.int64) - np.reshape(weight_zero_points, (-1, 1))
-    sums = matmul(x.astype(np.int64) - q_in.zero_point, kernels.T)
+    sums = matmul(x.astype(np.int64) - q_in.zero_point, weights.centred().T)
     return requantized(
-        sums, bias, onnx_scale(q_in.scale, weight_scales, q_out.scale), q_out, low, high
+        sums, weights.bias, onnx_scale(q_in.scale, weights.scales, q_out.scale), q_out, limits
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.tflite.levels import Int8Array, centred, finish
+from loadstone.graph.kernels.windows import INT8_LIMITS
 from loadstone.numerics import quantize_multiplier, requantize_double
 
 __all__ = [
@@ -56,11 +57,10 @@ def add(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """ADD: shapes broadcast."""
-    return _add(a, b, 1, q_a, q_b, q_out, low, high)
+    return _add((a, q_a), (b, q_b), 1, q_out, limits)
 
 
 def sub(
@@ -70,31 +70,27 @@ def sub(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """SUB: as ADD, with the second input's requantized value taken away.
 
     a, b: shapes broadcast.
     """
-    return _add(a, b, -1, q_a, q_b, q_out, low, high)
+    return _add((a, q_a), (b, q_b), -1, q_out, limits)
 
 
 def _add(
-    a: Int8Array,
-    b: Int8Array,
+    first_of: tuple[Int8Array, Quantization],
+    second_of: tuple[Int8Array, Quantization],
     sign: int,
-    q_a: Quantization,
-    q_b: Quantization,
     q_out: Quantization,
-    low: int,
-    high: int,
+    limits: tuple[int, int],
 ) -> Int8Array:
-    constants = add_constants(q_a, q_b, q_out)
-    first = requantize_double(centred(a, q_a) << ADD_PRE_SHIFT, *constants.first)
-    second = requantize_double(centred(b, q_b) << ADD_PRE_SHIFT, *constants.second)
+    constants = add_constants(first_of[1], second_of[1], q_out)
+    first = requantize_double(centred(*first_of) << ADD_PRE_SHIFT, *constants.first)
+    second = requantize_double(centred(*second_of) << ADD_PRE_SHIFT, *constants.second)
     total = first.astype(np.int64) + sign * second.astype(np.int64)
-    return finish(requantize_double(total, *constants.output), q_out.zero_point, low, high)
+    return finish(requantize_double(total, *constants.output), q_out.zero_point, limits)
 
 
 def mul_scale(q_a: Quantization, q_b: Quantization, q_out: Quantization) -> float:
@@ -109,16 +105,14 @@ def mul(
     q_b: Quantization,
     q_out: Quantization,
     *,
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """MUL: shapes broadcast."""
     product = centred(a, q_a) * centred(b, q_b)
     return finish(
         requantize_double(product, *quantize_multiplier(mul_scale(q_a, q_b, q_out))),
         q_out.zero_point,
-        low,
-        high,
+        limits,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone.graph import Quantization
+from loadstone.graph.kernels.windows import INT8_LIMITS
 from loadstone.numerics import (
     INT32_MAX,
     INT32_MIN,
@@ -33,9 +34,9 @@ __all__ = [
 Int8Array = NDArray[np.int8]
 
 
-def finish(value: ArrayLike, zero_point: int, low: int = -128, high: int = 127) -> Int8Array:
+def finish(value: ArrayLike, zero_point: int, limits: tuple[int, int] = INT8_LIMITS) -> Int8Array:
     """Adds the zero point and clamps to the activation's range."""
-    return np.clip(np.asarray(value, np.int64) + zero_point, low, high).astype(np.int8)
+    return np.clip(np.asarray(value, np.int64) + zero_point, *limits).astype(np.int8)
 
 
 def centred(x: ArrayLike, quantization: Quantization) -> NDArray[np.int64]:
@@ -74,17 +75,16 @@ def dequantize(x: Array, q_in: Quantization) -> NDArray[np.float32]:
 
 
 def requantize(
-    x: Array, q_in: Quantization, q_out: Quantization, *, low: int = -128, high: int = 127
+    x: Array, q_in: Quantization, q_out: Quantization, *, limits: tuple[int, int] = INT8_LIMITS
 ) -> Int8Array:
     """QUANTIZE of integers, RELU and its kin with their `activation_range`: the same real values in
     other integers.
 
-    Elementwise: the result has the shape of x. Rounding DOUBLE, clamped to [low, high].
+    Elementwise: the result has the shape of x. Rounding DOUBLE, clamped to `limits`.
     """
     scale = np.float64(q_in.scale) / np.float64(q_out.scale)
     return finish(
         requantize_double(centred(x, q_in), *quantize_multiplier(scale)),
         q_out.zero_point,
-        low,
-        high,
+        limits,
     )

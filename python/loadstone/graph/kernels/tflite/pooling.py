@@ -13,7 +13,7 @@ import numpy as np
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.tflite.levels import Int8Array, centred, finish
-from loadstone.graph.kernels.windows import windows
+from loadstone.graph.kernels.windows import EVERY_POSITION, INT8_LIMITS, Geometry, windows
 from loadstone.numerics import quantize_multiplier, requantize_double
 
 __all__ = ["average_pool_2d", "max_pool_2d", "mean", "mean_multiplier"]
@@ -22,11 +22,9 @@ __all__ = ["average_pool_2d", "max_pool_2d", "mean", "mean_multiplier"]
 def average_pool_2d(
     x: Int8Array,
     kernel: tuple[int, int],
+    geometry: Geometry = EVERY_POSITION,
     *,
-    strides: tuple[int, int] = (1, 1),
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
     unsigned: bool = False,
 ) -> Int8Array:
     """AVERAGE_POOL_2D of x (N, H, W, C), in its own quantization: padded taps are left out of sum
@@ -37,25 +35,28 @@ def average_pool_2d(
     unsigned: a uint8 model, where that integer is x + 128: half up.
     """
     offset = 128 if unsigned else 0
-    count = windows(np.ones((1, *x.shape[1:3], 1), np.int64), kernel, strides, padding).sum(
-        (-2, -1)
+    count = windows(
+        np.ones((1, *x.shape[1:3], 1), np.int64), kernel, geometry.strides, geometry.padding
+    ).sum((-2, -1))
+    total = (
+        windows(x.astype(np.int64), kernel, geometry.strides, geometry.padding).sum((-2, -1))
+        + offset * count
     )
-    total = windows(x.astype(np.int64), kernel, strides, padding).sum((-2, -1)) + offset * count
     magnitude = (np.abs(total) + count // 2) // count
-    return finish(np.sign(total) * magnitude, -offset, low, high)
+    return finish(np.sign(total) * magnitude, -offset, limits)
 
 
 def max_pool_2d(
     x: Int8Array,
     kernel: tuple[int, int],
+    geometry: Geometry = EVERY_POSITION,
     *,
-    strides: tuple[int, int] = (1, 1),
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
-    low: int = -128,
-    high: int = 127,
+    limits: tuple[int, int] = INT8_LIMITS,
 ) -> Int8Array:
     """MAX_POOL_2D of x (N, H, W, C), in its own quantization: padded taps never win."""
-    return finish(windows(x, kernel, strides, padding, fill=-128).max((-2, -1)), 0, low, high)
+    return finish(
+        windows(x, kernel, geometry.strides, geometry.padding, fill=-128).max((-2, -1)), 0, limits
+    )
 
 
 def mean_multiplier(count: int, q_in: Quantization, q_out: Quantization) -> tuple[int, int]:
