@@ -3,29 +3,37 @@
 In:   a Relax function with quantize and dequantize, channels last.
 Out:  the same function, in which
         - activations are int8 and stand between quantize and dequantize: uint8 ones are shifted,
-        exactly (x - 128), and
-          a uint8 input or output of the model is requantized at the edge;
-        - an operator is quantized once, also where a tool wrote a quantize for each of its readers;
+          exactly (x - 128), and a uint8 input or output of the model is requantized at the edge;
+        - an operator is quantized once, also where a tool wrote a quantize for each reader;
         - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern
-        silently);
+          silently);
         - an operator that only moves elements has its input's quantization on both sides;
         - weights are `dequantize(constant)`, kernels OHWI;
         - every call carries a name from the model file (`name_of`); those of quantize and
-        dequantize are unique.
+          dequantize are unique.
 Next: partition/eager.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.frontend.layout import channels_last, transposed
-from loadstone.numerics import Array, round_half_away
+from loadstone.frontend.real import (
+    Real,
+    clamps_on_grid,
+    flipped,
+    fold,
+    folded,
+    keeps_grid,
+    on_grid,
+    quantized_constant,
+)
 from loadstone.relax.compat import (
     DeadCodeElimination,
     channels_last_conv2d,
@@ -80,25 +88,6 @@ def canonical(module: IRModule) -> IRModule:
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 
-@dataclass(frozen=True, eq=False)
-class _Real:
-    """A real tensor that is stored as integers: what a dequantize would give. It is emitted anew
-    for each reader.
-
-    stored: variable or constant of int8 or int32. scale, zero_point: one, or one per index of axis.
-    """
-
-    stored: Expr
-    scale: NDArray[np.float32]
-    zero_point: NDArray[np.int32]
-    axis: int
-
-    def same_quantization(self, other: _Real) -> bool:
-        return np.array_equal(self.scale, other.scale) and np.array_equal(
-            self.zero_point, other.zero_point
-        )
-
-
 class _Canonical(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
@@ -107,16 +96,14 @@ class _Canonical(Rewriter):
         ).startswith("tflite")
         self.outputs = set(result(function))
         self.edges: dict[Var, Expr] = {}  # uint8 parameter -> its int8 version
-        self.quantizations: dict[
-            tuple[Var, float, int, str], Expr
-        ] = {}  # old variable, scale, zero point, type -> its quantize
-        self.unsigned: dict[
-            Expr, _Real
-        ] = {}  # int8 value that the model calls uint8 -> itself, with its quantization
+        # old variable, scale, zero point, type -> its quantize
+        self.quantizations: dict[tuple[Var, float, int, str], Expr] = {}
+        # int8 value that the model calls uint8 -> itself, with its quantization
+        self.unsigned: dict[Expr, Real] = {}
 
     # -- what each binding becomes -----------------------------------------------------------------
 
-    def visit(self, variable: Var, call: Call) -> Expr | _Real:
+    def visit(self, variable: Var, call: Call) -> Expr | Real:
         self.name = variable.name
         name = op_name(call)
         if name == "dequantize":
@@ -130,9 +117,8 @@ class _Canonical(Rewriter):
                 if call.index == 0
                 else self.emit(self.mapped(call))
             )
-        if name in MOVES and not (
-            self.tflite and dtype(call) in ("int8", "uint8")
-        ):  # there it gives integers another scale
+        # TFLite's moves of integers give them another scale
+        if name in MOVES and not (self.tflite and dtype(call) in ("int8", "uint8")):
             return self.moved(call)
         if name == "nn.conv2d":
             return self.emit(self.convolution(call))
@@ -140,10 +126,10 @@ class _Canonical(Rewriter):
             return self.emit(self.normalization(call))
         return self.emit(self.mapped(call))
 
-    def dequantized(self, call: Call) -> _Real | None:
+    def dequantized(self, call: Call) -> Real | None:
         """None where the form does not reach: other types, parameters computed at run time."""
         stored, scale, zero_point = (self.env.get(item, item) for item in call.args)
-        if not (is_constant(scale) and is_constant(zero_point)) or isinstance(stored, _Real):
+        if not (is_constant(scale) and is_constant(zero_point)) or isinstance(stored, Real):
             return None
         scales, zeros = (
             value(scale).astype(np.float32).reshape(-1),
@@ -154,11 +140,11 @@ class _Canonical(Rewriter):
         if kind == "uint8":
             zeros = zeros - 128
             stored = (
-                self.signed(stored, scales, zeros) if not is_constant(stored) else _flipped(stored)
+                self.signed(stored, scales, zeros) if not is_constant(stored) else flipped(stored)
             )
         elif kind not in ("int8", "int32") or (kind == "int32" and not is_constant(stored)):
             return None
-        return _Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
+        return Real(stored, scales, np.broadcast_to(zeros, scales.shape), axis)
 
     def signed(self, stored: Expr, scales: NDArray[np.float32], zeros: NDArray[np.int32]) -> Expr:
         """The int8 version of a uint8 variable: for a parameter one requantization at the edge."""
@@ -182,14 +168,15 @@ class _Canonical(Rewriter):
         if not (is_constant(scale) and is_constant(zero_point)) or kind not in ("int8", "uint8"):
             return self.emit(self.mapped(call))
         if is_constant(source := self.env.get(call.args[0], call.args[0])):
-            return self.quantized_constant(value(source), value(scale), value(zero_point), call)
+            grid = value(scale), value(zero_point)
+            return quantized_constant(call, value(source), *grid, half_away=self.tflite)
         if value(scale).size != 1:
             return self.emit(self.mapped(call))
         zeros = value(zero_point).astype(np.int32).reshape(-1) - (128 if kind == "uint8" else 0)
         twin = (call.args[0], scalar(scale), int(zeros[0]), kind)
         if twin in self.quantizations and variable not in self.outputs:
             return self.quantizations[twin]
-        target = _Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
+        target = Real(None, value(scale).astype(np.float32).reshape(-1), zeros, 0)
         name = self.name + "/int8" if kind == "uint8" and variable in self.outputs else self.name
         stored = self.stored(self.env.get(call.args[0], call.args[0]), target, name)
         if kind == "uint8":
@@ -197,24 +184,11 @@ class _Canonical(Rewriter):
         self.quantizations[twin] = stored
         return stored
 
-    def quantized_constant(self, real: Array, scale: Array, zero_point: Array, call: Call) -> Expr:
-        """Weights that a tool left in float before their QuantizeLinear are quantized now."""
-        along = [
-            -1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1
-            for axis in range(real.ndim)
-        ]
-        ratio = real.astype(np.float32) / scale.astype(np.float32).reshape(along)
-        rounded = (round_half_away if self.tflite else np.rint)(ratio) + zero_point.astype(
-            np.float64
-        ).reshape(along)
-        limits = np.iinfo(str(call.attrs.out_dtype))
-        return constant(np.clip(rounded, limits.min, limits.max).astype(limits.dtype))
-
-    def stored(self, expr: Expr, target: _Real, name: str) -> Expr:
+    def stored(self, expr: Expr, target: Real, name: str) -> Expr:
         """`expr` quantized as `target`; a move on the way is done on the integers."""
-        if not isinstance(expr, _Real):
+        if not isinstance(expr, Real):
             expr = self.dequantize_of(self.value(expr)) or expr
-        if isinstance(expr, _Real):
+        if isinstance(expr, Real):
             if expr.same_quantization(target) and not is_constant(expr.stored):
                 return expr.stored
         elif self.producer(expr) in MOVES:
@@ -228,7 +202,7 @@ class _Canonical(Rewriter):
         )
         return self.emit(call, self.unique(name))
 
-    def joined(self, concat: Call, target: _Real, name: str) -> Expr:
+    def joined(self, concat: Call, target: Real, name: str) -> Expr:
         """concat of integers that all have the output's quantization already (TFLite's uint8 kernel
         has a rule of its own)."""
         items = []
@@ -247,38 +221,36 @@ class _Canonical(Rewriter):
             relax.op.concat(items, axis=int(concat.attrs.axis)), self.unique(f"{name}/concat")
         )
 
-    def dequantize_of(self, call: Call) -> _Real | None:
+    def dequantize_of(self, call: Call) -> Real | None:
         """What a dequantize of an activation, emitted by `read`, stands for."""
         if not is_call(call, "dequantize") or is_constant(call.args[0]):
             return None
-        return _Real(
-            call.args[0], value(call.args[1]).reshape(-1), value(call.args[2]).reshape(-1), 0
-        )
+        return on_grid(call.args[0], call)
 
-    def moved(self, call: Call) -> Expr | _Real:
+    def moved(self, call: Call) -> Expr | Real:
         """A move of constants is done now, one of integers is closed by a quantize and a
         dequantize; others stay."""
         source = self.env.get(call.args[0], call.args[0])
-        if isinstance(source, _Real):
+        if isinstance(source, Real):
             if is_constant(source.stored):
-                folded = _folded(call, source)
-                return folded if folded is not None else self.emit(self.mapped(call))
-            if source.scale.size == 1 and _keeps_grid(call, source):
+                constants = folded(call, source)
+                return constants if constants is not None else self.emit(self.mapped(call))
+            if source.scale.size == 1 and keeps_grid(call, source):
                 return self.close(self.mapped_move(call), source, self.name.removesuffix(FLOAT))
-        elif is_constant(source) and (fold := _fold(call, value(source))) is not None:
-            return constant(fold)
+        elif is_constant(source) and (array := fold(call, value(source))) is not None:
+            return constant(array)
         elif (real := self.grid_of(source)) is not None and not is_call(call, "nn.pad"):
             return self.moved_integers(call, real)
         return self.emit(self.mapped(call))
 
-    def grid_of(self, stored: Expr) -> _Real | None:
+    def grid_of(self, stored: Expr) -> Real | None:
         """An int8 variable with the quantization that made it."""
         made = self.value(stored)
         if not is_call(made, "quantize") or dtype(stored) != "int8":
             return None
-        return _Real(stored, value(made.args[1]).reshape(-1), value(made.args[2]).reshape(-1), 0)
+        return on_grid(stored, made)
 
-    def moved_integers(self, call: Call, source: _Real) -> Expr:
+    def moved_integers(self, call: Call, source: Real) -> Expr:
         """A move of the integers themselves, as layout.py leaves one before an output in NCHW."""
         unsigned = source.stored in self.unsigned
         moved = self.close(
@@ -297,7 +269,7 @@ class _Canonical(Rewriter):
             call.ty_args,
         )
 
-    def close(self, move: Call, source: _Real, name: str) -> _Real:
+    def close(self, move: Call, source: Real, name: str) -> Real:
         """quantize(move(dequantize(source))), under the source's quantization."""
         moved = self.emit(
             relax.Call(move.op, [self.read(source), *move.args[1:]], move.attrs, move.ty_args),
@@ -332,7 +304,7 @@ class _Canonical(Rewriter):
 
     def real_constant(self, expr: Expr) -> Expr:
         """The real numbers of a quantized constant of one axis; other expressions as they are."""
-        if not isinstance(expr, _Real) or not is_constant(expr.stored):
+        if not isinstance(expr, Real) or not is_constant(expr.stored):
             return self.read(expr)
         integers_ = value(expr.stored)
         if integers_.ndim > 1:
@@ -345,15 +317,15 @@ class _Canonical(Rewriter):
         """A kernel under another order of axes; done now when it is constant."""
         if is_constant(kernel):
             return constant(np.transpose(value(kernel), order))
-        if isinstance(kernel, _Real) and is_constant(kernel.stored):
-            folded = _folded(relax.op.permute_dims(kernel.stored, order), kernel)
-            assert folded is not None
-            return folded
+        if isinstance(kernel, Real) and is_constant(kernel.stored):
+            turned = folded(relax.op.permute_dims(kernel.stored, order), kernel)
+            assert turned is not None
+            return turned
         return self.emit(transposed(self.read(kernel), order), self.name + "/weights")
 
     def unpadded(self, data: Expr, padding: Sequence[int]) -> tuple[Expr, Sequence[int]]:
         """(what the pad before the convolution pads, the sum of both paddings)."""
-        if not isinstance(data, _Real) or not is_call(self.value(data.stored), "quantize"):
+        if not isinstance(data, Real) or not is_call(self.value(data.stored), "quantize"):
             return data, padding
         pad = self.value(self.value(data.stored).args[0])
         if (
@@ -373,12 +345,12 @@ class _Canonical(Rewriter):
     # -- operands ----------------------------------------------------------------------------------
 
     def read(self, expr: Expr) -> Expr:
-        """An operand as an expression: a _Real is dequantized here, for this reader alone."""
-        if not isinstance(expr, _Real):
+        """An operand as an expression: a Real is dequantized here, for this reader alone."""
+        if not isinstance(expr, Real):
             return expr
         return self.emit(self.dequantize(expr), self.unique(self.name + "/real"))
 
-    def dequantize(self, real: _Real) -> Expr:
+    def dequantize(self, real: Real) -> Expr:
         many = real.scale.size > 1
         scale = constant(real.scale if many else real.scale[0])
         zero_point = constant(real.zero_point if many else real.zero_point[0])
@@ -395,17 +367,15 @@ class _Canonical(Rewriter):
     def closed(self, expr: Expr) -> Expr:
         """A clamp of integers that something else than a quantize reads stays integer: both clamps
         are on its grid."""
-        if isinstance(expr, _Real) or self.producer(expr) not in CLAMPS:
+        if isinstance(expr, Real) or self.producer(expr) not in CLAMPS:
             return expr
         source = self.value(self.value(expr).args[0])
-        if not is_call(source, "dequantize") or not _clamps_on_grid(self.value(expr), source):
+        if not is_call(source, "dequantize") or not clamps_on_grid(self.value(expr), source):
             return expr
-        target = _Real(
-            None, value(source.args[1]).reshape(-1), value(source.args[2]).reshape(-1), 0
-        )
+        target = on_grid(None, source)
         return replace(target, stored=self.stored(expr, target, expr.name))
 
-    def as_unsigned(self, real: _Real) -> Expr:
+    def as_unsigned(self, real: Real) -> Expr:
         call = relax.op.quantize(
             self.read(real),
             constant(real.scale[0]),
@@ -421,76 +391,10 @@ class _Canonical(Rewriter):
         real = self.closed(self.env[output])
         return (
             self.emit(self.dequantize(real), self.unique(self.name))
-            if isinstance(real, _Real)
+            if isinstance(real, Real)
             else self.mapped(output)
         )
 
     def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.unique(self.name)
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
-
-
-def _flipped(stored: Expr) -> Expr:
-    """uint8 constant -> int8, minus 128."""
-    return constant((value(stored).astype(np.int16) - 128).astype(np.int8))
-
-
-def _keeps_grid(call: Call, source: _Real) -> bool:
-    """A pad must write a value that the integers have; the others move what is there."""
-    if not is_call(call, "nn.pad"):
-        return True
-    quotient = np.float64(float(call.attrs.pad_value)) / source.scale[0] + source.zero_point[0]
-    return (
-        str(call.attrs.pad_mode) == "constant"
-        and quotient == np.round(quotient)
-        and -128 <= quotient <= 127
-    )
-
-
-def _clamps_on_grid(clamp: Call, source: Call) -> bool:
-    """Zero is always a point of the grid; another bound need not be one."""
-    if is_call(clamp, "nn.relu"):
-        return True
-    scale, zero_point = scalar(source.args[1]), scalar(source.args[2])
-    points = [scalar(bound) / scale + zero_point for bound in clamp.args[1:]]
-    return all(
-        abs(point) == np.inf or abs(point - round(point)) < 1e-6 or not -128 < point < 127
-        for point in points
-    )
-
-
-def _folded(call: Call, source: _Real) -> _Real | None:
-    """A move of a quantized constant; None where an axis with its own scales would be split or
-    merged."""
-    moved = _fold(call, value(source.stored))
-    if moved is None:
-        return None
-    if source.scale.size == 1:
-        return replace(source, stored=constant(moved))
-    along = np.zeros(
-        [
-            extent if axis == source.axis else 1
-            for axis, extent in enumerate(value(source.stored).shape)
-        ],
-        np.int64,
-    )
-    along[...] = np.arange(source.scale.size).reshape(along.shape)
-    index = _fold(call, np.broadcast_to(along, value(source.stored).shape))
-    assert index is not None
-    for axis, extent in enumerate(index.shape):
-        line = np.moveaxis(index, axis, 0).reshape(extent, -1)
-        if extent == source.scale.size and np.array_equal(
-            line, np.broadcast_to(np.arange(extent)[:, None], line.shape)
-        ):
-            return replace(source, stored=constant(moved), axis=axis)
-    return None
-
-
-def _fold(call: Call, array: Array) -> Array | None:
-    if is_call(call, "permute_dims"):
-        return np.transpose(array, integers(call.attrs.axes))
-    if is_call(call, "reshape", "squeeze", "expand_dims", "flatten") and shape(call) is not None:
-        return array.reshape(shape(call))
-    if is_call(call, "reshape") and isinstance(call.args[1], relax.ShapeExpr):
-        return array.reshape(integers(call.args[1]))
-    return None

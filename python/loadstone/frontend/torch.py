@@ -13,21 +13,15 @@ integers mean. TVM has an importer of its own, which is not used: without PyTorc
 it takes batch normalization for training, and with them quantized weights lie behind operators that
 no longer show what they are.
 
-PyTorch is imported here, when there is something to read, and nowhere else.
+PyTorch is imported when there is something to read (torch_file.py), and nowhere else.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
-import logging
 import operator
-import os
-import warnings
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -35,6 +29,7 @@ import numpy as np
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, Build
 from loadstone.frontend.message import one_line, short
+from loadstone.frontend.torch_file import check_archive, pytorch, quietly
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
 
@@ -47,13 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["from_bytes", "from_program", "label"]
 
-EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
-PICKLED = (
-    "holds pickled objects besides its tensors, which could run code: make them "
-    "buffers of the model"
-)
 #: Checks of the exporter about shapes and types; they compute nothing.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
@@ -66,9 +56,9 @@ def from_bytes(data: bytes, name: str) -> IRModule:
     Raises ModelError for a damaged file, for weights without a program, and where PyTorch is
     missing.
     """
-    _check_archive(data, name)
-    torch = _pytorch(name)
-    with _quietly():
+    check_archive(data, name)
+    torch = pytorch(name)
+    with quietly():
         try:
             importlib.import_module(
                 "torch.ao.quantization.fx._decomposed"
@@ -92,14 +82,14 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
 
     Raises UnsupportedError for what Loadstone does not do; `name` begins the message.
     """
-    torch = _pytorch(name)
+    torch = pytorch(name)
     if isinstance(program, torch.nn.Module):
         raise ModelError(
             f"{name}: a {type(program).__name__} is no program yet: "
             "torch.export.export(model.eval(), (example,)) makes one"
         )
     batches = _check_inputs(program, name)
-    with _quietly():
+    with quietly():
         try:
             static = _with_batch_1(program) if batches else program
             functional = static.run_decompositions(
@@ -110,86 +100,6 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
                 f"{name}: PyTorch cannot make the program static and functional: {one_line(error)}"
             ) from error
         return _Walk(functional, name).module()
-
-
-# --------------------------------------------------------------------------------------------------
-# Files
-# --------------------------------------------------------------------------------------------------
-
-
-def _check_archive(data: bytes, name: str) -> None:
-    """What the names in the archive say that it is, before PyTorch is imported for it."""
-    files = _archived(data, name)
-    if any("/constants/custom_obj_" in file or "/constants/opaque_obj_" in file for file in files):
-        raise ModelError(f"{name}: {PICKLED}")
-    if not any(
-        file.endswith((".json", "version"))
-        and ("/models/" in file or file.startswith("serialized_exported"))
-        for file in files
-    ):
-        raise ModelError(f"{name}: {_other_than_program(files)}")
-
-
-def _archived(data: bytes, name: str) -> list[str]:
-    """The names of the files in the archive."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            files = archive.namelist()
-            if min(
-                (entry.header_offset for entry in archive.infolist()), default=1
-            ):  # the end of an archive in the archive
-                raise zipfile.BadZipFile
-    except (zipfile.BadZipFile, ValueError):
-        damaged = name.endswith(".pt2")
-        what = (
-            "a damaged file (cut short?), or none that torch.export.save wrote"
-            if damaged
-            else "no program of torch.export"
-        )
-        raise ModelError(f"{name}: {what}: write it with {EXPORT}") from None
-    return files
-
-
-def _other_than_program(files: list[str]) -> str:
-    """What the archive holds instead, and what to do."""
-    if any("/aotinductor/" in file for file in files):
-        return f"holds compiled code (AOTInductor), no program: write it with {EXPORT}"
-    if any(file.endswith("data.pkl") for file in files):
-        what = (
-            "TorchScript"
-            if any("/code/" in file for file in files)
-            else "weights without a program (a state_dict or a pickled module)"
-        )
-        return f"holds {what}: export the model with {EXPORT}"
-    return f"holds no program: write it with {EXPORT}"
-
-
-def _pytorch(name: str) -> ModuleType:
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise ModelError(
-            f"{name}: PyTorch is not installed: pip install 'loadstone[torch]'"
-        ) from None
-    return torch  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """PyTorch warns about its own parts, logs tracebacks of what it raises, and would unpickle any
-    class."""
-    before, variable = logging.root.manager.disable, "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    chosen = os.environ.get(variable)
-    os.environ.setdefault(variable, "1")
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-        if chosen is None:
-            del os.environ[variable]
 
 
 # --------------------------------------------------------------------------------------------------
