@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.quantization.fold import fold
-from loadstone.quantization.network import Network, read_network
+from loadstone.quantization.network import Network
+from loadstone.quantization.read_network import read_network
 from loadstone.quantization.simulate import FakeQuantizedRunner
 from tests.onnx_builder import Graph
 

@@ -7,7 +7,8 @@ import numpy as np
 from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.quantization.fold import fold
-from loadstone.quantization.network import Network, Role, read_network
+from loadstone.quantization.network import Network, Role
+from loadstone.quantization.read_network import read_network
 from tests.float_models import SHAPE, network
 from tests.onnx_builder import Graph
 

@@ -8,7 +8,7 @@ Out:  the same network in float32, its inputs and outputs as before, in which
         - every convolution and dense layer is followed by the addition of a constant bias;
         - a pad by zero is part of the convolution that follows;
         - two reshapes are one.
-Next: network.py reads layers from it.
+Next: read_network.py reads layers from it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Out:  Quantized: the QDQ module that the frontends would give for an int8 model,
 Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
     fold.py         constants: batch normalization, pads              a Relax pass
-    network.py      layers, and which tensors share a scale
+    read_network.py layers (network.py), and which tensors share a scale
     simulate.py     the network with scales as arguments              (executable.py: fast on this
                         CPU)
     calibrate.py    statistics of every tensor                        (samples.py, statistics.py)
@@ -103,7 +103,7 @@ def prepare(module: IRModule) -> FakeQuantizedRunner:
     not finite (fold.py).
     """
     from loadstone.quantization.fold import fold
-    from loadstone.quantization.network import read_network
+    from loadstone.quantization.read_network import read_network
     from loadstone.quantization.simulate import FakeQuantizedRunner
     from loadstone.relax.compat import bindings, is_call
 
