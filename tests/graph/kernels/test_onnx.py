@@ -1,4 +1,4 @@
-"""graph/kernels/onnx.py against ONNX Runtime, on single-operator models with random shapes and
+"""graph/kernels/onnx against ONNX Runtime, on single-operator models with random shapes and
 scales.
 
 Every test counts the elements that differ and demands 0, but for sigmoid and softmax, whose exp is

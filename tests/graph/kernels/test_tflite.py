@@ -1,4 +1,4 @@
-"""graph/kernels/tflite.py against LiteRT's reference kernels, on single-operator models with random
+"""graph/kernels/tflite against LiteRT's reference kernels, on single-operator models with random
 shapes and scales.
 
 Every test counts the elements that differ and demands 0. A third of the scales are powers of two:
