@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from loadstone import compiler
+from loadstone.partition import partitioner
 from tests import onnx_builder
 from tests.test_networks import observed
 
@@ -76,8 +77,8 @@ class Layers:
     def simulated(self, device: str, samples: Array) -> Mapping[str, Array]:
         """Every tensor between operators, (samples, *shape of the graph's tensor)."""
         with pytest.MonkeyPatch.context() as patch:
-            divide = compiler.partition
-            patch.setattr(compiler, "partition", lambda *arguments: observed(divide(*arguments)))
+            divide = partitioner.partition
+            patch.setattr(partitioner, "partition", lambda *arguments: observed(divide(*arguments)))
             compiled = compiler.compile(self.file, device)
         tensors = zip(compiled.graph.outputs, compiled.run(samples), strict=True)
         return {

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, Region, RegionKind
+from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
@@ -293,7 +293,8 @@ SLACK = 1 << 16
 def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact:
     """The model with regions of the host's own: (size_bytes, align_bytes) each."""
     regions = [
-        Region(f"host {k}", RegionKind.HOST, size, align) for k, (size, align) in enumerate(pieces)
+        MemoryRegion(f"host {k}", RegionKind.HOST, size, align)
+        for k, (size, align) in enumerate(pieces)
     ]
     return dataclasses.replace(model, regions=(*model.regions, *regions))
 

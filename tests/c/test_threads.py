@@ -120,7 +120,7 @@ def test_a_session_without_programs_keeps_nothing_after_start() -> None:
 def test_a_simulated_device_ends_right_after_a_start(fault: str) -> None:
     model = dense_model(CONFIG).artifact
     for _ in range(20):
-        dev = device.Device("sim", "", CONFIG)
+        dev = device.OpenedDevice("sim", "", CONFIG)
         session = dev.load(model)
         sim = dev.sim
         lib().lds_simdev_fault(

@@ -240,7 +240,7 @@ def test_a_file_compiles_from_the_command_line_to_what_the_program_in_memory_doe
     model, artifact, x = tmp_path / "net.pt2", tmp_path / "net.lds", images(2, seed=3).numpy()
     model.write_bytes(saved(program))
     assert main(["compile", str(model), "--target", "vtaq-1x16x16", "-o", str(artifact)]) == 0
-    with open_device("sim:vtaq-1x16x16") as device, device.load(artifact) as session:
+    with open_device("sim:vtaq-1x16x16") as device, device.load(artifact, trust=True) as session:
         np.testing.assert_array_equal(session.run([x])[0], compiled.run(x)[0])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, Intrinsic, Operand
+from loadstone.ir_pass.intrinsics import Axis, Intrinsic
+from loadstone.ir_pass.intrinsics import BufferOperand as Operand
 from loadstone.relax.compat import tirx
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
@@ -39,7 +40,10 @@ def run(text: str, **names: Any) -> list[Any]:
 
 def alu(name: str, *, immediates: tuple[int, ...] = (), first: Any = 0) -> Intrinsic:
     acc, other = buffer("acc", 8, "local.acc", "int32"), buffer("other", 8, "local.acc", "int32")
-    operands = [Operand(acc, (first, 0, 0)), *([] if immediates else [Operand(other, (1, 0, 0))])]
+    operands = [
+        Operand(acc, (first, 0, 0)),
+        *([] if immediates else [Operand(other, (1, 0, 0))]),
+    ]
     count = len(operands)
     axes = (Axis(4, (16,) * count), Axis(16, (1,) * count))
     return Intrinsic(name, tuple(operands), immediates, axes)
@@ -94,7 +98,10 @@ def test_what_no_instruction_does_is_named() -> None:
         python_of(inside)
     odd, x = buffer("odd", 8, "local.odd"), buffer("x", 9, "global")
     copy = Intrinsic(
-        "dma_copy", (Operand(odd, (0, 0, 0)), Operand(x, (0, 0, 0))), (0,), (Axis(16, (1, 1)),)
+        "dma_copy",
+        (Operand(odd, (0, 0, 0)), Operand(x, (0, 0, 0))),
+        (0,),
+        (Axis(16, (1, 1)),),
     )
     with pytest.raises(LoweringError, match=r"odd has scope 'local.odd', not one of local.inp"):
         python_of(copy)
@@ -104,7 +111,10 @@ def test_operands_of_a_requantization_stand_side_by_side() -> None:
     acc, rows = buffer("acc", 8, "local.acc", "int32"), buffer("p", 9, "local.acc", "int32")
 
     def call(third: int) -> Intrinsic:
-        operands = (Operand(acc, (0, 0, 0)), *(Operand(rows, (n, 0, 0)) for n in (3, 4, third)))
+        operands = (
+            Operand(acc, (0, 0, 0)),
+            *(Operand(rows, (n, 0, 0)) for n in (3, 4, third)),
+        )
         axes = (Axis(4, (16, 0, 0, 0)), Axis(16, (1, 1, 1, 1)))
         return Intrinsic("rq", operands, (5, -128, 127, 0), axes)
 

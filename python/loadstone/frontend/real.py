@@ -65,8 +65,11 @@ def flipped(stored: Expr) -> Expr:
 def quantized_constant(
     call: Call, real: Array, scale: Array, zero_point: Array, *, half_away: bool
 ) -> Expr:
-    """Weights that a tool left in float before their QuantizeLinear are quantized now. half_away:
-    how TFLite rounds; others round ties to even."""
+    """Weights that a tool left in float before their QuantizeLinear are quantized now.
+
+    real: any shape, which the result has. scale, zero_point: a scalar, or one for each index of the
+        call's axis. half_away: how TFLite rounds; others round ties to even.
+    """
     along = [
         -1 if axis == int(call.attrs.axis) % max(1, real.ndim) and scale.size > 1 else 1
         for axis in range(real.ndim)
@@ -131,7 +134,8 @@ def folded(call: Call, source: Real) -> Real | None:
 
 
 def fold(call: Call, array: Array) -> Array | None:
-    """What a move makes of a constant; None for moves that stay calls."""
+    """What a move makes of a constant (any shape): the array in the call's own shape; None for
+    moves that stay calls."""
     if is_call(call, "permute_dims"):
         return np.transpose(array, integers(call.attrs.axes))
     if is_call(call, "reshape", "squeeze", "expand_dims", "flatten") and shape(call) is not None:

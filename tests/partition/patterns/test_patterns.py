@@ -56,7 +56,7 @@ def test_a_line_per_channel_is_met_on_every_value_of_every_channel(seed: int) ->
     )
     steps = np.rint((real * slope + offset) / np.float32(output.scale)).astype(np.float64)
     wanted = np.clip(steps + output.zero_point, -128, 127).astype(np.int64)
-    weights, scales, bias = _search(slope, offset, wanted, source, output, -128, 127)
+    weights, scales, bias = _search(slope, offset, wanted, source, output, (-128, 127))
     operator = g.Conv2D(
         name="y",
         inputs=(source,),
@@ -83,7 +83,9 @@ def test_what_no_line_gives_is_refused() -> None:
     source, output = (g.Tensor(name, (1, 1, 1, 2), "int8", g.Quantization(0.5, 0)) for name in "xy")
     wanted = np.stack([EVERY.astype(np.int64), np.abs(EVERY.astype(np.int64)).clip(max=127)], 1)
     with pytest.raises(Mismatch, match="exactly in 1 of 2 channels"):
-        _search(np.ones(2, np.float32), np.zeros(2, np.float32), wanted, source, output, -128, 127)
+        _search(
+            np.ones(2, np.float32), np.zeros(2, np.float32), wanted, source, output, (-128, 127)
+        )
 
 
 def quantized_product(

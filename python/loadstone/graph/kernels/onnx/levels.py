@@ -79,7 +79,10 @@ def requantized(
     q_out: Quantization,
     limits: tuple[int, int],
 ) -> Int8Array:
-    """Integer sums and bias times `scale`, rounded FLOAT32, in the output's quantization."""
+    """Integer sums and bias times `scale`, rounded FLOAT32, in the output's quantization.
+
+    sums: any shape, which the result has; bias and scale: what broadcasts to that shape.
+    """
     acc = wrap_int32(sums.astype(np.int64) + np.asarray(bias, np.int64))
     return np.clip(
         requantize_float32(acc, scale).astype(np.int64) + q_out.zero_point, *limits

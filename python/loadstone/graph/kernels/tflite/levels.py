@@ -35,12 +35,12 @@ Int8Array = NDArray[np.int8]
 
 
 def finish(value: ArrayLike, zero_point: int, limits: tuple[int, int] = INT8_LIMITS) -> Int8Array:
-    """Adds the zero point and clamps to the activation's range."""
+    """Adds the zero point and clamps to the activation's range. value: any shape, kept."""
     return np.clip(np.asarray(value, np.int64) + zero_point, *limits).astype(np.int8)
 
 
 def centred(x: ArrayLike, quantization: Quantization) -> NDArray[np.int64]:
-    """x - zero point."""
+    """x - zero point, in the shape of x."""
     return np.asarray(x, np.int64) - quantization.zero_point
 
 
