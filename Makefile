@@ -60,6 +60,7 @@ check: lib
 	$(BIN)/loadstone isa --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
+	$(BIN)/python -m tests.measure
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 # Arbitrary input against everything that reads input; SECONDS for all of it together.

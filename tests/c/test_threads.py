@@ -127,7 +127,7 @@ def test_a_simulated_device_ends_right_after_a_start(fault: str) -> None:
             lib().lds_hal_sim_device(sim), getattr(lib(), f"LDS_FAULT_{fault}"), 0, 1
         )
         session.start()
-        ffi.gc(dev._owner, None)  # destroyed here, and not once more
+        ffi.gc(dev.handle().owner, None)  # destroyed here, and not once more
         ender = threading.Thread(target=lib().lds_hal_sim_destroy, args=(sim,), daemon=True)
         ender.start()
         ender.join(10.0)

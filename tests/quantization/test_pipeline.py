@@ -317,7 +317,7 @@ def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (lambda arrays: {"x": arrays}, "found: x"),
         (lambda arrays: {"in0": arrays, "in1": arrays}, "in1 is too much"),
         (lambda arrays: {"in0": arrays.astype(np.int32)}, "int32"),
-        (lambda arrays: {"in0": np.array([None])}, "no .npz file of numbers"),
+        (lambda arrays: {"in0": np.array([None])}, "no .npz file of arrays"),
     ],
 )
 def test_bad_samples_are_one_line(

@@ -63,7 +63,7 @@ class Weights:
     float32_product: bool = False
 
     def centred(self) -> Array:
-        """The values less their zero points, int64 in the values' shape."""
+        """The values less their zero points, int64 in their shape."""
         by_output = (-1, *(1,) * (self.values.ndim - 1))
         centred: Array = self.values.astype(np.int64) - np.reshape(self.zero_points, by_output)
         return centred
