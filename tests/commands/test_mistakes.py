@@ -240,5 +240,6 @@ def test_ctrl_c_at_any_moment_ends_without_a_traceback() -> None:
             time.sleep(delay_ms / 1000)
             os.kill(process.pid, signal.SIGINT)
             _, said = process.communicate(timeout=60)
-        assert process.returncode in (0, 130), said
+        # done, interrupted, or ended by the signal itself while the interpreter was leaving
+        assert process.returncode in (0, 130, -signal.SIGINT), said
         assert b"Traceback" not in said, said
