@@ -1,7 +1,7 @@
 # Two commands: `make demo` runs the main job, `make test` passes the tests. Both make their own .venv.
 #
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
-#   make test     every test                          make quick   the tests that take under two minutes
+#   make test     every test                          make quick   the tests without the slow ones
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600

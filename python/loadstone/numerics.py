@@ -208,7 +208,7 @@ def requantize(
     return requantize_double(x, multiplier, signed_shift).astype(np.int64)
 
 
-def rq(
+def rq(  # noqa: PLR0913 (the operands of RQ)
     acc: ArrayLike,
     bias: ArrayLike,
     multiplier: ArrayLike,

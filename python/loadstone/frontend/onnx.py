@@ -201,7 +201,7 @@ def _checked(model: ModelProto, name: str) -> IRModule:
             )
         if (
             node.op_type not in ("Constant", "If")
-            and node.op_type not in onnx_importer()._get_convert_map()
+            and node.op_type not in onnx_importer()._get_convert_map()  # noqa: SLF001 (TVM has no public one)
         ):
             raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator")
     try:

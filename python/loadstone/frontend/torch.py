@@ -153,7 +153,7 @@ def _with_batch_1(program: ExportedProgram) -> ExportedProgram:
                 if hasattr(tensor, "dtype")
                 else spec.arg.value
             )
-    args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)  # noqa: SLF001 (PyTorch has no public one)
     return torch.export.export(program.module(check_guards=False), args, kwargs)
 
 

@@ -126,7 +126,7 @@ def abandoning(builder: BlockBuilder) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(Exception):
-            builder._end_block()
+            builder._end_block()  # noqa: SLF001 (TVM has no public one)
         raise
 
 
