@@ -72,6 +72,7 @@ WITHOUT_TVM = (
             "vectors",
             "inspect",
             "simd",
+            "backend",
         )
     ),
 )

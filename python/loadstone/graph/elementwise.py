@@ -46,6 +46,11 @@ class Elementwise(Operator):
         assert len(self.inputs) == 2
         assert np.broadcast_shapes(self.inputs[0].shape, self.inputs[1].shape) == self.output.shape
 
+    @property
+    def mixes_samples(self) -> bool:
+        """A side that has one row for all is no sample."""
+        return self._rows_differ()
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Add(Elementwise):
@@ -78,6 +83,7 @@ class Requantize(Operator):
     """
 
     kind: ClassVar[str] = "requantize"
+    is_move: ClassVar[bool] = True
 
     low: int
     high: int
@@ -117,6 +123,7 @@ class Lookup(Operator):
     framework's rule."""
 
     kind: ClassVar[str] = "lookup"
+    patterns: ClassVar[tuple[str, ...]] = ("sigmoid", "leaky_relu", "hard_swish")
 
     table: NDArray[np.int8]
 
@@ -135,6 +142,11 @@ class Softmax(Operator):
     rounding: Rounding
     beta: float = 1.0
 
+    @property
+    def mixes_samples(self) -> bool:
+        """The last axis is the leading one."""
+        return len(self.input.shape) < 2
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArgMax(Operator):
@@ -144,3 +156,8 @@ class ArgMax(Operator):
     kind: ClassVar[str] = "argmax"
 
     axis: int
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It compares rows."""
+        return self.axis == 0
