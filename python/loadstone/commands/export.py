@@ -18,12 +18,13 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
-from loadstone.errors import ArtifactError, LoadstoneError
+from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.native import ffi, lib
+from loadstone.runtime.sources import source_folder
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "run"]
@@ -124,18 +125,8 @@ def export(
     write_whole(folder / "model.S", assembly)
 
 
-def _sources() -> Path:
-    """The folder with runtime/ and driver/: in an installed package `csrc`, in a checkout its
-    root."""
-    package = Path(str(resources.files("loadstone")))
-    for folder in (package / "csrc", package.parent.parent):
-        if (folder / "runtime/include/loadstone.h").is_file():
-            return folder
-    raise LoadstoneError("the C sources of the runtime are not installed beside the package")
-
-
 def _copy_sources(folder: Path, drivers: list[str]) -> None:
-    root = _sources()
+    root = source_folder()
     (folder / "include").mkdir(parents=True, exist_ok=True)
     headers = [*(root / "runtime/include").glob("*.h"), *(root / "driver/include").glob("*.h")]
     for header in headers:
