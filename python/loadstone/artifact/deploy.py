@@ -201,7 +201,7 @@ class _Assembly:
         self.steps.append(program)
         for layout, _, _ in region.layouts:
             name = layout.tensor.name
-            if name in made and name in self.lifetimes.unpacked:
+            if name in made & self.lifetimes.unpacked and not layout.scratch:
                 self.steps.append(
                     steps.unpack(f"unpack {name}", self._device_view(layout), self.index[name])
                 )
