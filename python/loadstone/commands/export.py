@@ -19,7 +19,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
 from loadstone.commands.exported_steps import for_the_board, step_files
-from loadstone.errors import ArtifactError, LoadstoneError
+from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
