@@ -22,7 +22,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import shifted
-from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
@@ -35,7 +35,7 @@ __all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
-        found = shifted.weighted(op)
+        found = shifted.weighted(op, config.block)
         return found if isinstance(found, Refusal) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
@@ -50,6 +50,8 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
 
 def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)
     if folded is not None:
         return _weighted(
@@ -64,6 +66,8 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -
 
 def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)[:, None, None, :]
     samples = Blocked(op.input.shape, config.batch, config.block).samples
     return _weighted(
@@ -121,7 +125,7 @@ def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
             (Rq(op.output.zero_point, op.low, op.high, op.rounding),),
             constants.weighted_operands(op),
         )
-    found = shifted.weighted(op)
+    found = shifted.weighted(op, config.block)
     if isinstance(found, Refusal):
         raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
     return found
@@ -138,7 +142,12 @@ def _weighted(
     """
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
-    names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
+    names = {
+        "w": f"{op.name}.weights",
+        "p": f"{op.name}.operands",
+        "c": f"{op.name}.constants",
+        "one": PRODUCT_INPUT,
+    }
     own: dict[str, tuple[Memory, Array]] = {}
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
@@ -151,9 +160,13 @@ def _weighted(
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     spec = replace(spec, parts=len(parts))
-    rows = _epilogue(op, config).rows
+    finish = _epilogue(op, config)
+    rows, products = finish.rows, finish.products
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
+    if products:
+        constant = constants.product_tiles(products, len(op.bias), config.block)
+        own[names["c"]] = (Memory.WGT, constant)
     if apart:
         own |= {
             f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
