@@ -107,7 +107,7 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   RunControl control;
   control.cycle_limit = cycle_limit;
   control.progress = &sim->progress;
-  Strict strict(sim->machine, count);
+  Strict strict(sim->machine, program, count, sim->constants, sim->bus_bits);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
   if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
   outcome = run_program(sim->machine, program, control, result);

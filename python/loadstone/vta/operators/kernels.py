@@ -36,12 +36,14 @@ from loadstone.vta.schedule.rescaled import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.stream import DramTile, Operation
 
-__all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
+__all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
 Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
+#: The input tile whose product with a tile of constants adds a value per channel.
+PRODUCT_INPUT = "product.input"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def emit(
     shared: dict[str, tuple[Memory, Array]] = {}
     if any(place.tensor == IDENTITY for place in places):
         shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
+    if any(place.tensor == PRODUCT_INPUT for place in places):
+        shared[PRODUCT_INPUT] = (Memory.INP, constants.product_input(config))
     for value in sorted(emitter.pad_values):
         shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))

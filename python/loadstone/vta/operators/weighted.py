@@ -21,7 +21,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import rescaled, shifted
-from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
@@ -48,11 +48,15 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
 
 def is_rescaled(op: g.Weighted, config: HwConfig) -> bool:
     """Whether the GEMM core requantizes: there is no RQ, and shifts do not suffice."""
-    return not config.has(Capability.REQUANTIZE) and isinstance(shifted.weighted(op), Refusal)
+    return not config.has(Capability.REQUANTIZE) and isinstance(
+        shifted.weighted(op, config.block), Refusal
+    )
 
 
 def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)
     if folded is not None:
         return _weighted(
@@ -67,6 +71,8 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -
 
 def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)[:, None, None, :]
     samples = Blocked(op.input.shape, config.batch, config.block).samples
     return _weighted(
@@ -124,7 +130,7 @@ def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
             (Rq(op.output.zero_point, op.low, op.high, op.rounding),),
             constants.weighted_operands(op),
         )
-    found = shifted.weighted(op)
+    found = shifted.weighted(op, config.block)
     return Epilogue((), ()) if isinstance(found, Refusal) else found  # the former: rescaled
 
 
@@ -141,7 +147,12 @@ def _weighted(
         return rescaled.lower(op, spec, weights, groups, config)
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
-    names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
+    names = {
+        "w": f"{op.name}.weights",
+        "p": f"{op.name}.operands",
+        "c": f"{op.name}.constants",
+        "one": PRODUCT_INPUT,
+    }
     own: dict[str, tuple[Memory, Array]] = {}
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
@@ -154,9 +165,13 @@ def _weighted(
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     spec = replace(spec, parts=len(parts))
-    rows = _epilogue(op, config).rows
+    finish = _epilogue(op, config)
+    rows, products = finish.rows, finish.products
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
+    if products:
+        constant = constants.product_tiles(products, len(op.bias), config.block)
+        own[names["c"]] = (Memory.WGT, constant)
     if apart:
         own |= {
             f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
@@ -187,9 +202,7 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
     """What the cost model says. from_host: the host packs the input and may fold it. Raises
     LoweringError where nothing fits."""
     return (
-        _cheapest_input(op, config)[1]
-        if from_host
-        else _cycles(op, conv_spec(op, config), config)
+        _cheapest_input(op, config)[1] if from_host else _cycles(op, conv_spec(op, config), config)
     )
 
 
