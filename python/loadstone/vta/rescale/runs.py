@@ -83,8 +83,7 @@ def runs_of(op: g.Weighted) -> Runs | None:
     bias = op.bias.astype(np.int64)
     least = bias + positive * lower + negative * upper
     most = bias + positive * upper + negative * lower
-    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
-    if max(int(partial.max()), int(most.max()), -int(least.min())) > INT32_MAX // 2:
+    if max(int(most.max()), -int(least.min())) > INT32_MAX:
         return None
     if op.rounding is Rounding.FLOAT32:
         scale = op.requantization()[0].view(np.float32).astype(np.float64)
@@ -93,7 +92,10 @@ def runs_of(op: g.Weighted) -> Runs | None:
         left = np.maximum(quantize_multiplier(scale)[1], 0).astype(np.int64)
         if (np.maximum(np.abs(least), np.abs(most)) << left).max() > INT32_MAX:
             return None  # the rule wraps, so it is no step function
-    return runs_of_rule(_rule(op, scale), (least, most), scale, op)
+    runs = runs_of_rule(_rule(op, scale), (least, most), scale, op)
+    # The weights of a channel with one output are left out, and its bias, which is often huge.
+    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
+    return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs
 
 
 def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> Callable[[IntArray], IntArray]:
