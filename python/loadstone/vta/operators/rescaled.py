@@ -157,24 +157,32 @@ class _Layer:
         return bias
 
     def runs_of_blocks(self) -> Iterator[_Blocks]:
-        """Neighbouring blocks that one kernel can do: several only where a tile has few pixels."""
+        """Neighbouring blocks that one kernel can do: several only where a tile has few pixels.
+        Blocks of one kind have one shape, so that few kernels are lowered."""
         block = self.config.block
         most = max(1, _PIXELS // self.pixels)
         if self.spec.out_blocks > 1 and self.spec.groups > 1:
             most = 1
+        kinds: dict[tuple[object, ...], list[int]] = {}
+        for number, plan in enumerate(self.plans):
+            kinds.setdefault(_kind(plan), []).append(number)
+        shapes = {
+            kind: (
+                _shape([self.plans[number] for number in numbers]),
+                max(len(constant_steps(self.biases[number], block)) for number in numbers),
+            )
+            for kind, numbers in kinds.items()
+        }
         first = 0
-        for alike, group in groupby(self.plans, key=_kind):
+        for kind, group in groupby(self.plans, key=_kind):
             plans = list(group)
+            shape, bias = shapes[kind]
             for at in range(0, len(plans), most):
                 part = tuple(plans[at : at + most])
-                shape = _shape(part)
-                biases = self.biases[first : first + len(part)]
-                bias = max(len(constant_steps(values, block)) for values in biases)
                 tiles = [_chain_tiles(plan, shape, block) for plan in part]
                 shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
                 yield _Blocks(first, part, shape, bias, 1 if shared else len(part))
                 first += len(part)
-        del alike
 
     def kernel(self, blocks: _Blocks) -> RescaledSpec:
         """The spec of some blocks, with the cheapest tile."""
@@ -188,7 +196,7 @@ class _Layer:
             left=plan.left,
             right=any(bool(plan.right.any()) for plan in blocks.plans),
             digits=plan.digits,
-            clamped=any(plan.clamped for plan in blocks.plans),
+            clamped=plan.clamped,
             signed=plan.signed,
             chain=blocks.shape,
             multipliers=blocks.multipliers,
@@ -202,7 +210,9 @@ _PIXELS = 16
 
 def _kind(plan: DigitPlan) -> tuple[object, ...]:
     """What plans of one kernel have in common."""
-    return (plan.digits, plan.signed, plan.left, tuple(level.shift for level in plan.chain.levels))
+    shifts = tuple(level.shift for level in plan.chain.levels)
+    even = len(set(plan.chain.shift.tolist())) == 1 and int(plan.chain.shift[0])
+    return (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()), shifts, even)
 
 
 def _shape(plans: Sequence[DigitPlan]) -> ChainShape:
