@@ -63,14 +63,19 @@ class Found:
 
     def take(self, channels: IntArray) -> Found:
         """Some of the channels."""
-        return Found(
-            self.ok[channels],
-            self.multipliers[:, channels],
-            self.constant[channels],
-            self.sign[channels],
-            self.shift[channels],
-            self.offset[channels],
-        )
+        return Found(*(array[..., channels] for array in self._arrays()))
+
+    def updated(self, channels: IntArray, other: Found) -> Found:
+        """With those of another search for some of the channels."""
+        fields = []
+        for own, new in zip(self._arrays(), other._arrays(), strict=True):
+            changed = own.copy()
+            changed[..., channels] = new
+            fields.append(changed)
+        return Found(*fields)
+
+    def _arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return (self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
 
 
 def digits_of(x: IntArray, count: int) -> list[IntArray]:

@@ -115,8 +115,8 @@ def _cycles(
     weights = spec.blocks * window.taps * cost.wgt_beats
     load += weights * (turns if chunks > 1 else 1)
     store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
-    tail = pixels // turns * (spec.stored + 1) * cost.store_tile  # the last tile's way
-    return int(max(compute, load, store) + tail)
+    first = load // turns  # what nothing hides
+    return int(max(compute, load, store) + first // 2)
 
 
 def _steps(spec: RescaledSpec, cost: CostModel) -> int:
