@@ -107,7 +107,7 @@ def _cycles(
         Memory.INP
     )
     padded = any(window.padding) and window.pad_value != 0
-    loads = chunks * groups * (3 * loaded[0] if padded and columns != 1 else 1) + spec.blocks
+    loads = chunks * groups * (loaded[0] + 2 if padded else 1) + spec.blocks
     load = turns * (inputs * cost.inp_beats + loads * cost.load_overhead)
     if stays:
         load = load * spec.blocks // layer_blocks
@@ -115,8 +115,10 @@ def _cycles(
     weights = spec.blocks * window.taps * cost.wgt_beats
     load += weights * (turns if chunks > 1 else 1)
     store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
-    first = load // turns  # what nothing hides
-    return int(max(compute, load, store) + first // 2)
+    # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
+    tile_pixels = pixels // turns
+    ramp = load // turns + tile_pixels * (cost.store_tile + spec.stored * cost.inp_beats)
+    return int(max(compute, load, store) + ramp * spec.blocks // layer_blocks)
 
 
 def _steps(spec: RescaledSpec, cost: CostModel) -> int:
