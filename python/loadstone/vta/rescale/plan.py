@@ -118,7 +118,11 @@ class _Planner:
         self.best: list[BlockPlan | None] = [None] * len(self.blocks)
         self.steps = [_NEVER] * len(self.blocks)
         self.open = list(range(len(self.blocks)))
-        lines = has_line(runs)
+        if runs.alike is not None and runs.member is not None:
+            lines = has_line(runs.alike)[runs.member] | runs.constant
+            lines[~lines] = has_line(runs.take(np.flatnonzero(~lines)))
+        else:
+            lines = has_line(runs)
         self.lines = [bool(lines[channels].all()) for channels in self.blocks]
 
     def settle(self) -> None:
@@ -137,9 +141,7 @@ class _Planner:
             return
         channels = np.concatenate([self.blocks[number] for number in numbers])
         left = np.concatenate([lefts[number] for number in numbers])
-        found = search_digits(
-            self.runs.take(channels), DigitForm(setting.digits, setting.signed, left)
-        )
+        found = self._search(setting, channels, left)
         at = 0
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
@@ -150,6 +152,21 @@ class _Planner:
             plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
             if plan is not None and prove_digits(plan, runs).all():
                 self._offer(number, plan, 0)
+
+    def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
+        """Channels of one scale get the same integers where there are such for all of them."""
+        own = self.runs.take(channels)
+        alike, member = self.runs.alike, self.runs.member
+        if alike is None or member is None or left.any():
+            return search_digits(own, DigitForm(setting.digits, setting.signed, left))
+        groups, position = np.unique(member[channels], return_inverse=True)
+        form = DigitForm(setting.digits, setting.signed, np.zeros(len(groups), np.int64))
+        shared = search_digits(alike.take(groups), form).take(position)
+        lacking = np.flatnonzero(~shared.ok)
+        if not lacking.size:
+            return shared
+        form = DigitForm(setting.digits, setting.signed, left[lacking])
+        return shared.updated(lacking, search_digits(own.take(lacking), form))
 
     def attempt_parts(self, parts: int, sum_steps: int, widest: IntArray) -> None:
         """Weights in `parts` parts, for the blocks where that is cheaper than what they have."""

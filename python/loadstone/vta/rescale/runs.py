@@ -14,7 +14,7 @@ Next: search.py finds integers that give the same outputs; proof.py compares at 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class Runs:
     first, last: accumulators of the run, bias included. value: the output, zero point included.
     scale: (C,) real, what an accumulator is multiplied by. low, high: the clamp.
     Where both signs occur, a run ends at -1: rules that round away from zero differ there.
+    alike: runs of each scale that several channels share, over all that any of them reaches; member:
+    (C,) which of these a channel belongs to.
     """
 
     first: IntArray
@@ -55,6 +57,8 @@ class Runs:
     zero_point: int
     low: int
     high: int
+    alike: Runs | None = None
+    member: IntArray | None = None
 
     def take(self, channels: IntArray) -> Runs:
         """Some of the channels."""
@@ -83,8 +87,7 @@ def runs_of(op: g.Weighted) -> Runs | None:
     bias = op.bias.astype(np.int64)
     least = bias + positive * lower + negative * upper
     most = bias + positive * upper + negative * lower
-    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
-    if max(int(partial.max()), int(most.max()), -int(least.min())) > INT32_MAX // 2:
+    if max(int(most.max()), -int(least.min())) > INT32_MAX:
         return None
     if op.rounding is Rounding.FLOAT32:
         scale = op.requantization()[0].view(np.float32).astype(np.float64)
@@ -93,7 +96,26 @@ def runs_of(op: g.Weighted) -> Runs | None:
         left = np.maximum(quantize_multiplier(scale)[1], 0).astype(np.int64)
         if (np.maximum(np.abs(least), np.abs(most)) << left).max() > INT32_MAX:
             return None  # the rule wraps, so it is no step function
-    return runs_of_rule(_rule(op, scale), (least, most), scale, op)
+    runs = _with_alike(op, runs_of_rule(_rule(op, scale), (least, most), scale, op))
+    # The weights of a channel with one output are left out, and its bias, which is often huge.
+    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
+    return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs
+
+
+def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
+    """Channels of one scale can have one set of multipliers: found once, loaded once."""
+    scale, member = np.unique(runs.scale, return_inverse=True)
+    if len(scale) == len(runs.scale):
+        return runs
+    least = np.full(len(scale), INT32_MAX, np.int64)
+    most = -least
+    live = ~runs.constant
+    np.minimum.at(least, member[live], runs.first[live, 0])
+    np.maximum.at(most, member[live], runs.last[live, -1])
+    unused = least > most
+    least[unused] = most[unused] = 0
+    alike = runs_of_rule(_rule(op, scale), (least, most), scale, op)
+    return replace(runs, alike=alike, member=member)
 
 
 def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> Callable[[IntArray], IntArray]:

@@ -63,14 +63,19 @@ class Found:
 
     def take(self, channels: IntArray) -> Found:
         """Some of the channels."""
-        return Found(
-            self.ok[channels],
-            self.multipliers[:, channels],
-            self.constant[channels],
-            self.sign[channels],
-            self.shift[channels],
-            self.offset[channels],
-        )
+        return Found(*(array[..., channels] for array in self._arrays()))
+
+    def updated(self, channels: IntArray, other: Found) -> Found:
+        """With those of another search for some of the channels."""
+        fields = []
+        for own, new in zip(self._arrays(), other._arrays(), strict=True):
+            changed = own.copy()
+            changed[..., channels] = new
+            fields.append(changed)
+        return Found(*fields)
+
+    def _arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return (self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
 
 
 def digits_of(x: IntArray, count: int) -> list[IntArray]:
@@ -87,7 +92,7 @@ def search_digits(runs: Runs, form: DigitForm) -> Found:
     """Every channel of `runs` on its own; a channel with one output is never ok."""
     search = _DigitSearch(runs, form)
     for candidate in _candidates(form):
-        if search.ok.all():
+        if not search.wanted():
             break
         search.attempt(candidate)
     return search.found()
@@ -139,9 +144,15 @@ class _DigitSearch:
             exponent = np.floor(np.log2(_TOP / np.where(self.dead, 1.0, self.scale)))
         self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
         self.centre = self._offsets()
-        self.left_out = self.dead.copy()
+        low, high = self._bounds()
+        room = self._most() - self._least()
+        self.hopeful = ~self.dead & ((high - low) << form.left <= room)
         self.cached: tuple[tuple[object, ...], IntArray, list[IntArray], list[IntArray]] | None
         self.cached = None
+
+    def wanted(self) -> bool:
+        """Whether some block still lacks some of its lanes and may get all of them."""
+        return bool(np.any(~self.ok & self.hopeful))
 
     def found(self) -> Found:
         return Found(
@@ -230,7 +241,7 @@ class _DigitSearch:
         low, high = self._bounds()
         x0, left = self.centre + offset, self.form.left
         fits = ((low + x0) << left >= self._least()) & ((high + x0) << left <= self._most())
-        pending = np.flatnonzero(~self.ok & ~self.dead & fits)
+        pending = np.flatnonzero(~self.ok & self.hopeful & fits)
         runs = self.runs
         sides = [
             digits_of((side[pending] + x0[pending, None]) << left[pending, None], self.form.count)

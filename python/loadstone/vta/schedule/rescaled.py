@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
@@ -36,7 +36,10 @@ __all__ = ["ChainShape", "LevelShape", "RescaledSpec", "Window", "schedule"]
 
 @dataclass(frozen=True)
 class LevelShape:
-    """shift of the sum so far; runs of digits (first, count), one weight tile each; constants."""
+    """shift of the sum so far; runs of digits (first, count), one weight tile each; constants.
+
+    Without digits, the runs are of parts of the weights, and each is a whole sum.
+    """
 
     shift: int
     runs: tuple[tuple[int, int], ...]
@@ -110,7 +113,7 @@ class RescaledSpec:
     """blocks: of output channels, side by side. own_input: each has input blocks of its own
     (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it. left, right: shifts in
     front of the split: by an immediate, then by a tile. multipliers: sets of weight tiles of the
-    chain: `blocks`, or 1 for all."""
+    chain: `blocks`, or 1 for all. digits 0: the levels add up products of parts of the weights."""
 
     window: Window
     blocks: int
@@ -129,6 +132,11 @@ class RescaledSpec:
     def stored(self) -> int:
         """Digits that go through memory."""
         return self.digits + self.signed
+
+    @property
+    def chain_tiles(self) -> int:
+        """Weight tiles of the chain besides the sum's own."""
+        return self.chain.tiles if self.digits else sum(x.constants for x in self.chain.levels)
 
     @property
     def operand_rows(self) -> int:
@@ -182,26 +190,28 @@ class _Writer:
         self.x = _dram("x", (*inputs, *window.input, *lanes), "int8")
         self.w = _dram("w", (blocks, *weights, *square), "int8")
         self.b = _dram("b", (blocks, max(1, spec.bias), *square), "int8")
-        self.m = _dram("m", (spec.multipliers, max(1, spec.chain.tiles), *square), "int8")
+        self.m = _dram("m", (spec.multipliers, max(1, spec.chain_tiles), *square), "int8")
         self.c = _dram("c", (1, *lanes), "int8")
         self.p = _dram("p", (blocks, max(1, spec.operand_rows), *lanes), "int32")
-        self.digits = _dram("digits", (blocks, stored, *window.output, *lanes), "int8")
+        self.digits = _dram("digits", (blocks, max(1, stored), *window.output, *lanes), "int8")
         self.out = _dram("out", (blocks, *window.output, *lanes), "int8")
         self.turns = Loops()
         self.row = self.turns.loop(-(-window.output[0] // self.rows), "row")
         self.column = self.turns.loop(-(-window.output[1] // self.columns), "column")
         tile = (blocks, self.rows, self.columns)
         self.acc = _chip("acc", (*tile, *lanes), "int32", "acc")
-        self.d = _chip("d", (blocks, stored, *tile[1:], *lanes), "int8", "inp")
+        self.d = _chip("d", (blocks, max(1, stored), *tile[1:], *lanes), "int8", "inp")
 
     def module(self) -> IRModule:
         """The whole function."""
         spec = self.spec
         parameters = [self.x, self.w]
         parameters += [self.b] if spec.bias else []
-        parameters += [self.m, self.c]
+        parameters += [self.m] if spec.chain_tiles else []
+        parameters += [self.c]
         parameters += [self.p] if spec.operand_rows else []
-        parameters += [self.digits, self.out]
+        parameters += [self.digits] if spec.digits else []
+        parameters += [self.out]
         body = self.turns.around(tirx.stmt_seq(*self._tile()))
         function = tirx.PrimFunc(parameters, body)
         function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
@@ -212,10 +222,15 @@ class _Writer:
         statements = [*self._constants(), tirx.AllocBuffer(self.acc)]
         statements += [self._pixels(lambda at: (self.acc, at, tirx.IntImm("int32", 0)))]
         statements += [self._constant(self.b_chip, tile, 0) for tile in range(self.spec.bias)]
-        statements += self._sum()
-        statements += self._split()
-        statements += [tirx.AllocBuffer(self.d), self._fetch()]
-        statements += self._chain()
+        if self.spec.digits:
+            statements += self._sum()
+            statements += self._split()
+            statements += [tirx.AllocBuffer(self.d), self._fetch()]
+            statements += self._chain(self._level_products)
+        else:
+            *loads, products = self._sum_of(0)
+            statements += loads
+            statements += self._chain(lambda first, count, _: products(first, count))
         statements += [self._store(lambda at: (self.out, at))]
         return statements
 
@@ -223,7 +238,8 @@ class _Writer:
         """Loads of what does not depend on the pixels; allocate.py drops those of what is still
         there."""
         spec = self.spec
-        pairs = [(self.c, "inp"), (self.m, "wgt")]
+        pairs = [(self.c, "inp")]
+        pairs += [(self.m, "wgt")] if spec.chain_tiles else []
         pairs += [(self.b, "wgt")] if spec.bias else []
         pairs += [(self.p, "acc")] if spec.operand_rows else []
         statements = []
@@ -241,13 +257,13 @@ class _Writer:
     def _sum(self) -> list[Stmt]:
         """The sum over taps and input blocks, chunk by chunk."""
         chunks = -(-self.window.in_blocks // self.chunk)
-        if chunks == 1:
-            return self._sum_of(0)
         turn = Loops()
-        chunk = turn.loop(chunks, "chunk")
-        return [turn.around(tirx.stmt_seq(*self._sum_of(chunk)))]
+        chunk = turn.loop(chunks, "chunk") if chunks > 1 else 0
+        *loads, products = self._sum_of(chunk)
+        return [turn.around(tirx.stmt_seq(*loads, products(0, self.window.parts)))]
 
-    def _sum_of(self, chunk: Expr) -> list[Stmt]:
+    def _sum_of(self, chunk: Expr) -> list[Any]:
+        """The loads of a chunk, and the function that makes the products of some parts."""
         window, spec = self.window, self.spec
         groups = spec.blocks if spec.own_input else 1
         loaded = window.loaded(self.rows, self.columns)
@@ -260,7 +276,7 @@ class _Writer:
             self._load_pixels(pixels, chunk),
             tirx.AllocBuffer(weights),
             self._load_weights(weights, chunk),
-            self._products(pixels, weights, chunk),
+            lambda first, count: self._products(pixels, weights, chunk, (first, count)),
         ]
 
     def _load_pixels(self, pixels: Buffer, chunk: Expr) -> Stmt:
@@ -312,13 +328,15 @@ class _Writer:
         if self.window.in_blocks % self.chunk:
             loops.conditions.append(chunk * self.chunk + inner < self.window.in_blocks)
 
-    def _products(self, pixels: Buffer, weights: Buffer, chunk: Expr) -> Stmt:
+    def _products(
+        self, pixels: Buffer, weights: Buffer, chunk: Expr, parts: tuple[int, int]
+    ) -> Stmt:
         window, loops = self.window, Loops()
         block, i, j = self._pixel_loops(loops)
         inner, part, y, x = (
             loops.loop(extent, name)
             for extent, name in zip(
-                (self.chunk, window.parts, *window.kernel),
+                (self.chunk, parts[1], *window.kernel),
                 ("inner", "part", "ky", "kx"),
                 strict=True,
             )
@@ -335,7 +353,7 @@ class _Writer:
         )
         at = (block, i, j, batch, lane)
         return loops.around(
-            self._gemm(at, pixels[source], weights[block, inner, part, y, x, lane, k])
+            self._gemm(at, pixels[source], weights[block, inner, parts[0] + part, y, x, lane, k])
         )
 
     # --- digits -----------------------------------------------------------------------------------
@@ -377,7 +395,8 @@ class _Writer:
         return loops.around(tirx.BufferStore(self.d, value, [block, digit, i, j, batch, lane]))
 
     # --- levels -----------------------------------------------------------------------------------
-    def _chain(self) -> list[Stmt]:
+    def _chain(self, products: Callable[[int, int, int], Stmt]) -> list[Stmt]:
+        """products: of a run (first, count) and the first of its tiles."""
         statements: list[Stmt] = []
         chain, tile = self.spec.chain, 0
         for level in chain.levels:
@@ -388,8 +407,8 @@ class _Writer:
                 statements.append(self._constant(self.m_chip, tile, None))
                 tile += 1
             for first, count in level.runs:
-                statements.append(self._level_products(first, count, tile))
-                tile += count
+                statements.append(products(first, count, tile))
+                tile += count if self.spec.digits else 0
         if chain.shift is None:
             statements.append(
                 self._alu(

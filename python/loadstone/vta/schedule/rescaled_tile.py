@@ -74,9 +74,11 @@ def _fits(spec: RescaledSpec, tile: tuple[int, int, int], config: HwConfig) -> b
     taps = window.taps // window.in_blocks * chunk
     once = chunk == window.in_blocks and (rows, columns) == window.output
     own = spec.blocks * (taps * (1 if once else 2) + spec.bias)
-    own += spec.multipliers * spec.chain.tiles
+    own += spec.multipliers * spec.chain_tiles
+    if not spec.digits and chunk < window.in_blocks:
+        return False
     return (
-        (spec.stored + 1) * pixels + spec.blocks * spec.operand_rows <= config.depth(Memory.ACC)
+        max(2, spec.stored + 1) * pixels + spec.blocks * spec.operand_rows <= config.depth(Memory.ACC)
         and (2 * inputs + 2 * spec.stored * pixels + 1) <= config.depth(Memory.INP)
         and own <= config.depth(Memory.WGT)
         and taps * spec.blocks <= config.depth(Memory.UOP) // 2
@@ -107,7 +109,7 @@ def _cycles(
         Memory.INP
     )
     padded = any(window.padding) and window.pad_value != 0
-    loads = chunks * groups * (3 * loaded[0] if padded and columns != 1 else 1) + spec.blocks
+    loads = chunks * groups * (loaded[0] + 2 if padded else 1) + spec.blocks
     load = turns * (inputs * cost.inp_beats + loads * cost.load_overhead)
     if stays:
         load = load * spec.blocks // layer_blocks
@@ -115,16 +117,18 @@ def _cycles(
     weights = spec.blocks * window.taps * cost.wgt_beats
     load += weights * (turns if chunks > 1 else 1)
     store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
-    tail = pixels // turns * (spec.stored + 1) * cost.store_tile  # the last tile's way
-    return int(max(compute, load, store) + tail)
+    # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
+    tile_pixels = pixels // turns
+    ramp = load // turns + tile_pixels * (cost.store_tile + spec.stored * cost.inp_beats) // 4
+    return int(max(compute, load, store) + ramp * spec.blocks // layer_blocks)
 
 
 def _steps(spec: RescaledSpec, cost: CostModel) -> int:
     """Cycles of the compute stage for one tile of output."""
     gemm, immediate = cost.gemm_step, cost.alu_step(False)
     tensor = cost.alu_step(True)
-    total = (1 + spec.bias + spec.window.taps + spec.chain.tiles) * gemm
-    total += 2 * (spec.digits - 1 + spec.clamped + spec.signed + 1) * immediate
+    total = (1 + spec.bias + spec.window.taps + spec.chain_tiles) * gemm
+    total += 2 * (max(0, spec.digits - 1) + spec.clamped + spec.signed + 1) * immediate
     total += (spec.left > 0) * immediate + spec.right * tensor
     total += sum(level.shift > 0 for level in spec.chain.levels) * immediate
     return total + (
