@@ -99,11 +99,9 @@ def _connected(group: Sequence[int], by_index: Mapping[int, Node]) -> list[list[
     for index in group:
         names = {*by_index[index].inputs, *by_index[index].outputs}
         joined = [part for part in parts if part[0] & names]
-        merged = (names.union(*(part[0] for part in joined)), [])
-        for part in joined:
-            merged[1].extend(part[1])
         parts = [part for part in parts if part not in joined]
-        parts.append((merged[0], [*sorted(merged[1]), index]))
+        members = sorted(member for _, found in joined for member in found)
+        parts.append((names.union(*(found for found, _ in joined)), [*members, index]))
     return [members for _, members in parts]
 
 
