@@ -36,6 +36,8 @@ examples:
                                                                  each operator where the whole takes least
   loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
                                                                  the same .tflite file, with artifacts for LiteRT's delegate
+  loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
+                                                                 EPContext nodes for ONNX Runtime, what no accelerator takes beside them
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 

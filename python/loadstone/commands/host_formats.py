@@ -22,7 +22,10 @@ __all__ = ["ARTIFACT", "add_format", "compile_for_host"]
 #: The format of everything that is not for a host.
 ARTIFACT = "lds"
 #: Format -> the module that makes it, and what its files end with.
-_HOSTS = {"litert": ("loadstone.hosts.litert", ".tflite")}
+_HOSTS = {
+    "litert": ("loadstone.hosts.litert", ".tflite"),
+    "onnx": ("loadstone.hosts.onnxruntime", ".onnx"),
+}
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +34,8 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=(ARTIFACT, *_HOSTS),
         default=ARTIFACT,
-        help="lds (default): an artifact; litert: a .tflite file with artifacts, for LiteRT",
+        help="lds (default): an artifact; litert: a .tflite file with artifacts, for LiteRT; "
+        "onnx: a .onnx file with artifacts, for ONNX Runtime",
     )
 
 

@@ -74,8 +74,8 @@ class CutModel:
     outputs: Collection[str]
     extract: Callable[[Sequence[int], Sequence[str], Sequence[str]], bytes]
     suffix: str
-    #: Nodes that compute nothing by themselves: a part of these alone is none.
-    idle: Collection[int] = field(default_factory=frozenset)
+    #: Nodes that stay with the host whatever the target is -> why.
+    stays: Mapping[int, str] = field(default_factory=dict)
 
 
 def groups(nodes: Sequence[Node], taken: Collection[int]) -> list[list[int]]:
@@ -139,7 +139,7 @@ class _Cutter:
         self.model = model
         self.target = target
         self.folder = Path()
-        self.left: dict[int, str] = {}  # node -> why it stays
+        self.left = dict(model.stays)  # node -> why it stays
         self.maker = {name: node.index for node in model.nodes for name in node.outputs}
         self.done: dict[tuple[int, ...], Part | None] = {}
 
@@ -157,8 +157,6 @@ class _Cutter:
 
     def part(self, group: tuple[int, ...]) -> Part | None:
         """None where no accelerator takes anything of it, or where some of it was left."""
-        if all(index in self.model.idle for index in group):
-            return None
         inputs, outputs = boundary(self.model, group)
         try:
             path = self.file(group, inputs, outputs)
