@@ -87,4 +87,4 @@ bench: lib
 	$(BIN)/python -m tests.bench
 
 clean:
-	rm -rf build .venv python/loadstone/libloadstone.so python/loadstone/_api.h
+	rm -rf build .venv python/loadstone/libloadstone*.so python/loadstone/_api.h

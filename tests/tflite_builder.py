@@ -64,7 +64,7 @@ _OPTIONS = {
     "RELU6": None,
     "RELU_N1_TO_1": None,
     "LOGISTIC": None,
-    **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SQRT", "TANH")),
+    **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SIN", "SQRT", "TANH")),
 }
 
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
@@ -76,7 +76,7 @@ _VERSIONS = {
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
-    **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU"), 1),
+    **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
 }
 
 

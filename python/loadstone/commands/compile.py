@@ -1,7 +1,8 @@
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
 In:   a .tflite, .onnx or .pt2 file, a device.
-Out:  the artifact; a summary, or JSON; with --explain who runs each operator, and why.
+Out:  the artifact, or with --format a model file of a host that carries artifacts; a summary, or
+      JSON; with --explain who runs each operator, and why.
 Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
 """
 
@@ -12,6 +13,7 @@ import json
 from pathlib import Path
 
 from loadstone.commands import quantize
+from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
@@ -32,6 +34,10 @@ examples:
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
                                                                  each operator where the whole takes least
+  loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
+                                                                 the same .tflite file, with artifacts for LiteRT's delegate
+  loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
+                                                                 EPContext nodes for ONNX Runtime, what no accelerator takes beside them
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 
@@ -85,6 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
         "operations, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
     )
+    add_format(parser)
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument(
         "--data",
@@ -98,6 +105,9 @@ def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
     from loadstone.compiler import compile as compile_model
 
+    if args.format != ARTIFACT:
+        compile_for_host(args)
+        return
     if args.costs and args.partition != "cost":
         raise ConfigError(
             "--costs is for --partition cost: the eager partition does not look at costs"
