@@ -23,6 +23,8 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
+from loadstone.artifact.c_kernels import c_kernel
+from loadstone.artifact.c_text import COperator
 from loadstone.artifact.host_step import HostStep, Strided
 from loadstone.errors import UnsupportedError
 from loadstone.files import JsonValue
@@ -322,11 +324,11 @@ _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostSt
 
 # --- what the C runtime has not -------------------------------------------------------------------
 def _external(o: g.Operator, space: Workspace) -> HostStep:
+    if (made := _as_c(o)) is not None:
+        return _c_step(o, made, space)
     inputs = [space.tensor(t) for t in o.inputs]
     outputs = [space.tensor(t) for t in o.outputs]
     if isinstance(o, g.Host):
-        if (step := _in_c(o, space)) is not None:
-            return step
         from loadstone.relax.saved import save_function
 
         return steps.external(o.name, inputs, outputs, EXTERNAL_RELAX, save_function(o.function))
@@ -336,21 +338,35 @@ def _external(o: g.Operator, space: Workspace) -> HostStep:
     return steps.external(o.name, inputs, outputs, EXTERNAL_OPERATOR, _to_json(o, arrays))
 
 
-def _in_c(o: g.Host, space: Workspace) -> HostStep | None:
-    """The step as C; None for what has no form there."""
+def _as_c(o: g.Operator) -> COperator | None:
+    """None for what has no form in C."""
+    if not isinstance(o, g.Host):
+        return c_kernel(o)
     from loadstone.artifact.c_operator import c_operator, parameter_bytes
 
     try:
         samples = o.inputs[0].size_bytes // parameter_bytes(o.function)[0] if o.inputs else 1
-        made = c_operator(o.function, samples)
+        return c_operator(o.function, samples)
     except UnsupportedError:
         return None
+
+
+def _c_step(o: g.Operator, made: COperator, space: Workspace) -> HostStep:
     inputs = [space.tensor(t) for t in o.inputs]
     for k, value in enumerate(made.constants):
-        inputs.append(space.constant(f"{o.name}.constant{k}", value))
-    outputs = [space.tensor(t) for t in o.outputs] + [space.scratch(made.workspace_bytes)]
+        inputs.append(space.constant(f"{o.name}.constant{k}", _storable(value)))
+    outputs = [space.tensor(t) for t in o.outputs]
+    if made.workspace_bytes:
+        outputs.append(space.scratch(made.workspace_bytes))
     attributes = f"{made.symbol}\n{made.source}"
     return steps.external(o.name, inputs, outputs, EXTERNAL_C, attributes)
+
+
+def _storable(value: Array) -> Array:
+    """The same bytes in a type that an artifact has: C reads them as what they are."""
+    if value.dtype.name in ("float64", "uint16", "uint32", "uint64"):
+        return value.view(f"int{value.dtype.itemsize * 8}")
+    return value
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.

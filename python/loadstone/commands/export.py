@@ -116,7 +116,9 @@ def export(
     write_whole(folder / "model.lds", data)
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
-    write_whole(folder / "model.h", _header(artifact, device, data, sample is not None, bool(files)))
+    write_whole(
+        folder / "model.h", _header(artifact, device, data, sample is not None, bool(files))
+    )
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
     )

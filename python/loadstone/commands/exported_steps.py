@@ -54,7 +54,9 @@ def step_files(artifact: Artifact) -> Mapping[str, str]:
         if not re.fullmatch(r"lds_c_[0-9a-f]{1,64}", symbol):
             raise ArtifactError(f"a step in C calls itself {symbol[:80]!r}: the file is damaged")
     plugins = sorted({s.function for s in steps if s.function != EXTERNAL_C})
-    names = {symbol: [s.name for s in steps if s.attributes.startswith(symbol)] for symbol in sources}
+    names = {
+        symbol: [s.name for s in steps if s.attributes.startswith(symbol)] for symbol in sources
+    }
     files = {
         f"steps/{symbol}.c": f"/* {c_comment(', '.join(names[symbol]))} */\n{source}"
         for symbol, source in sources.items()
@@ -149,6 +151,6 @@ def _stubs(plugins: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Inside a string of C; bytes that are no plain letters in octal."""
     return "".join(
-        chr(b) if chr(b).isalnum() and b < 128 or b in b"._- " else f"\\{b:03o}"
+        chr(b) if (chr(b).isalnum() and b < 128) or b in b"._- " else f"\\{b:03o}"
         for b in text.encode()
     )
