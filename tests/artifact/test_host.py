@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import HostStep
-from loadstone.artifact.host import EXTERNAL_C, is_built_in
+from loadstone.artifact.host import EXTERNAL_OPERATOR, is_built_in
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
@@ -166,10 +166,10 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_rest_is_c(name: str) -> None:
+def test_the_rest_is_an_operator_as_data(name: str) -> None:
     operator = OTHERS[name]
     assert not is_built_in(operator)
-    assert [step.function for step in check(network(operator))] == [EXTERNAL_C]
+    assert [step.function for step in check(network(operator))] == [EXTERNAL_OPERATOR]
 
 
 def test_an_operator_with_weights_carries_them() -> None:
@@ -185,7 +185,7 @@ def test_an_operator_with_weights_carries_them() -> None:
         high=127,
         rounding=Rounding.SINGLE,
     )
-    assert [step.function for step in check(network(layer))] == [EXTERNAL_C]
+    assert [step.function for step in check(network(layer))] == [EXTERNAL_OPERATOR]
 
 
 def test_tensors_between_host_steps_share_memory() -> None:

@@ -158,7 +158,7 @@ def test_a_model_that_needs_python_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     step = external_model()
-    steps = (*step.steps[:-1], host_step.external("total", (1,), (2,), "loadstone.operator", "{}"))
+    steps = (*step.steps[:-1], host_step.external("total", (1,), (2,), "loadstone.relax", "{}"))
     dataclasses.replace(step, steps=steps).save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
-    assert "needs the function 'loadstone.operator' of the Python" in capsys.readouterr().err
+    assert "needs the function 'loadstone.relax' of the Python" in capsys.readouterr().err

@@ -1,29 +1,27 @@
-"""Operators that become C, all in one network: one artifact, one call of the C compiler.
+"""Operators as C, all in one file: one call of the C compiler.
 
-In:   operators of the graph by name; those that share a name of a tensor are renamed.
-Out:  `check`: the C runtime gives the integers of graph/reference.py.
+In:   operators of the graph by name.
+Out:  `check`: compiled strictly, they give the integers of graph/reference.py.
 Next: the tests beside this file.
 """
 
 from __future__ import annotations
 
+import ctypes
+import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.artifact.deploy import deploy
-from loadstone.artifact.format import HostStep
-from loadstone.artifact.host import EXTERNAL_C
-from loadstone.graph.reference import run
-from loadstone.runtime.device import OpenedDevice
-from loadstone.vta.hw_config import load_config
+from loadstone.artifact.c_kernels import c_kernel, operator_arrays
+from loadstone.graph.reference import run_operator
+from tests.relax.c_steps import compiled
 
 __all__ = ["GRID", "OTHER", "RNG", "check", "one", "tensor"]
 
-CONFIG = load_config("vtaq-1x16x16")
 GRID, OTHER = g.Quantization(0.0625, -7), g.Quantization(0.09375, 11)
 RNG = np.random.default_rng(3)
 
@@ -41,35 +39,20 @@ def one(
 
 
 def check(operators: Mapping[str, g.Operator], samples: int = 8) -> None:
-    own = [_named(operator, name) for name, operator in operators.items()]
-    graph = g.Graph(
-        name="kernels",
-        inputs=tuple(t for o in own for t in o.inputs),
-        outputs=tuple(t for o in own for t in o.outputs),
-        operators=tuple(own),
-    )
-    artifact = deploy(graph, graph.operators, CONFIG).artifact
-    functions = {s.function for s in artifact.steps if isinstance(s, HostStep)}
-    assert functions == {EXTERNAL_C}
-    inputs = [RNG.integers(-128, 128, (samples, *t.shape)).astype(np.int8) for t in graph.inputs]
-    with (
-        OpenedDevice("sim", "", CONFIG) as device,
-        device.load(artifact, trust=True) as session,
-    ):
-        got = session.run(inputs)
-    for k in range(samples):
-        wanted = run(graph, [array[k] for array in inputs])
-        for name, want, values in zip(operators, wanted, got, strict=True):
-            np.testing.assert_array_equal(values[k], want, err_msg=name)
-
-
-def _named(operator: g.Operator, name: str) -> g.Operator:
-    def renamed(t: g.Tensor) -> g.Tensor:
-        return replace(t, name=f"{name}/{t.name}")
-
-    return replace(
-        operator,
-        name=name,
-        inputs=tuple(map(renamed, operator.inputs)),
-        outputs=tuple(map(renamed, operator.outputs)),
-    )
+    made = {name: c_kernel(operator) for name, operator in operators.items()}
+    sources = {entry.symbol: entry.source for entry in made.values() if entry is not None}
+    with tempfile.TemporaryDirectory() as folder:
+        library = ctypes.CDLL(str(compiled(Path(folder), list(sources.values()))))
+    for name, operator in operators.items():
+        kernel = made[name]
+        assert kernel is not None, name
+        function = library[kernel.symbol]
+        function.restype = None
+        arrays = [getattr(operator, field) for field in operator_arrays(operator)]
+        for _ in range(samples):
+            inputs = [RNG.integers(-128, 128, t.shape).astype(t.dtype) for t in operator.inputs]
+            (want,) = run_operator(operator, inputs)
+            got = np.empty(want.shape, want.dtype)
+            operands = [np.ascontiguousarray(a) for a in (*inputs, *arrays)] + [got]
+            function((ctypes.c_void_p * len(operands))(*(a.ctypes.data for a in operands)))
+            np.testing.assert_array_equal(got, want, err_msg=name)

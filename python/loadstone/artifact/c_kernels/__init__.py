@@ -10,7 +10,9 @@ compute and no accelerator takes.
 In:   an operator of the graph.
 Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp of its own,
       correct to the last place.
-Next: host.py makes a step of it.
+Next: `loadstone export` writes it for steps of function `loadstone.operator`.
+
+Operands are the step's: inputs, the operator's arrays, outputs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from loadstone import graph as g
-from loadstone.artifact.c_kernels.body import Body
+from loadstone.artifact.c_kernels.body import Body, operator_arrays
 from loadstone.artifact.c_kernels.elementwise import add, argmax, mul, softmax, sub
 from loadstone.artifact.c_kernels.movement import resize_bilinear, resize_nearest
 from loadstone.artifact.c_kernels.pooling import average_pool2d, max_pool2d, mean
@@ -27,7 +29,7 @@ from loadstone.artifact.c_kernels.weighted import conv2d, dense
 from loadstone.artifact.c_text import COperator
 from loadstone.errors import UnsupportedError
 
-__all__ = ["c_kernel"]
+__all__ = ["c_kernel", "operator_arrays"]
 
 _WRITERS: Mapping[type[g.Operator], Callable[[Any, Body], None]] = {
     g.Add: add,

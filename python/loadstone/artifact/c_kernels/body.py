@@ -4,13 +4,15 @@ In:   an operator; lines of C from the files beside this one.
 Out:  COperator.
 Next: __init__.py hands it out.
 
-Operands are declared in front of the lines: x0, x1 ... the inputs, c0 ... the constants, y the
-output, each a pointer to its elements.
+Operands are declared in front of the lines: x0, x1 ... the inputs, the operator's arrays by their
+names, y the output, each a pointer to its elements. Tables c0 ... stand in front of the function.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import fields
 from math import prod
 
 import numpy as np
@@ -19,7 +21,7 @@ from loadstone import graph as g
 from loadstone.artifact.c_text import COperator, translation_unit
 from loadstone.numerics import Array
 
-__all__ = ["Body", "c_real", "grid", "row_major"]
+__all__ = ["Body", "c_real", "grid", "operator_arrays", "row_major"]
 
 _TYPES = {"float32": "float", "float64": "double"}
 
@@ -78,13 +80,13 @@ class Body:
     def __init__(self, operator: g.Operator) -> None:
         self.operator = operator
         self.lines: list[str] = []
-        self.constants: list[Array] = []
+        self.tables: list[Array] = []
         self.helpers: set[str] = set()
 
     def constant(self, value: Array) -> str:
-        """Its name in C."""
-        self.constants.append(np.ascontiguousarray(value))
-        return f"c{len(self.constants) - 1}"
+        """The name of a table in C."""
+        self.tables.append(np.ascontiguousarray(value))
+        return f"c{len(self.tables) - 1}"
 
     def helper(self, name: str) -> str:
         """Makes a helper known; its name."""
@@ -103,20 +105,40 @@ class Body:
     def finished(self) -> COperator:
         """The whole file."""
         inputs, (output,) = self.operator.inputs, self.operator.outputs
-        pointers = [
-            *(_pointer(f"x{k}", t.dtype, k) for k, t in enumerate(inputs)),
-            *(
-                _pointer(f"c{k}", str(array.dtype), len(inputs) + k)
-                for k, array in enumerate(self.constants)
-            ),
+        arrays = {name: getattr(self.operator, name) for name in operator_arrays(self.operator)}
+        kinds = [(f"x{k}", t.dtype) for k, t in enumerate(inputs)]
+        kinds += [(name, str(array.dtype)) for name, array in arrays.items()]
+        text = "\n".join(self.lines)
+        read = [
+            _pointer(name, dtype, index)
+            for index, (name, dtype) in enumerate(kinds)
+            if re.search(rf"\b{name}\b", text)
         ]
-        place = len(inputs) + len(self.constants)
-        pointers.append(_pointer("y", output.dtype, place, const=""))
-        functions = [text for name, text in _ROUNDING.items() if name in self.helpers]
+        read.append(_pointer("y", output.dtype, len(kinds), const=""))
+        functions = [*map(_table, range(len(self.tables)), self.tables)]
+        functions += [text for name, text in _ROUNDING.items() if name in self.helpers]
         needed = {_NEEDS[name] for name in self.helpers if name in _NEEDS}
         needed |= {name for name in self.helpers if name not in _ROUNDING}
-        symbol, source = translation_unit(needed, functions, [*pointers, *self.lines])
-        return COperator(symbol, source, tuple(self.constants), 0)
+        symbol, source = translation_unit(needed, functions, [*read, *self.lines])
+        return COperator(symbol, source, (), 0)
+
+
+def operator_arrays(operator: g.Operator) -> list[str]:
+    """The fields of an operator that are arrays."""
+    names = [entry.name for entry in fields(operator)]
+    return [name for name in names if isinstance(getattr(operator, name), np.ndarray)]
+
+
+def _table(index: int, values: Array) -> str:
+    """A constant array; real numbers in hexadecimal."""
+    kind, flat = str(values.dtype), values.reshape(-1)
+    if kind == "float32":
+        numbers = [c_real(value) for value in flat]
+    else:
+        numbers = [value.hex() if kind == "float64" else str(value) for value in flat.tolist()]
+    rows = [", ".join(numbers[k : k + 12]) for k in range(0, len(numbers), 12)]
+    joined = ",\n    ".join(rows)
+    return f"static const {_c_type(kind)} c{index}[] = {{\n    {joined}}};"
 
 
 def _c_type(dtype: str) -> str:

@@ -21,7 +21,6 @@ def conv2d(o: g.Conv2D, body: Body) -> None:
     n, height, width, channels = o.input.shape
     _, rows, columns, outputs = o.output.shape
     _, kernel_h, kernel_w, depth = o.weights.shape
-    weights, bias = body.constant(o.weights), body.constant(o.bias)
     tap = f"(o * {kernel_h} + ky) * {kernel_w} + kx"
     channel = f"o / {outputs // o.groups} * {depth} + i"
     value = f"x0[((n * {height} + iy) * {width} + ix) * {channels} + {channel}]"
@@ -31,7 +30,7 @@ for (n = 0; n < {n}; ++n)
   for (y0 = 0; y0 < {rows}; ++y0)
     for (x_ = 0; x_ < {columns}; ++x_)
       for (o = 0; o < {outputs}; ++o) {{
-        uint32_t sum = (uint32_t){bias}[o];
+        uint32_t sum = (uint32_t)bias[o];
         for (ky = 0; ky < {kernel_h}; ++ky) {{
           const int32_t iy = y0 * {o.strides[0]} - {o.padding[0]} + ky * {o.dilation[0]};
           if (iy < 0 || iy >= {height}) continue;
@@ -40,7 +39,7 @@ for (n = 0; n < {n}; ++n)
             if (ix < 0 || ix >= {width}) continue;
             for (i = 0; i < {depth}; ++i)
               sum += (uint32_t)(({value} - {_number(o.input.zero_point)}) *
-                                {_weight(o, body, weights, f"({tap}) * {depth} + i")});
+                                {_weight(o, f"({tap}) * {depth} + i")});
           }}
         }}
         y[((n * {rows} + y0) * {columns} + x_) * {outputs} + o] = {_finish(o, body)};
@@ -52,24 +51,23 @@ def dense(o: g.Dense, body: Body) -> None:
     """As a convolution; TFLite multiplies its sum in double."""
     rows, depth = o.input.shape
     outputs = o.output.shape[1]
-    weights, bias = body.constant(o.weights), body.constant(o.bias)
     body.add(f"""
 int32_t n, o, i;
 for (n = 0; n < {rows}; ++n)
   for (o = 0; o < {outputs}; ++o) {{
-    uint32_t sum = (uint32_t){bias}[o];
+    uint32_t sum = (uint32_t)bias[o];
     for (i = 0; i < {depth}; ++i)
       sum += (uint32_t)((x0[n * {depth} + i] - {_number(o.input.zero_point)}) *
-                        {_weight(o, body, weights, f"o * {depth} + i")});
+                        {_weight(o, f"o * {depth} + i")});
     y[n * {outputs} + o] = {_finish(o, body)};
   }}
 """)
 
 
-def _weight(o: g.Weighted, body: Body, weights: str, index: str) -> str:
+def _weight(o: g.Weighted, index: str) -> str:
     if not o.weight_zero_points.any():
-        return f"{weights}[{index}]"
-    return f"({weights}[{index}] - {body.constant(o.weight_zero_points)}[o])"
+        return f"weights[{index}]"
+    return f"(weights[{index}] - weight_zero_points[o])"
 
 
 def _finish(o: g.Weighted, body: Body) -> str:
