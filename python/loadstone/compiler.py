@@ -37,6 +37,7 @@ from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 from loadstone.relax.dump import Dump
+from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
+
+#: Relax operators that a quantized network has in integers.
+_MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
@@ -105,20 +109,51 @@ class Compiled:
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def python_steps(self) -> list[HostStep]:
+        """The steps that C cannot run: what a board without Python lacks."""
+        return python_steps(self.artifact)
+
     def save(self, path: str | Path) -> None:
         """Writes the artifact."""
         self.artifact.save(path)
 
+    @property
+    def is_float(self) -> bool:
+        """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
+        not quantized."""
+        operators = [entry.operator for entry in self.partition.assignments]
+        relax = {n for o in operators if isinstance(o, g.Host) for n in o.operators}
+        on_host = all(entry.backend == HOST for entry in self.partition.assignments)
+        inputs = {t.dtype for o in operators if isinstance(o, g.Host) for t in o.inputs}
+        quantized = any(isinstance(o, g.Weighted) for o in operators)
+        return on_host and not quantized and bool(relax & _MULTIPLY) and "float32" in inputs
+
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives:
-        place, pattern, us, transfer_us."""
-        rows: list[JsonObject] = [{**row} for row in explain(self.partition)]
+        """One row per operator: operator, kind, where, why, remedy, shape of its output, macs, and
+        cycles that the compute stage of a simulated device works for it (None elsewhere); by cost
+        also its alternatives: place, pattern, us, transfer_us."""
+        cycles = self._cycles()
+        rows: list[JsonObject] = []
+        for row, assignment in zip(
+            explain(self.partition), self.partition.assignments, strict=True
+        ):
+            operator = assignment.operator
+            macs = operator.macs if isinstance(operator, g.Weighted) else 0
+            figures = {"shape": list(operator.output.shape), "macs": macs}
+            rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
         if self.choice is not None:
             for row in rows:
                 row["alternatives"] = [
                     entry.to_json() for entry in self.choice.alternatives.get(row["operator"], ())
                 ]
         return rows
+
+    def _cycles(self) -> dict[str, int]:
+        """By layer."""
+        from loadstone.simulator.profile import layer_cycles
+
+        return layer_cycles(self.artifact, self.device)
 
     def run(self, *inputs: Array, device: str = "sim") -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
@@ -147,6 +182,7 @@ class Compiled:
             "instructions": sum(len(p) for p in self.artifact.programs),
             "programs": len(self.artifact.programs),
             "steps": len(self.artifact.steps),
+            "steps_in_python": [f"{s.name} ({_python_name(s)})" for s in self.python_steps],
             "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
             "arena_bytes": arena.size_bytes,
             "arena_sum_bytes": arena.sum_bytes,
@@ -284,6 +320,10 @@ def _dump(lowered: LoweredPartition, writer: Dump) -> None:
                     writer.write(f"{layer}.{title}", text)
     writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
     writer.check()
+
+
+def _python_name(step: HostStep) -> str:
+    return step.function.removeprefix("loadstone.")
 
 
 def _described(step: DeviceProgram | HostStep) -> str:

@@ -19,7 +19,7 @@ from loadstone.artifact.c_operator import COperator
 from loadstone.numerics import Array
 from loadstone.runtime.c_step import C_FLAGS
 
-__all__ = ["call"]
+__all__ = ["call", "compiled"]
 
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wcast-align", "-Wcast-qual")
 
@@ -30,11 +30,17 @@ def call(made: COperator, inputs: Sequence[Array], like: Sequence[Array]) -> lis
     scratch = np.zeros(made.workspace_bytes // 8 + 1, np.float64)
     operands = [*map(np.ascontiguousarray, inputs), *made.constants, *outputs, scratch]
     with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "step.c"), Path(folder, "step.so")
-        source.write_text(made.source)
-        flags = [*C_FLAGS, *STRICT, "-fPIC", "-shared", "-Wl,--no-undefined"]
-        subprocess.run(["gcc", *flags, "-o", library, source], check=True)
-        function = ctypes.CDLL(str(library))[made.symbol]
+        function = ctypes.CDLL(str(compiled(Path(folder), [made.source])))[made.symbol]
     function.restype = None
     function((ctypes.c_void_p * len(operands))(*(array.ctypes.data for array in operands)))
     return outputs
+
+
+def compiled(folder: Path, sources: Sequence[str]) -> Path:
+    """The library of several files, made in a folder."""
+    files, library = [folder / f"{k}.c" for k in range(len(sources))], folder / "steps.so"
+    for file, source in zip(files, sources, strict=True):
+        file.write_text(source)
+    flags = [*C_FLAGS, *STRICT, "-fPIC", "-shared", "-Wl,--no-undefined"]
+    subprocess.run(["gcc", *flags, "-o", library, *files], check=True)
+    return library

@@ -97,7 +97,9 @@ def test_every_operator_computes_what_tvm_does() -> None:
 
     def together(*parameters: Any) -> Any:
         left = list(parameters)
-        return relax.Tuple([make(*(left.pop(0) for _ in inputs)) for make, inputs in CASES.values()])
+        return relax.Tuple(
+            [make(*(left.pop(0) for _ in inputs)) for make, inputs in CASES.values()]
+        )
 
     made = module(together, *tensors)
     inputs = [

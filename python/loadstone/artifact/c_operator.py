@@ -5,25 +5,22 @@ Out:  COperator: a text that compiles by itself, its symbol, constants, the size
 Next: host.py makes a step of it; `loadstone export` writes the text beside the model,
       runtime/c_step.py compiles it where Python runs the model.
 
-    void SYMBOL(void *const *operands)      inputs, constants, outputs, workspace
+    void SYMBOL(void *const *operands)      inputs, constants, outputs, scratch memory
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from loadstone.artifact.arena import plan
+from loadstone.artifact.c_text import COperator, translation_unit
 from loadstone.artifact.lifetimes import Lifetime
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
-from loadstone.relax.c_math import closure
 from loadstone.relax.c_printer import (
     C_TYPES,
     WORKSPACE_ALIGN_BYTES,
@@ -50,17 +47,7 @@ from loadstone.relax.compat import (
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc, SBlockRV, Schedule, Var
 
-__all__ = ["COperator", "c_operator", "parameter_bytes"]
-
-
-@dataclass(frozen=True, eq=False)
-class COperator:
-    """symbol: the function in `source`. constants: what it reads besides its inputs, in order."""
-
-    symbol: str
-    source: str
-    constants: tuple[Array, ...]
-    workspace_bytes: int
+__all__ = ["c_operator", "parameter_bytes"]
 
 
 def c_operator(module: IRModule, samples: int = 1) -> COperator:
@@ -134,12 +121,20 @@ class _Writer:
         made = [entry for made, _ in self.calls for entry in made]
         texts = [self._call(targets, call) for targets, call in self.calls]
         texts += self._copies(made)
-        scratch = max((f.workspace_bytes for f in self.functions.values()), default=0)
+        self.scratch_bytes = max((f.workspace_bytes for f in self.functions.values()), default=0)
         operands = len(self.main.params) + len(self.constants) + len(self.results)
-        symbol, source = _translation_unit(
-            list(self.functions.values()), self._body(texts, inner, operands)
+        helpers = {name for f in self.functions.values() for name in f.helpers}
+        functions = [
+            *helper_texts(helpers),
+            *((_COPY,) if any(text.startswith("lds_copy(") for text in texts) else ()),
+            *(f.text for f in self.functions.values()),
+        ]
+        symbol, source = translation_unit(
+            {name for name in helpers if " " not in name},
+            functions,
+            self._body(texts, inner, operands),
         )
-        return COperator(symbol, source, tuple(self.constants), inner + scratch)
+        return COperator(symbol, source, tuple(self.constants), inner + self.scratch_bytes)
 
     def _read(self) -> None:
         """The calls and the tensors that each makes."""
@@ -196,7 +191,9 @@ class _Writer:
         for step, (_, call) in enumerate(self.calls):
             reads.update((self._first(entry), step) for entry in _arguments(call))
         lifetimes = [
-            Lifetime(str(k * 1000 + step), _size_bytes(entry), step, max(reads.get(entry, step), step))
+            Lifetime(
+                str(k * 1000 + step), _size_bytes(entry), step, max(reads.get(entry, step), step)
+            )
             for step, (targets, _) in enumerate(self.calls)
             for k, entry in enumerate(targets)
             if entry not in self.place
@@ -229,8 +226,14 @@ class _Writer:
         return texts
 
     def _body(self, texts: list[str], inner: int, operands: int) -> list[str]:
+        scratch = f"workspace + {inner}" if inner + self.scratch_bytes else "0"
         lines = [
-            f"uint8_t *workspace = operands[{operands}], *scratch = workspace + {inner};",
+            *(
+                (f"uint8_t *workspace = operands[{operands}];",)
+                if inner + self.scratch_bytes
+                else ()
+            ),
+            f"uint8_t *scratch = {scratch};",
             *(("uint32_t sample;",) if self.samples > 1 else ()),
             "(void)scratch;",
         ]
@@ -238,23 +241,6 @@ class _Writer:
             return lines + texts
         loop = f"for (sample = 0; sample < {self.samples}u; ++sample) {{"
         return [*lines, loop, *(f"  {text}" for text in texts), "}"]
-
-
-def _translation_unit(functions: Sequence[CFunction], body: Sequence[str]) -> tuple[str, str]:
-    """(symbol, text) of a file. The symbol is a hash of the text, so that what is equal is one."""
-    helpers = {name for function in functions for name in function.helpers}
-    copies = any(line.lstrip().startswith("lds_copy(") for line in body)
-    parts = [
-        "#include <stdint.h>",
-        *closure({name for name in helpers if " " not in name}),
-        *helper_texts(helpers),
-        *((_COPY,) if copies else ()),
-        *(function.text for function in functions),
-        "\n".join(["{", *(f"  {line}" for line in body), "}"]),
-    ]
-    symbol = "lds_c_" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    head = f"void {symbol}(void *const *operands);\n\nvoid {symbol}(void *const *operands) "
-    return symbol, "\n\n".join(parts[:-1]) + "\n\n" + head + parts[-1] + "\n"
 
 
 _COPY = """\

@@ -2,14 +2,15 @@
 
 In:   an operator that no accelerator takes, and a Workspace that knows the artifact's tensors.
 Out:  host steps: the C runtime's built-in operators where they suffice, else one `external` step:
-      C of its own, or work for the Python runtime.
+      an operator as data, or code.
 Next: deploy.py puts them between the device programs.
 
 Most of what stays only moves bytes (copy with strides), or is a function of one int8 (a table of
 256 entries, computed here by graph/reference.py, so that it is exact by construction). What is
-neither becomes C (c_operator.py), with its constants as further inputs. What has no form in C goes
-to the Python runtime, whole: the operator's fields as JSON, its arrays as further inputs;
-runtime/externals.py runs it there, with graph/reference.py again, or TVM for a Relax function.
+neither becomes an external step. An operator of the graph is data, its fields as JSON, its arrays
+as further inputs: graph/reference.py computes it in Python, and `loadstone export` makes C of it
+(c_kernels/). A Relax function is C at once (c_operator.py), its constants further inputs; one that
+has no form in C stays a module of TVM.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
+from loadstone.artifact.c_kernels import operator_arrays
+from loadstone.artifact.c_text import COperator
 from loadstone.artifact.host_step import HostStep, Strided
 from loadstone.errors import UnsupportedError
 from loadstone.files import JsonValue
@@ -322,35 +325,47 @@ _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostSt
 
 # --- what the C runtime has not -------------------------------------------------------------------
 def _external(o: g.Operator, space: Workspace) -> HostStep:
+    if isinstance(o, g.Host) and (made := _as_c(o)) is not None:
+        return _c_step(o, made, space)
     inputs = [space.tensor(t) for t in o.inputs]
     outputs = [space.tensor(t) for t in o.outputs]
     if isinstance(o, g.Host):
-        if (step := _in_c(o, space)) is not None:
-            return step
         from loadstone.relax.saved import save_function
 
         return steps.external(o.name, inputs, outputs, EXTERNAL_RELAX, save_function(o.function))
-    arrays = [entry.name for entry in fields(o) if isinstance(getattr(o, entry.name), np.ndarray)]
+    arrays = operator_arrays(o)
     for name in arrays:
         inputs.append(space.constant(f"{o.name}.{name}", getattr(o, name)))
     return steps.external(o.name, inputs, outputs, EXTERNAL_OPERATOR, _to_json(o, arrays))
 
 
-def _in_c(o: g.Host, space: Workspace) -> HostStep | None:
-    """The step as C; None for what has no form there."""
+def _as_c(o: g.Host) -> COperator | None:
+    """None for what has no form in C."""
     from loadstone.artifact.c_operator import c_operator, parameter_bytes
 
     try:
         samples = o.inputs[0].size_bytes // parameter_bytes(o.function)[0] if o.inputs else 1
-        made = c_operator(o.function, samples)
+        return c_operator(o.function, samples)
     except UnsupportedError:
         return None
+
+
+def _c_step(o: g.Host, made: COperator, space: Workspace) -> HostStep:
     inputs = [space.tensor(t) for t in o.inputs]
     for k, value in enumerate(made.constants):
-        inputs.append(space.constant(f"{o.name}.constant{k}", value))
-    outputs = [space.tensor(t) for t in o.outputs] + [space.scratch(made.workspace_bytes)]
+        inputs.append(space.constant(f"{o.name}.constant{k}", _storable(value)))
+    outputs = [space.tensor(t) for t in o.outputs]
+    if made.workspace_bytes:
+        outputs.append(space.scratch(made.workspace_bytes))
     attributes = f"{made.symbol}\n{made.source}"
     return steps.external(o.name, inputs, outputs, EXTERNAL_C, attributes)
+
+
+def _storable(value: Array) -> Array:
+    """The same bytes in a type that an artifact has: C reads them as what they are."""
+    if value.dtype.name in ("float64", "uint16", "uint32", "uint64"):
+        return value.view(f"int{value.dtype.itemsize * 8}")
+    return value
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.

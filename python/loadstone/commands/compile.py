@@ -94,6 +94,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument(
+        "--require-c",
+        action="store_true",
+        help="refuse a model of which a step needs Python: no board could run it",
+    )
+    parser.add_argument(
+        "--float",
+        action="store_true",
+        help="compile a float model as it is, without --data: all of it stays on the host",
+    )
+    parser.add_argument(
         "--data",
         metavar="SAMPLES.npz",
         help="quantize a float model with these samples first (in0, in1 ...)",
@@ -125,6 +135,14 @@ def run(args: argparse.Namespace) -> None:
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
+    if not args.float and compiled.is_float:
+        raise ConfigError(
+            f"{args.model}: a float model, of which nothing runs on {compiled.device.name}: "
+            "quantize it with --data SAMPLES.npz (inputs in0, in1 ... of a hundred samples or so), "
+            "or compile it for the host alone with --float"
+        )
+    if args.require_c and compiled.python_steps:
+        raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}
     if args.json:
@@ -143,9 +161,15 @@ def run(args: argparse.Namespace) -> None:
 def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
-    lines = [f"{'operator':<48} {'kind':<16} where"]
+    lines = [f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9}  where"]
     for row in rows:
-        lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
+        shape = "x".join(map(str, row["shape"])) or "1"
+        cycles = "" if row["cycles"] is None else f"{row['cycles']:,}"
+        macs = f"{row['macs']:,}" if row["macs"] else ""
+        lines.append(
+            f"{_short(row['operator'], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
+            f"{cycles:>9}  {row['where']}"
+        )
         if row["why"]:
             lines.append(f"    why: {row['why']}")
         if row["remedy"]:
@@ -165,7 +189,9 @@ def _cost(alternative: JsonObject) -> str:
 
 
 def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else "..." + text[3 - width :]
+    """Cut in the middle: the ends of a name say which layer it is and what it does."""
+    head = (width - 3) // 2
+    return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
 
 
 def _some(names: list[str], most: int = 8) -> str:
@@ -196,8 +222,18 @@ def summary(report: JsonObject) -> str:
             f"unshared, {report['arena_bound_bytes']} at least",
             *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
+            f"  runs in C      {_in_c(report)}",
         )
     )
+
+
+def _in_c(report: JsonObject) -> str:
+    """`yes`, or how many steps keep a board without Python from running the model."""
+    steps = report["steps_in_python"]
+    if not steps:
+        return "yes"
+    need = "1 step needs" if len(steps) == 1 else f"{len(steps)} steps need"
+    return f"no: {need} Python: {_some(steps)}"
 
 
 def _by_cost(choice: JsonObject | None) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.commands.exported_steps import for_the_board, step_files
+from loadstone.commands.exported_steps import for_the_board
 from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
@@ -93,6 +93,8 @@ def run(args: argparse.Namespace) -> None:
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
     export(artifact, device, args.board, folder, sample)
+    if (folder / "steps").is_dir():
+        print(f"{folder}/steps: C from {args.model}, the code of whoever made it")
     print(
         f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: make "
         f"-C {folder}"
@@ -103,7 +105,7 @@ def export(
     artifact: Artifact, device: Device, board: str, folder: Path, sample: bytes | None = None
 ) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
-    files, artifact = step_files(artifact), for_the_board(artifact)
+    artifact, files = for_the_board(artifact)
     folder.mkdir(parents=True, exist_ok=True)
     for file in resources.files("loadstone.boards").joinpath(board).iterdir():
         write_whole(folder / file.name, file.read_bytes())
@@ -117,7 +119,9 @@ def export(
     write_whole(folder / "model.lds", data)
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
-    write_whole(folder / "model.h", _header(artifact, device, data, sample is not None, bool(files)))
+    write_whole(
+        folder / "model.h", _header(artifact, device, data, sample is not None, bool(files))
+    )
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
     )

@@ -1,8 +1,8 @@
 """External steps of a model in an exported C project.
 
 In:   an artifact.
-Out:  the artifact for the board, which names its functions and holds no source; the C files with
-      those functions; stubs for what a plug-in computes in Python.
+Out:  the artifact for the board, whose steps name functions; the C files with those functions,
+      stubs for what a plug-in computes in Python.
 Next: export.py writes them; the session of main.c calls model_external.
 """
 
@@ -17,52 +17,47 @@ from loadstone.artifact.host import EXTERNAL_C
 from loadstone.backend.device import DeviceProgram
 from loadstone.errors import ArtifactError
 from loadstone.printable import c_comment
-from loadstone.runtime.c_step import c_sources
+from loadstone.runtime.step_source import step_source
 
-__all__ = ["for_the_board", "step_files"]
+__all__ = ["for_the_board"]
 
 #: Begin the names of functions that only the Python runtime has.
 _OWN = "loadstone."
 
 
-def for_the_board(artifact: Artifact) -> Artifact:
-    """The same steps, of C ones the symbol alone. Raises ArtifactError for a step that C cannot
-    run."""
-    return replace(artifact, steps=tuple(map(_without_source, artifact.steps)))
+def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
+    """The artifact with the same steps, those that are C named by their symbol alone; files of the
+    project by their names, none for a model without external steps.
 
-
-def _without_source(step: DeviceProgram | HostStep) -> DeviceProgram | HostStep:
-    if not isinstance(step, HostStep) or not step.function:
-        return step
-    if step.function == EXTERNAL_C:
-        return replace(step, attributes=step.attributes.partition("\n")[0])
-    if step.function.startswith(_OWN):
-        raise ArtifactError(
-            f"step {step.name!r} needs the function {step.function!r} of the Python "
-            "runtime: C cannot run this model alone"
-        )
-    return step
-
-
-def step_files(artifact: Artifact) -> Mapping[str, str]:
-    """Name in the project -> text; none for a model without external steps."""
-    steps = [s for s in artifact.steps if isinstance(s, HostStep) and s.function]
-    if not steps:
-        return {}
-    sources = c_sources(artifact)
-    for symbol in sources:
-        if not re.fullmatch(r"lds_c_[0-9a-f]{1,64}", symbol):
-            raise ArtifactError(f"a step in C calls itself {symbol[:80]!r}: the file is damaged")
-    plugins = sorted({s.function for s in steps if s.function != EXTERNAL_C})
-    names = {symbol: [s.name for s in steps if s.attributes.startswith(symbol)] for symbol in sources}
+    Raises ArtifactError for a step that C cannot run.
+    """
+    sources: dict[str, str] = {}
+    names: dict[str, list[str]] = {}
+    steps: list[DeviceProgram | HostStep] = []
+    for step in artifact.steps:
+        if isinstance(step, HostStep) and step.function.startswith(_OWN):
+            made = step_source(step, artifact)
+            if made is None:
+                raise ArtifactError(
+                    f"step {step.name!r} needs the function {step.function!r} of the Python "
+                    "runtime: C cannot run this model alone"
+                )
+            symbol, source = made
+            sources[symbol] = source
+            names.setdefault(symbol, []).append(step.name)
+            step = replace(step, function=EXTERNAL_C, attributes=symbol)
+        steps.append(step)
     files = {
         f"steps/{symbol}.c": f"/* {c_comment(', '.join(names[symbol]))} */\n{source}"
         for symbol, source in sources.items()
     }
-    files["steps/steps.c"] = _dispatch(steps, list(sources), plugins)
+    external = [s for s in steps if isinstance(s, HostStep) and s.function]
+    plugins = sorted({s.function for s in external if s.function != EXTERNAL_C})
+    if external:
+        files["steps/steps.c"] = _dispatch(external, list(sources), plugins)
     if plugins:
         files["steps/plugins.c"] = _stubs(plugins)
-    return files
+    return replace(artifact, steps=tuple(steps)), files
 
 
 def _identifier(function: str) -> str:
@@ -149,6 +144,6 @@ def _stubs(plugins: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Inside a string of C; bytes that are no plain letters in octal."""
     return "".join(
-        chr(b) if chr(b).isalnum() and b < 128 or b in b"._- " else f"\\{b:03o}"
+        chr(b) if (chr(b).isalnum() and b < 128) or b in b"._- " else f"\\{b:03o}"
         for b in text.encode()
     )

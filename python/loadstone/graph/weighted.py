@@ -59,6 +59,11 @@ class Weighted(Operator):
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, those of the padding included."""
+        return self.output.size * (self.weights.size // self.weights.shape[0])
+
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings
         double and float32.

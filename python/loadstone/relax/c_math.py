@@ -148,7 +148,7 @@ static inline double lds_tanh(double x) {
   return x < 0.0 ? -e : e;
 }""",
     ),
-    # Below 2.5 the series of Maclaurin with all signs alike, above it the continued fraction of erfc.
+    # Below 2.5 a series whose terms have one sign, above it the continued fraction of erfc.
     "lds_erf": (
         ("lds_exp", "lds_fabs"),
         """\
@@ -185,7 +185,7 @@ static inline double lds_pow(double x, double y) {
   return x < 0.0 && odd ? -power : power;
 }""",
     ),
-    # Quarter turns are taken off in two parts, exact for |x| up to 2^20; what is larger is not a number.
+    # Quarter turns are taken off in two parts, exact up to 2^20; what is larger is not a number.
     "lds_sin": (
         ("lds_rint", "lds_floor", "lds_trunc", "lds_bits"),
         """\
@@ -205,7 +205,9 @@ static inline double lds_turned(double x, int quarters) {
   return turn > 1u ? -power : power;
 }
 
-static inline double lds_sin(double x) { return x > -0x1p20 && x < 0x1p20 ? lds_turned(x, 0) : lds_bits(0x7FF8000000000000u); }""",
+static inline double lds_sin(double x) {
+  return x > -0x1p20 && x < 0x1p20 ? lds_turned(x, 0) : lds_bits(0x7FF8000000000000u);
+}""",
     ),
     "lds_cos": (
         ("lds_sin", "lds_bits"),

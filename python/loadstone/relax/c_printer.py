@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from loadstone.errors import UnsupportedError
+from loadstone.relax.c_loops import lowered, owner, written
 from loadstone.relax.c_math import MATH
-from loadstone.relax.compat import s_tir_transform, tirx_transform, tvm
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule, PrimFunc, Stmt
+    from loadstone.relax.types import Expr, PrimFunc, Stmt
 
 __all__ = ["C_TYPES", "WORKSPACE_ALIGN_BYTES", "CFunction", "helper_texts", "print_function"]
 
@@ -35,12 +35,30 @@ C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"} | {
 }
 _SUFFIX = {"int64": "LL", "uint64": "ULL", "uint32": "u"}
 _INFIX = {
-    **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "EQ": "==", "NE": "!=", "LT": "<"},
-    **{"LE": "<=", "GT": ">", "GE": ">=", "And": "&&", "Or": "||", "Mod": "%"},
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "Div": "/",
+    "EQ": "==",
+    "NE": "!=",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+    "And": "&&",
+    "Or": "||",
+    "Mod": "%",
 }
 _BITWISE = {
-    **{"LShift": "<<", "RShift": ">>", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"},
-    **{"shift_left": "<<", "shift_right": ">>", "bitwise_and": "&", "bitwise_or": "|"},
+    "LShift": "<<",
+    "RShift": ">>",
+    "BitwiseAnd": "&",
+    "BitwiseOr": "|",
+    "BitwiseXor": "^",
+    "shift_left": "<<",
+    "shift_right": ">>",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
     "bitwise_xor": "^",
 }
 #: Name -> definition for a type {t}, whose name is {n}.
@@ -77,34 +95,7 @@ def helper_texts(helpers: set[str]) -> list[str]:
 def print_function(function: PrimFunc, name: str) -> CFunction:
     """`static void name(const T *in..., T *out..., uint8_t *workspace)`. Raises UnsupportedError
     naming the node that has no C."""
-    return _Printer(_lowered(function, name)[name], name).printed()
-
-
-def _lowered(function: PrimFunc, name: str) -> IRModule:
-    """Plain loops over flat buffers."""
-    target = tvm.target.Target({"kind": "c"})
-    named = function.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
-    passes = [
-        tirx_transform.BindTarget(target.with_host(target)),
-        s_tir_transform.CanonicalizeLoop(),
-        s_tir_transform.LowerInitBlock(),
-        s_tir_transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir_transform.ConvertBlocksToOpaque(),
-        s_tir_transform.CompactBufferAllocation(),
-        s_tir_transform.LowerMatchBuffer(),
-        s_tir_transform.StmtSimplify(),
-        s_tir_transform.LowerOpaqueBlock(),
-        tirx_transform.FlattenBuffer(),
-        tirx_transform.NarrowDataType(32),
-        tirx_transform.VectorizeLoop(False),
-        tirx_transform.StorageRewrite(),
-        tirx_transform.UnrollLoop(),
-        s_tir_transform.RenormalizeSplitPattern(),
-        tirx_transform.StmtSimplify(),
-        tirx_transform.RemoveNoOp(),
-        s_tir_transform.RewriteUnsafeSelect(),
-    ]
-    return tvm.ir.transform.Sequential(passes)(tvm.IRModule({name: named}))
+    return _Printer(lowered(function, name)[name], name).printed()
 
 
 def _kind(node: Expr | Stmt) -> str:
@@ -129,14 +120,16 @@ class _Printer:
         self.depth = 1
 
     def printed(self) -> CFunction:
-        written = _written(self.function.body)
+        stored = written(self.function.body)
         parameters = []
         for parameter in self.function.params:
-            const = "" if parameter.name in written else "const "
+            const = "" if parameter.name in stored else "const "
             kind = self.type(_type_of(parameter))
             parameters.append(f"{const}{kind} *restrict {self.identifier(parameter)}")
             offset = getattr(parameter.ty, "elem_offset", None)
-            if _kind(offset) == "Var":  # of a tensor inside another one: ours begin at their pointer
+            if (
+                _kind(offset) == "Var"
+            ):  # of a tensor inside another one: ours begin at their pointer
                 self.names[offset] = "0"
         body = self.statement(self.function.body)
         scratch = "uint8_t *workspace"
@@ -196,12 +189,12 @@ class _Printer:
         return f"{self.pad}{kind} *{name} = ({kind} *)(void *)(workspace + {begin});\n"
 
     def view(self, node: Stmt) -> str:
-        owner = _owner(node.data)
+        whole = owner(node.data)
         kind = self.type(_type_of(node.buffer))
-        if kind == self.type(_type_of(owner)):
-            self.names[node.buffer] = self.identifier(owner)
+        if kind == self.type(_type_of(whole)):
+            self.names[node.buffer] = self.identifier(whole)
             return ""
-        name, source = self.identifier(node.buffer), self.identifier(owner)
+        name, source = self.identifier(node.buffer), self.identifier(whole)
         return f"{self.pad}{kind} *{name} = ({kind} *)(void *){source};\n"
 
     def loop(self, node: Stmt) -> str:
@@ -224,7 +217,9 @@ class _Printer:
 
     def bind(self, node: Stmt) -> str:
         kind = self.type(_type_of(node.value))
-        return f"{self.pad}const {kind} {self.identifier(node.var)} = {self.expression(node.value)};\n"
+        return (
+            f"{self.pad}const {kind} {self.identifier(node.var)} = {self.expression(node.value)};\n"
+        )
 
     def attribute(self, node: Stmt) -> str:
         return self.statement(node.body)
@@ -345,7 +340,11 @@ class _Printer:
             return self.helper("lds_abs", kind, arguments)
         if name in ("isnan", "isinf"):
             text = self.expression(arguments[0])
-            return f"({text} != {text})" if name == "isnan" else f"({text} == {text} && {text} - {text} != 0)"
+            return (
+                f"({text} != {text})"
+                if name == "isnan"
+                else f"({text} == {text} && {text} - {text} != 0)"
+            )
         return self.mathematics(name, kind, arguments)
 
 
@@ -376,28 +375,3 @@ _EXPRESSIONS: Mapping[str, _Method] = {
     "TensorLoad": _Printer.load,
     "Call": _Printer.call,
 }
-
-
-def _owner(data: Expr) -> Expr:
-    """The buffer that a view is of: tirx.buffer_data(buffer), or itself."""
-    return data if _kind(data) == "Var" else data.args[0]
-
-
-def _written(body: Stmt) -> set[str]:
-    """Names of the buffers that are stored to, through their views as well."""
-    views: dict[str, str] = {}
-    names: set[str] = set()
-
-    def walk(node: Stmt) -> None:
-        if _kind(node) == "DeclBuffer":
-            views[str(node.buffer.name)] = str(_owner(node.data).name)
-        if _kind(node) == "BufferStore":
-            names.add(str(node.buffer.name))
-        for inside in ("body", "then_case", "else_case"):
-            if getattr(node, inside, None) is not None:
-                walk(getattr(node, inside))
-        for entry in getattr(node, "seq", ()):
-            walk(entry)
-
-    walk(body)
-    return names | {owner for view, owner in views.items() if view in names}

@@ -55,7 +55,7 @@ def run_c_step(operands: Sequence[Array], attributes: str) -> None:
     _FUNCTIONS[symbol, attributes](pointers)
 
 
-_FUNCTIONS: dict[tuple[str, str], "ctypes._FuncPointer"] = {}
+_FUNCTIONS: dict[tuple[str, str], ctypes._FuncPointer] = {}
 
 
 def _compiler() -> list[str]:
