@@ -25,7 +25,15 @@ from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store, stage_of
-from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    VALUE_NEEDS,
+    AluOp,
+    Capability,
+    ConfigRegister,
+    Memory,
+    Stage,
+)
 
 __all__ = ["BASE", "Program", "random_program"]
 
@@ -339,8 +347,9 @@ class _Maker:
 
     def _operations(self) -> list[AluOp]:
         has = self.config.has
-        extra = [AluOp.MUL] * has(Capability.ALU_MUL) + [AluOp.RQ] * 3 * has(Capability.REQUANTIZE)
-        return [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, *extra]
+        needs = VALUE_NEEDS[AluOp]
+        operations = [op for op in AluOp if op not in needs or has(needs[op])]
+        return operations + [AluOp.RQ] * 2 * has(Capability.REQUANTIZE)  # the richest: more often
 
     def configure(self) -> None:
         if not self.config.has(Capability.CONFIG):

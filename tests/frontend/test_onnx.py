@@ -1,5 +1,4 @@
-"""frontend/onnx.py and qoperator.py: QDQ and QLinear operators equal ONNX Runtime; what cannot be
-imported is refused in one line."""
+"""frontend/onnx.py: operators between QuantizeLinear and DequantizeLinear equal ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -8,132 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
-import onnx
 
 from loadstone import graph as g
-from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.onnx import from_bytes
 from loadstone.graph.reference import run as run_graph
-from loadstone.numerics import Rounding
 from tests.draw import Random
+from tests.frontend.onnx_models import kinds
 from tests.imported import check_same, onnx_graph
 from tests.onnx_builder import Graph, run
-
-Array = NDArray[Any]
-
-
-def operands(graph: Graph, scale: float, zero_point: int, dtype: Any = np.int8) -> tuple[str, str]:
-    return graph.constant(scale, np.float32), graph.constant(zero_point, dtype)
-
-
-def kinds(made: g.Graph) -> list[str]:
-    return [operator.kind for operator in made.operators]
-
-
-# --------------------------------------------------------------------------------------------------
-# QLinear operators: ONNX Runtime's integer kernels are the meaning, to the last bit
-# --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unsigned", [False, True], ids=["int8", "uint8"])
-@pytest.mark.parametrize("seed", range(6))
-def test_qlinear_conv_equals_onnx_runtime(seed: int, *, unsigned: bool) -> None:
-    """Also in opsets that know no QDQ per channel, and in files of IR 3, whose initializers a
-    quantizer did not make inputs."""
-    draw, graph = Random(seed), Graph()
-    dtype = np.uint8 if unsigned else np.int8
-    groups = draw.int(1, 3)
-    channels, out = groups * draw.int(1, 4), groups * draw.int(1, 4)
-    shape = (1, channels, draw.int(6, 12), draw.int(6, 12))
-    weights = draw.rng.integers(
-        -60, 60, (out, channels // groups, draw.int(1, 3), draw.int(1, 3))
-    ).astype(np.int8)
-    scales = draw.weight_scales(out) if seed % 2 else draw.weight_scales(1)[0]
-    x = graph.input(shape, dtype)
-    q_in, q_out = (
-        operands(graph, 0.05, 3 + 128 * unsigned, dtype),
-        operands(graph, 0.05 * 2.0**-6 * 30, 128 * unsigned - 4, dtype),
-    )
-    w = (
-        graph.constant(weights),
-        graph.constant(scales, np.float32),
-        graph.constant(np.zeros_like(scales, np.int8)),
-    )
-    bias = graph.constant(draw.rng.integers(-5000, 5000, out).astype(np.int32))
-    y = graph.node(
-        "QLinearConv",
-        x,
-        *q_in,
-        *w,
-        *q_out,
-        bias,
-        group=groups,
-        strides=[draw.int(1, 2)] * 2,
-        pads=[1, 0, 2, 1],
-    )
-    opset, ir = ((17, 8), (11, 4), (10, 3))[seed // 2]
-    model = graph.save([(y, dtype)], opset=opset, ir=ir)
-    data = draw.rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
-    made = onnx_graph(model)
-    conv = next(o for o in made.operators if isinstance(o, g.Conv2D))
-    assert conv.rounding is Rounding.FLOAT32
-    assert conv.weights.shape == (out, *weights.shape[2:], channels // groups)
-    check_same(made, [data], run(model, [data]))
-
-
-def test_qlinear_matmul_and_the_adding_of_a_constant_become_dense_layers() -> None:
-    draw, graph = Random(1), Graph()
-    x = graph.input((2, 24), np.int8)
-    weights = graph.constant(draw.rng.integers(-60, 60, (24, 10)).astype(np.int8))
-    middle, end = operands(graph, 0.4, -7), operands(graph, 0.3, 5)
-    y = graph.node(
-        "QLinearMatMul", x, *operands(graph, 0.05, 3), weights, *operands(graph, 0.02, 0), *middle
-    )
-    constant = graph.constant(draw.int8(10))
-    z = graph.node(
-        "QLinearAdd", y, *middle, constant, *operands(graph, 0.11, 0), *end, domain="com.microsoft"
-    )
-    model = graph.save([(z, np.int8)])
-    made = onnx_graph(model)
-    assert kinds(made) == ["dense", "dense"]
-    data = draw.int8(2, 24)
-    check_same(made, [data], run(model, [data]))
-
-
-@pytest.mark.parametrize("kind", ["MaxPool", "Reshape", "Transpose", "Flatten"])
-def test_operators_on_integers_keep_their_quantization(kind: str) -> None:
-    """ONNX defines them on int8 tensors, with no scale in sight: it is the one of the operator
-    before."""
-    draw, graph = Random(2), Graph()
-    x = graph.input((1, 3, 6, 6), np.int8)
-    weights = graph.constant(draw.rng.integers(-60, 60, (4, 3, 1, 1)).astype(np.int8))
-    q_out = operands(graph, 0.3, -9)
-    y = graph.node(
-        "QLinearConv", x, *operands(graph, 0.05, 3), weights, *operands(graph, 0.02, 0), *q_out
-    )
-    arguments: dict[str, tuple[list[str], dict[str, Any]]] = {
-        "MaxPool": ([], {"kernel_shape": [2, 2], "strides": [2, 2]}),
-        "Reshape": ([graph.constant(np.array([1, 4, 36]))], {}),
-        "Transpose": ([], {"perm": [0, 2, 3, 1]}),
-        "Flatten": ([], {}),
-    }
-    more, attributes = arguments[kind]
-    model = graph.save([(graph.node(kind, y, *more, **attributes), np.int8)])
-    data = draw.int8(1, 3, 6, 6)
-    made = onnx_graph(model)
-    assert "host" not in kinds(made)
-    check_same(made, [data], run(model, [data]))
-
-
-# --------------------------------------------------------------------------------------------------
-# QDQ: float operators between DequantizeLinear and QuantizeLinear
-# --------------------------------------------------------------------------------------------------
 
 Build = Callable[[Graph, str], str]
 
@@ -372,130 +258,3 @@ def test_every_form_of_a_network_means_nearly_the_same(shared: Any) -> None:
     assert "transpose" not in kinds(
         made[0]
     )  # the file's own transposes cancel against channels last
-
-
-# --------------------------------------------------------------------------------------------------
-# Refusals: one line that names operator, node and reason
-# --------------------------------------------------------------------------------------------------
-
-
-def refusal(model: bytes, kind: type[ModelError] = ModelError) -> str:
-    with pytest.raises(kind) as caught:
-        from_bytes(model, "m.onnx")
-    text = str(caught.value)
-    assert text.startswith("m.onnx: ")
-    assert "\n" not in text
-    return text
-
-
-def test_dynamic_quantization_is_named() -> None:
-    graph = Graph()
-    x = graph.input((1, 8), np.float32)
-    y = graph.node("DynamicQuantizeLinear", x)
-    assert "DynamicQuantizeLinear" in refusal(graph.save([(y, np.uint8)]), UnsupportedError)
-
-
-def test_an_unknown_operator_is_named_with_its_node_and_output() -> None:
-    graph = Graph()
-    y = graph.node("QLinearReduceMean", graph.input((1, 8), np.int8), domain="com.microsoft")
-    text = refusal(graph.save([(y, np.int8)]), UnsupportedError)
-    assert (
-        f'QLinearReduceMean (node "", output "{y}"): no importer for this operator of com.microsoft'
-        in text
-    )
-
-
-def symbolic(axis: int) -> bytes:
-    graph = Graph()
-    x = graph.input((1, 8, 4), np.float32)
-    model = onnx.load_model_from_string(graph.save([(graph.node("Relu", x), np.float32)]))
-    model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "n"
-    return bytes(model.SerializeToString())
-
-
-def test_a_symbolic_batch_is_one_and_any_other_symbol_is_named() -> None:
-    function = from_bytes(symbolic(0), "m.onnx")["main"]
-    assert [int(extent) for extent in function.params[0].ty.shape] == [1, 8, 4]
-    text = refusal(symbolic(1), UnsupportedError)
-    assert "has the dynamic dimension 1 (n): export it with a fixed size" in text
-
-
-def test_scales_per_channel_in_an_old_opset_are_named() -> None:
-    graph = Graph()
-    x = graph.input((1, 2, 4, 4), np.int8)
-    y = graph.dequantize(x, np.array([0.1, 0.2]), np.array([0, 0]))
-    assert "scales per channel need opset 13, the model has 11" in refusal(
-        graph.save([(y, np.float32)], opset=11), UnsupportedError
-    )
-
-
-def test_scales_that_are_computed_are_named() -> None:
-    graph = Graph()
-    x, scale = graph.input((1, 8), np.int8), graph.input((), np.float32)
-    zero = graph.constant(0, np.int8)
-    y = graph.node(
-        "QLinearMatMul",
-        x,
-        scale,
-        zero,
-        graph.constant(np.ones((8, 2), np.int8)),
-        *operands(graph, 0.1, 0),
-        *operands(graph, 0.1, 0),
-    )
-    assert "scales and zero points must be constants" in refusal(
-        graph.save([(y, np.int8)]), UnsupportedError
-    )
-
-
-@pytest.mark.parametrize("data", [b"", b"not a model", bytes(range(256))])
-def test_other_files_are_named(data: bytes) -> None:
-    refusal(data)
-
-
-def test_a_graph_that_onnx_itself_refuses_is_named() -> None:
-    model = onnx.load_model_from_string(symbolic(0))
-    model.graph.node[0].input[0] = "nowhere"
-    assert "damaged ONNX file" in refusal(bytes(model.SerializeToString()))
-
-
-@pytest.mark.parametrize("scale", [float("inf"), float("nan"), 0.0, -1.0, 1e30])
-@pytest.mark.parametrize("role", ["QuantizeLinear", "DequantizeLinear", "QLinearConv"])
-def test_what_is_no_scale_is_refused_with_the_tensors_name(role: str, scale: float) -> None:
-    """ONNX Runtime takes them all, and makes something up."""
-    graph = Graph()
-    x = graph.input((1, 3, 4, 4), np.int8)
-    scales = {
-        name: scale if name == role else 0.1
-        for name in ("QuantizeLinear", "DequantizeLinear", "QLinearConv")
-    }
-    if role == "QLinearConv":
-        weights = graph.constant(np.ones((2, 3, 1, 1), np.int8))
-        zero = graph.constant(0, np.int8)
-        one, bad = graph.constant(0.1, np.float32), graph.constant([0.1, scale], np.float32)
-        zeros = graph.constant([0, 0], np.int8)
-        y = graph.node(role, x, one, zero, weights, bad, zeros, one, zero)
-        model, tensor = graph.save([(y, np.int8)], [(1, 2, 4, 4)]), weights
-    else:
-        real = graph.node("Relu", graph.dequantize(x, scales["DequantizeLinear"], 0))
-        model = graph.save(
-            [(graph.quantize(real, scales["QuantizeLinear"], 0), np.int8)], [(1, 3, 4, 4)]
-        )
-        tensor = real if role == "QuantizeLinear" else x
-    with pytest.raises(ModelError) as caught:
-        from_bytes(model, "m.onnx")
-    text = str(caught.value)
-    assert text.startswith("m.onnx: ")
-    assert f'tensor "{tensor}" has the scale {scale:g}' in text
-    assert "\n" not in text
-
-
-def test_a_bias_with_a_zero_point_is_refused() -> None:
-    graph = Graph()
-    x = graph.dequantize(graph.input((1, 3, 4, 4), np.int8), 0.1, 0)
-    weights = graph.dequantize(graph.constant(np.ones((2, 3, 1, 1), np.int8)), 0.1, 0)
-    bias = graph.dequantize(graph.constant(np.ones(2, np.int32)), 0.01, 5, np.int32)
-    model = graph.save(
-        [(graph.quantize(graph.node("Conv", x, weights, bias), 0.1, 0), np.int8)], [(1, 2, 4, 4)]
-    )
-    with pytest.raises(ModelError, match="is int32 with a zero point, which must be 0 there"):
-        from_bytes(model, "m.onnx")

@@ -1,19 +1,14 @@
-"""frontend/torch.py: a network of PyTorch, float and PT2E int8, compiles and runs as PyTorch
-computes it; bad files are one line."""
+"""frontend/torch.py: exported programs, float and int8, on the simulator against PyTorch."""
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
@@ -26,12 +21,10 @@ import loadstone
 from loadstone import graph as g
 from loadstone.cli import main
 from loadstone.compiler import Compiled, compile
-from loadstone.errors import ModelError
-from loadstone.frontend.torch import from_bytes, from_program, label
+from loadstone.frontend.torch import label
 from loadstone.graph.reference import run, run_operator
-from loadstone.relax.compat import shape
-from loadstone.relax.saved import run_module
 from loadstone.runtime.device import open as open_device
+from tests.frontend.torch_programs import Array, decibels, saved
 from tests.torch_network import (
     INPUT,
     float_program,
@@ -41,24 +34,7 @@ from tests.torch_network import (
     quantized_values,
 )
 
-Array = NDArray[Any]
 quantized = torch.ops.quantized_decomposed
-
-
-def saved(program: Any) -> bytes:
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    return file.getvalue()
-
-
-def decibels(want: Array, got: Array) -> float:
-    """Signal to noise."""
-    return float(10 * np.log10(np.sum(want**2) / np.sum((got.reshape(want.shape) - want) ** 2)))
-
-
-# --------------------------------------------------------------------------------------------------
-# A network, float
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.full
@@ -126,11 +102,6 @@ def test_a_program_in_memory_is_quantized_and_compiled_by_one_call() -> None:
     (got,) = compiled.run(images(1, seed=2).numpy())
     want = program.module()(images(1, seed=2)[0]).detach().numpy()
     assert decibels(want, got) > 30
-
-
-# --------------------------------------------------------------------------------------------------
-# The same, quantized by PT2E
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -244,11 +215,6 @@ def test_a_file_compiles_from_the_command_line_to_what_the_program_in_memory_doe
         np.testing.assert_array_equal(session.run([x])[0], compiled.run(x)[0])
 
 
-# --------------------------------------------------------------------------------------------------
-# Quantization in other forms
-# --------------------------------------------------------------------------------------------------
-
-
 class Narrow(nn.Module):
     """uint8 activations of which only 0..127 are used, tensors for scales, weights that nobody
     folded."""
@@ -291,206 +257,6 @@ def test_activations_may_use_a_part_of_their_integers() -> None:
     assert want.max() == np.float32(107 * np.float32(0.05))
     assert not np.any(steps)
 
-
-# --------------------------------------------------------------------------------------------------
-# What cannot be imported
-# --------------------------------------------------------------------------------------------------
-
-
-def weights_file() -> bytes:
-    file = io.BytesIO()
-    torch.save(network().state_dict(), file)
-    return file.getvalue()
-
-
-def torchscript_file() -> bytes:
-    file = io.BytesIO()
-    torch.jit.save(torch.jit.trace(nn.ReLU(), torch.zeros(1)), file)
-    return file.getvalue()
-
-
-FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
-    "cut short": ("net.pt2", lambda: saved(float_program())[:-3000], "a damaged file (cut short?)"),
-    "empty": ("net.pt2", lambda: b"", "a damaged file (cut short?)"),
-    "noise": ("net.pt", lambda: bytes(range(256)), "no program of torch.export"),
-    "weights": (
-        "net.pt",
-        weights_file,
-        "holds weights without a program (a state_dict or a pickled module): export the model with",
-    ),
-    "weights named pt2": ("net.pt2", weights_file, "holds weights without a program"),
-    "TorchScript": (
-        "net.pt",
-        torchscript_file,
-        "holds TorchScript: export the model with torch.export.save(torch.export.export(",
-    ),
-    "changed inside": (
-        "net.pt2",
-        lambda: saved(float_program()).replace(b'"graph_module"', b'"graph_mobule"'),
-        "cannot load this program",
-    ),
-}
-
-
-class Touch:
-    """Unpickled, it makes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
-
-
-@pytest.mark.parametrize("member", ["sample_inputs/model.pt", "constants/custom_obj_0"])
-def test_pickled_objects_are_refused_and_not_read(member: str, tmp_path: Path) -> None:
-    pickled, changed = io.BytesIO(), io.BytesIO()
-    torch.save(Touch(tmp_path / "touched"), pickled)
-    with (
-        zipfile.ZipFile(io.BytesIO(saved(float_program()))) as source,
-        zipfile.ZipFile(changed, "w") as target,
-    ):
-        root = source.namelist()[0].partition("/")[0]
-        for entry in source.namelist():
-            if entry != f"{root}/data/{member}":
-                target.writestr(entry, source.read(entry))
-        target.writestr(f"{root}/data/{member}", pickled.getvalue())
-    with pytest.raises(ModelError, match="holds pickled objects besides its tensors"):
-        from_bytes(changed.getvalue(), "net.pt2")
-    assert not (tmp_path / "touched").exists()
-
-
-@pytest.mark.parametrize("case", FILES)
-def test_a_file_that_is_no_program_is_one_line(case: str) -> None:
-    name, made, message = FILES[case]
-    with pytest.raises(ModelError) as caught:
-        from_bytes(made(), name)
-    assert str(caught.value).startswith(f"{name}: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-class Dynamic(nn.Module):
-    """Scales computed at run time."""
-
-    def forward(self, x: Any) -> Any:
-        """x, rounded."""
-        scale, zero_point = quantized.choose_qparams.tensor(x, -128, 127, 1e-5, torch.int8)
-        return quantized.quantize_per_tensor.tensor(
-            x, scale, zero_point, -128, 127, torch.int8
-        ).float()
-
-
-class Counting(nn.Module):
-    """Writes a buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("runs", torch.zeros(1))
-
-    def forward(self, x: Any) -> Any:
-        """x, and one more run."""
-        self.runs.add_(1)
-        return x * 2
-
-
-class Sixteen(nn.Module):
-    """Activations of 16 bits."""
-
-    def forward(self, x: Any) -> Any:
-        """x, rounded."""
-        return quantized.quantize_per_tensor(x, 0.1, 0, -32768, 32767, torch.int16).float()
-
-
-PROGRAMS: dict[str, tuple[Callable[[], Any], str]] = {
-    "dynamic shape": (
-        lambda: torch.export.export(
-            nn.ReLU(), (torch.zeros(2, 3),), dynamic_shapes=({1: torch.export.Dim("width")},)
-        ),
-        'net: input "input" has the dynamic dimension 1 (',
-    ),
-    "bfloat16": (
-        lambda: torch.export.export(nn.ReLU(), (torch.zeros(2, dtype=torch.bfloat16),)),
-        'input "input" is bfloat16',
-    ),
-    "a number": (
-        lambda: torch.export.export(
-            Scaled(), (torch.zeros(2), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC)
-        ),
-        "no tensor",
-    ),
-    "dynamic quantization": (
-        lambda: torch.export.export(Dynamic(), (torch.zeros(2),)),
-        "dynamic quantization, whose scales are computed",
-    ),
-    "a buffer": (
-        lambda: torch.export.export(Counting(), (torch.zeros(2),)),
-        'writes its buffer "runs": call model.eval()',
-    ),
-    "16 bits": (
-        lambda: torch.export.export(Sixteen(), (torch.zeros(2),)),
-        "it quantizes to int16: Loadstone runs 8-bit activations",
-    ),
-    "a module": (
-        lambda: nn.ReLU(),
-        "a ReLU is no program yet: torch.export.export(model.eval(), (example,)) makes one",
-    ),
-}
-
-
-class Scaled(nn.Module):
-    """With an argument that is no tensor."""
-
-    def forward(self, x: Any, factor: int) -> Any:
-        """x times factor."""
-        return x * factor
-
-
-class Weighed(nn.Module):
-    """Two inputs and a number; the batch appears in a view."""
-
-    def forward(self, pair: tuple[Any, Any], factor: float, *, more: Any) -> Any:
-        """(N, 4, 6), (N, 4, 6), (N, 24) -> (N, 24)."""
-        return (pair[0] + pair[1] * factor).view(pair[0].shape[0], 24) + more
-
-
-def test_a_symbolic_batch_becomes_one() -> None:
-    batch, pair = torch.export.Dim("batch", min=2), (torch.zeros(3, 4, 6), torch.ones(3, 4, 6))
-    shapes = {"pair": ({0: batch}, {0: batch}), "factor": None, "more": {0: batch}}
-    program = torch.export.export(
-        Weighed(), (pair, 2.0), {"more": torch.zeros(3, 24)}, dynamic_shapes=shapes
-    )
-    module = from_program(program, "net")
-    assert [shape(parameter) for parameter in module["main"].params] == [
-        (1, 4, 6),
-        (1, 4, 6),
-        (1, 24),
-    ]
-    torch.manual_seed(3)
-    a, b, c = (torch.randn(extents).numpy() for extents in ((1, 4, 6), (1, 4, 6), (1, 24)))
-    np.testing.assert_allclose(
-        run_module(module, [a, b, c])[0], (a + 2 * b).reshape(1, 24) + c, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("case", PROGRAMS)
-def test_a_program_that_is_not_done_is_one_line(case: str) -> None:
-    made, message = PROGRAMS[case]
-    with pytest.raises(ModelError) as caught:
-        from_program(made(), "net")
-    assert str(caught.value).startswith("net: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_module_given_to_compile_is_one_line() -> None:
-    with pytest.raises(ModelError, match="is no program yet"):
-        compile(nn.ReLU(), "vtaq-tiny")
-
-
-# --------------------------------------------------------------------------------------------------
-# Without PyTorch
-# --------------------------------------------------------------------------------------------------
 
 SCRIPT = """
 import sys

@@ -21,7 +21,8 @@ from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, St
 from loadstone.vta.reference import DramBytes, Machine, shift_right
 
 VTA = load_config("vta-pynq")
-TINY = load_config("vtaq-tiny")
+#: With every capability that there is.
+TINY = replace(load_config("vtaq-tiny"), capabilities=~Capability(0))
 #: VTA with what its functional simulator has and its RTL lacks.
 FSIM = replace(VTA, name="vta-fsim", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8)
 

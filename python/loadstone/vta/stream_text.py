@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from loadstone.vta.isa.spec import AluOp
+from loadstone.vta.isa.asm_words import ALU_SIGNS
 from loadstone.vta.stream import (
     Access,
     AluNest,
@@ -32,13 +32,6 @@ from loadstone.vta.stream import (
 __all__ = ["OperationPrinter", "operation_lines"]
 
 _LOOPS = "abcdefghijklmnopqrstuvw"
-_SIGNS = {
-    AluOp.MIN: "min=",
-    AluOp.MAX: "max=",
-    AluOp.ADD: "+=",
-    AluOp.SHR: ">>=",
-    AluOp.MUL: "*=",
-}
 
 
 def operation_lines(
@@ -80,7 +73,7 @@ class OperationPrinter:
                 return f"fill {self._access(dst)} = {value}{_loops(extents)}"
             case AluNest(op, extents, dst, operand, imm):
                 other = str(imm) if operand is None else self._access(operand)
-                return f"alu {self._access(dst)} {_SIGNS[op]} {other}{_loops(extents)}"
+                return f"alu {self._access(dst)} {ALU_SIGNS[op]} {other}{_loops(extents)}"
             case RequantizeNest():
                 return self._requantize(operation)
 

@@ -30,6 +30,7 @@ from loadstone.vta.isa.spec import (
     TOKEN_FLAGS,
     TOKEN_QUEUES,
     UOP_BYTES,
+    VALUE_NEEDS,
     AluOp,
     Capability,
     ConfigRegister,
@@ -241,10 +242,9 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     )
     index, a = stream.index[Opcode.ALU], stream.columns[Opcode.ALU]
     empty = (a["iter_out"] == 0) | (a["iter_in"] == 0) | (a["reset"] != 0)
-    mul, rq = a["alu_op"] == AluOp.MUL, a["alu_op"] == AluOp.RQ
-    lacks = (mul & (not config.has(Capability.ALU_MUL))) | (
-        rq & (not config.has(Capability.REQUANTIZE))
-    )
+    needs = VALUE_NEEDS[AluOp].items()
+    lacks = np.isin(a["alu_op"], [op for op, needed in needs if not config.has(needed)])
+    rq = a["alu_op"] == AluOp.RQ
     yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
 
 

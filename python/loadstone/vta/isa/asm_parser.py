@@ -84,7 +84,11 @@ def _with_tokens(insn: Insn, pops: Sequence[str], pushes: Sequence[str]) -> Insn
 class _TokenReader:
     """The words of one line, taken from left to right."""
 
-    _WORD = re.compile(r"\s*([A-Za-z_]\w*|0[xX][0-9a-fA-F]+|\d+|\.\.|\+=|\*=|>>=|\S)")
+    _WORD = re.compile(
+        r"\s*([A-Za-z_]\w*|0[xX][0-9a-fA-F]+|\d+|\.\.|"
+        + "|".join(re.escape(sign) for sign in ALU_SIGNS.values() if not sign[0].isalpha())
+        + r"|\S)"
+    )
 
     def __init__(self, text: str) -> None:
         self.words = self._WORD.findall(re.sub(r"^\s*\d+:", "", text))
@@ -207,11 +211,14 @@ def _parse_gemm(words: _TokenReader) -> _Parsed:
 
 def _parse_alu(words: _TokenReader) -> _Parsed:
     values = _parse_tile(words, "acc", "dst")
-    sign = words.one_of(("min", "max", "rq", "+=", ">>=", "*="))
+    operations = {
+        sign.removesuffix("=") if sign[0].isalpha() else sign: operation
+        for operation, sign in ALU_SIGNS.items()
+    }
+    sign = words.one_of(operations)
     if sign.isalpha():
         words.expect("=")
-        sign += "="
-    values["alu_op"] = next(op for op, text in ALU_SIGNS.items() if text == sign)
+    values["alu_op"] = operations[sign]
     if words.peek() == "acc":
         values |= _parse_tile(words, "acc", "src")
     else:  # the RTL reads src also then: where nothing else is said, it is dst

@@ -1,0 +1,138 @@
+"""driver/linux_board.c: Linux boards made of files."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import pytest
+
+from loadstone.errors import DeviceError
+from loadstone.runtime import device
+from loadstone.runtime.native import ffi, lib
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import copy_model, dense_model
+
+pytestmark = pytest.mark.rung("3")
+
+
+def test_a_board_through_devmem(tmp_path: Path) -> None:
+    """A file stands for physical memory: registers at 0, DMA memory at 64 KiB."""
+    config = load_config("vta-pynq")
+    path = tmp_path / "mem"
+    path.write_bytes(bytes(1 << 20))
+    board = ffi.new("lds_linux *")
+    status = lib().lds_linux_open_devmem(
+        board, str(path).encode(), 0, 0x4000, 1 << 16, (1 << 20) - (1 << 16), 0x2000_0000
+    )
+    assert status == 0, ffi.string(board.message)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[0x2018] = 1  # COMPUTE_DONE
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
+        block = lib().lds_registers_named(b"vta-hls")
+        assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
+        with dev.load(dense_model(config).artifact) as session:
+            session.execute()
+            stream = int.from_bytes(memory[0x18:0x1C], "little") - 0x2000_0000
+            assert memory[0x0000] == 1
+            assert memory[0x1000] == 0x81
+            assert memory[stream : stream + 16] != bytes(16)
+    lib().lds_linux_close(board)
+
+
+def test_a_board_through_uio(tmp_path: Path) -> None:
+    """Map 0 is the first page of a file, map 1 begins at the second; the interrupt cannot be had
+    from a file."""
+    config = load_config("vtaq-1x16x16")
+    path, maps = tmp_path / "uio0", tmp_path / "class/uio/uio0/maps"
+    path.write_bytes(bytes(1 << 20))
+    for k, (address, size) in enumerate([(0x43C00000, 0x1000), (0x30000000, (1 << 20) - 4096)]):
+        (maps / f"map{k}").mkdir(parents=True)
+        (maps / f"map{k}/addr").write_text(f"0x{address:08x}\n")
+        (maps / f"map{k}/size").write_text(f"0x{size:x}\n")
+    board = ffi.new("lds_linux *")
+    names = str(path).encode(), str(tmp_path / "class").encode()
+    assert lib().lds_linux_open_uio(board, names[0], 0x4000, ffi.NULL, 0, names[1]) != 0
+    assert ffi.string(board.message).endswith(
+        b"map 0 has 0x1000 bytes, the register block 0x4000: widen reg in the device tree"
+    )
+    status = lib().lds_linux_open_uio(board, names[0], 0x1000, ffi.NULL, 0, names[1])
+    assert status == 0, ffi.string(board.message)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
+            memory[at : at + 4] = value.to_bytes(4, "little")
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
+        block = lib().lds_registers_named(b"native")
+        assert lib().lds_device_open(dev._handle.device, ffi.addressof(board, "hal"), block, 0) == 0
+        with dev.load(copy_model(config)) as session:
+            session.execute()
+            stream = int.from_bytes(memory[0x30:0x34], "little")
+            assert memory[0x10] == 1  # CTRL: START
+            assert (
+                memory[4096 + stream - 0x30000000 :][:16]
+                == copy_model(config).programs[0].instructions[:16]
+            )
+    lib().lds_linux_close(board)
+
+
+def test_a_board_with_u_dma_buf(tmp_path: Path) -> None:
+    """Registers from UIO's only map, DMA memory from a device of its own; without its sysfs folder
+    the line names it."""
+    config, sysfs = load_config("vtaq-1x16x16"), tmp_path / "class"
+    uio, buffer = tmp_path / "uio0", tmp_path / "udmabuf0"
+    uio.write_bytes(bytes(4096))
+    buffer.write_bytes(bytes(1 << 20))
+    (sysfs / "uio/uio0/maps/map0").mkdir(parents=True)
+    (sysfs / "uio/uio0/maps/map0/size").write_text("0x1000\n")
+    board = ffi.new("lds_linux *")
+    arguments = str(uio).encode(), 0x1000, str(buffer).encode(), 0x1000_0000, str(sysfs).encode()
+    assert lib().lds_linux_open_uio(board, *arguments) != 0
+    assert (
+        ffi.string(board.message)
+        .decode()
+        .startswith(f"{buffer}: sysfs shows no size and phys_addr")
+    )
+    (sysfs / "u-dma-buf/udmabuf0").mkdir(parents=True)
+    (sysfs / "u-dma-buf/udmabuf0/size").write_text(f"{1 << 20}\n")
+    (sysfs / "u-dma-buf/udmabuf0/phys_addr").write_text("0x0000000030000000\n")
+    assert lib().lds_linux_open_uio(board, *arguments) == 0, ffi.string(board.message)
+    with uio.open("r+b") as file, mmap.mmap(file.fileno(), 0) as registers:
+        for at, value in {0x00: 0x3153444C, 0x04: 1, 0x08: config.config_hash, 0x14: 3}.items():
+            registers[at : at + 4] = value.to_bytes(4, "little")
+        dev = device.OpenedDevice("null", "", config)
+        dev._handle = device.Handle(ffi.new("lds_device *"), None)
+        assert (
+            lib().lds_device_open(
+                dev._handle.device,
+                ffi.addressof(board, "hal"),
+                lib().lds_registers_named(b"native"),
+                0,
+            )
+            == 0
+        )
+        with dev.load(copy_model(config)) as session:
+            session.execute()
+            stream = int.from_bytes(registers[0x30:0x34], "little") - 0x4000_0000
+        assert buffer.read_bytes()[stream:][:16] == copy_model(config).programs[0].instructions[:16]
+    lib().lds_linux_close(board)
+
+
+def test_a_board_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with (
+        device.open("uio:/dev/uio99") as dev,
+        pytest.raises(DeviceError, match=r"^/dev/uio99: cannot open: No such file"),
+    ):
+        dev.load(copy_model())
+    (tmp_path / "uio0").write_bytes(bytes(4096))
+    with (
+        device.open(f"uio:{tmp_path}/uio0") as dev,
+        pytest.raises(DeviceError, match="sysfs shows no maps/map0"),
+    ):
+        dev.load(copy_model())
+    with (
+        device.open("devmem:here") as dev,
+        pytest.raises(DeviceError, match="is not devmem:ADDRESS"),
+    ):
+        dev.load(copy_model())

@@ -1,0 +1,100 @@
+"""frontend/torch_file.py: files that are no programs, and pickled objects in them, are refused and
+never read."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
+from torch import nn
+
+from loadstone.errors import ModelError
+from loadstone.frontend.torch import from_bytes
+from tests.frontend.torch_programs import saved
+from tests.torch_network import (
+    float_program,
+    network,
+)
+
+
+def weights_file() -> bytes:
+    file = io.BytesIO()
+    torch.save(network().state_dict(), file)
+    return file.getvalue()
+
+
+def torchscript_file() -> bytes:
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(nn.ReLU(), torch.zeros(1)), file)
+    return file.getvalue()
+
+
+FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
+    "cut short": ("net.pt2", lambda: saved(float_program())[:-3000], "a damaged file (cut short?)"),
+    "empty": ("net.pt2", lambda: b"", "a damaged file (cut short?)"),
+    "noise": ("net.pt", lambda: bytes(range(256)), "no program of torch.export"),
+    "weights": (
+        "net.pt",
+        weights_file,
+        "holds weights without a program (a state_dict or a pickled module): export the model with",
+    ),
+    "weights named pt2": ("net.pt2", weights_file, "holds weights without a program"),
+    "TorchScript": (
+        "net.pt",
+        torchscript_file,
+        "holds TorchScript: export the model with torch.export.save(torch.export.export(",
+    ),
+    "changed inside": (
+        "net.pt2",
+        lambda: saved(float_program()).replace(b'"graph_module"', b'"graph_mobule"'),
+        "cannot load this program",
+    ),
+}
+
+
+class Touch:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("member", ["sample_inputs/model.pt", "constants/custom_obj_0"])
+def test_pickled_objects_are_refused_and_not_read(member: str, tmp_path: Path) -> None:
+    pickled, changed = io.BytesIO(), io.BytesIO()
+    torch.save(Touch(tmp_path / "touched"), pickled)
+    with (
+        zipfile.ZipFile(io.BytesIO(saved(float_program()))) as source,
+        zipfile.ZipFile(changed, "w") as target,
+    ):
+        root = source.namelist()[0].partition("/")[0]
+        for entry in source.namelist():
+            if entry != f"{root}/data/{member}":
+                target.writestr(entry, source.read(entry))
+        target.writestr(f"{root}/data/{member}", pickled.getvalue())
+    with pytest.raises(ModelError, match="holds pickled objects besides its tensors"):
+        from_bytes(changed.getvalue(), "net.pt2")
+    assert not (tmp_path / "touched").exists()
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_that_is_no_program_is_one_line(case: str) -> None:
+    name, made, message = FILES[case]
+    with pytest.raises(ModelError) as caught:
+        from_bytes(made(), name)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
