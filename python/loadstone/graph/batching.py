@@ -65,15 +65,15 @@ def _mixes(operator: g.Operator) -> bool:
     match operator:
         case g.Concatenate() | g.ArgMax():
             return operator.axis == 0
-        case g.Softmax():
+        case g.Softmax() | g.L2Normalize():
             return len(operator.input.shape) < 2
         case g.Transpose():
             return operator.permutation[0] != 0
-        case g.Mean():
+        case g.Mean() | g.ReduceSum() | g.ReduceProduct():
             return 0 in operator.axes
         case g.Pad():
             return bool(operator.before[0] or operator.after[0])
-        case g.Slice() | g.Elementwise():
+        case g.Slice() | g.Elementwise() | g.BatchMatMul():
             return (
                 len(set(rows)) > 1
                 or len({len(tensor.shape) for tensor in (*operator.inputs, *operator.outputs)}) > 1

@@ -29,7 +29,7 @@ _PATTERN_NAMES = {
     "resize_nearest": ("resize",),
     "resize_bilinear": ("resize",),
     "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
-    "lookup": ("sigmoid", "leaky_relu"),
+    "lookup": ("sigmoid", "leaky_relu", "hard_swish", "abs", "sqrt", "rsqrt"),
     "dense": ("dense", "batch_norm", "channel_add", "channel_mul"),
 }
 
