@@ -55,6 +55,9 @@ _OPTIONS = {
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
     "MEAN": "ReducerOptions",
     "SUM": "ReducerOptions",
+    "REDUCE_PROD": "ReducerOptions",
+    "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
+    "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "MAXIMUM": "MaximumMinimumOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
@@ -72,6 +75,7 @@ _OPTIONS = {
 _VERSIONS = {
     "CONV_2D": 3,
     "SQUEEZE": 1,
+    "TRANSPOSE_CONV": 3,
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
