@@ -30,6 +30,7 @@ from loadstone.backend.target import Target, resolve
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
+from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.eager import HOST, Partition, explain
@@ -69,6 +70,7 @@ class CompileOptions:
         the network takes least (partition/cost/choice.py).
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
+    reading: sizes that the model's file leaves open, and which part of it is wanted.
     """
 
     target: Any
@@ -78,6 +80,7 @@ class CompileOptions:
     options: Mapping[str, Any] | None = None
     strategy: str = "eager"
     costs: str | Path | None = None
+    reading: Reading = WHOLE
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -93,6 +96,7 @@ class _Choices(TypedDict, total=False):
     options: Mapping[str, Any] | None
     strategy: str
     costs: str | Path | None
+    reading: Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +203,7 @@ def quantize(
     labels: Array | None = None,
     show: bool = False,
     where: str = "samples",
+    reading: Reading = WHOLE,
     **options: Any,
 ) -> Quantized:
     """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile),
@@ -207,12 +212,13 @@ def quantize(
     samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
         a mapping in0, in1 ...; behind the first axis each is shaped as the model's input is.
     labels: (samples,), a class per sample: accuracy before and after.
+    reading: sizes that the model's file leaves open, and which part of it is wanted.
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
     from loadstone.relax.compat import result
 
-    imported = import_model(model)
+    imported = import_model(model, reading)
     main = imported["main"]
     names = (
         main.attrs["loadstone.outputs"]
@@ -255,11 +261,12 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
-        module = load(model)
+        module = load(model, options.reading)
         writer.write("relax", module)
     if options.samples is not None:
         with clock("quantize"):
-            quantized = quantize(model, options.samples, **_quantize_options(options, target))
+            given = _quantize_options(options, target)
+            quantized = quantize(model, options.samples, reading=options.reading, **given)
             module = load(quantized.module)
             writer.write("qdq", module)
     with clock("partition"):

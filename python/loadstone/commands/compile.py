@@ -31,6 +31,7 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
                                                                  one stage, printed: the instructions with their tokens
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+  loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      open sizes; without what follows `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
                                                                  each operator where the whole takes least
@@ -108,6 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SAMPLES.npz",
         help="quantize a float model with these samples first (in0, in1 ...)",
     )
+    quantize.add_reading(parser)
     quantize.add_options(parser)
 
 
@@ -132,6 +134,7 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
+        reading=quantize.reading(args),
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name

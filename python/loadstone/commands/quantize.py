@@ -15,9 +15,10 @@ from typing import Any
 
 from loadstone.errors import ModelError
 from loadstone.files import JsonObject, unpacked_arrays, write_whole
+from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
 
-__all__ = ["add_options", "arguments", "configure", "run"]
+__all__ = ["add_options", "add_reading", "arguments", "configure", "reading", "run"]
 
 _EPILOG = """\
 examples:
@@ -57,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sensitivity", action="store_true", help="measure every layer alone, for the report"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_reading(parser)
     add_options(parser)
 
 
@@ -93,6 +95,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--no-{repair}", action="store_false", dest=repair, help=f"a repair less: {what}"
         )
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How the model's file is read, for `quantize` and `compile`."""
+    group = parser.add_argument_group("the model's file")
+    group.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="the sizes of an input that the file leaves open; repeated for several inputs",
+    )
+    for name, what in (("inputs", "begins behind"), ("outputs", "ends with")):
+        group.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"cut the model: the part that {what} this tensor; repeated for several",
+        )
+
+
+def reading(args: argparse.Namespace) -> Reading:
+    """What was said of the model's file."""
+    return Reading(parse_shapes(args.shape), tuple(args.inputs), tuple(args.outputs))
 
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
@@ -136,6 +163,7 @@ def run(args: argparse.Namespace) -> None:
         labels=labels,
         show=sys.stderr.isatty(),
         where=args.data,
+        reading=reading(args),
         **chosen,
     )
     found.save(output)

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
+from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.tflite_converters import OWN
+from loadstone.frontend.tflite_cut import cut, cut_hint
 from loadstone.frontend.tflite_file import (
     OperatorRecord,
     TensorRecord,
@@ -51,13 +53,14 @@ COPIED = "/copied"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
-def from_bytes(data: bytes, name: str) -> IRModule:
+def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """The model as an IRModule; tensors and constants keep the integers of the file.
 
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
     file = read(data, name)
+    file = file if reading.is_whole else cut(file, name, reading)
     check_types(file, name)
     builder = relax.BlockBuilder()
     inputs = [file.tensors[index] for index in file.inputs]
@@ -221,7 +224,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
         if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
-            raise UnsupportedError(f"{where}: no importer for this operator")
+            hint = cut_hint(self.file, record)
+            raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
