@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroOp, Store, stage_of
+from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, MicroOp, Store
 from loadstone.vta.isa.spec import (
     INSN_BYTES,
     VALUE_NEEDS,
@@ -34,18 +34,12 @@ from loadstone.vta.isa.spec import (
     Memory,
     Stage,
 )
+from tests.program_tokens import Places, Step, far_apart, indices, with_tokens
 
 __all__ = ["BASE", "Program", "random_program"]
 
 #: Bus address of the memory.
 BASE = 0x1000
-_PUSH = {(Stage.LOAD, Stage.COMPUTE): "push_next", (Stage.COMPUTE, Stage.LOAD): "push_prev"}
-_PUSH |= {(Stage.COMPUTE, Stage.STORE): "push_next", (Stage.STORE, Stage.COMPUTE): "push_prev"}
-_POP = {(Stage.LOAD, Stage.COMPUTE): "pop_prev", (Stage.COMPUTE, Stage.LOAD): "pop_next"}
-_POP |= {(Stage.COMPUTE, Stage.STORE): "pop_prev", (Stage.STORE, Stage.COMPUTE): "pop_next"}
-Places = NDArray[
-    np.int64
-]  # numbers of tiles of scratchpads, and of pieces of DRAM that are as large as the smallest tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +62,12 @@ class _Windows:
     acc: tuple[int, int]
 
 
-@dataclass
-class _Step:
-    insn: Insn
-    reads: Places
-    writes: Places
-
-
 class _Maker:
     def __init__(self, config: HwConfig, rng: np.random.Generator) -> None:
-        self.config, self.rng, self.steps = config, rng, list[_Step]()
+        self.config, self.rng, self.steps = config, rng, list[Step]()
         self.safe = config.profile == "vta"
-        window = lambda memory, most: self._window(config.depth(memory), most)  # noqa: E731
-        self.windows = _Windows(
-            window(Memory.INP, 24), window(Memory.WGT, 5), window(Memory.ACC, 24)
-        )
+        most = {Memory.INP: 24, Memory.WGT: 5, Memory.ACC: 24}
+        self.windows = _Windows(*(self._window(config.depth(m), n) for m, n in most.items()))
         self.uops: list[NDArray[np.uint32]] = []
         self.uop_count = 0
         # Places are numbered through: the tiles of UOP, INP, WGT and ACC, then DRAM's.
@@ -123,7 +108,7 @@ class _Maker:
     def emit(self, insn: Insn, reads: Sequence[Places] = (), writes: Sequence[Places] = ()) -> None:
         none = np.zeros(0, np.int64)
         self.steps.append(
-            _Step(insn, np.concatenate([none, *reads]), np.concatenate([none, *writes]))
+            Step(insn, np.concatenate([none, *reads]), np.concatenate([none, *writes]))
         )
 
     def places(self, memory: Memory, tiles: Iterable[int]) -> Places:
@@ -288,7 +273,7 @@ class _Maker:
             reset=int(self.chance(0.15)),
             overwrite=int(self.config.has(Capability.GEMM_OVERWRITE) and self.chance(0.3)),
         )
-        d, s, g = (set(_indices(insn, uops, name)) for name in ("dst", "src", "wgt"))
+        d, s, g = (set(indices(insn, uops, name)) for name in ("dst", "src", "wgt"))
         acc, uop = self.places(Memory.ACC, d), self.places(Memory.UOP, range(first, first + count))
         inputs = [] if insn.reset else [self.places(Memory.INP, s), self.places(Memory.WGT, g)]
         self.emit(insn, [uop, *inputs, acc], [acc])
@@ -327,9 +312,9 @@ class _Maker:
             uop_end=count,
             **loops,
         )
-        d, s = _indices(insn, uops, "dst"), _indices(insn, uops, "src")
+        d, s = indices(insn, uops, "dst"), indices(insn, uops, "src")
         if self.safe and (
-            (op == AluOp.SHR and not immediate) or not _far_apart(d, d if immediate else s)
+            (op == AluOp.SHR and not immediate) or not far_apart(d, d if immediate else s)
         ):
             return False
         if requantizes and self.chance(0.3):
@@ -380,7 +365,7 @@ class _Maker:
             choices += [lambda: self.load(Memory.ACC_8BIT, *w.acc)]
         while len(self.steps) < length:
             choices[self.below(len(choices))]()
-        objects = _with_tokens(self.steps, self.rng)
+        objects = with_tokens(self.steps, self.rng)
         stream = b"".join(
             encode(insn, self.config) for insn in objects
         )  # for so few sooner than encode_stream
@@ -392,9 +377,8 @@ class _Maker:
         )
 
     def _memory(self) -> NDArray[np.uint8]:
-        memory = self.rng.integers(
-            0, 256, self.uop_start + 4 * self.uop_count - self.offset, np.uint8
-        )
+        size = self.uop_start + 4 * self.uop_count - self.offset
+        memory = self.rng.integers(0, 256, size, np.uint8)
         # Some of the data are plausible operands of RQ: any lane may serve as multiplier or shift.
         words = memory[self.start - self.offset :][: self.data_bytes].view("<i4")
         kind = self.rng.integers(0, 6, words.size)
@@ -410,94 +394,6 @@ class _Maker:
             np.concatenate([np.zeros(0, np.uint32), *self.uops]).astype("<u4").view(np.uint8)
         )
         return memory
-
-
-def _indices(insn: Gemm | Alu, uops: list[MicroOp], operand: str) -> list[int]:
-    out, inner = getattr(insn, operand + "_out"), getattr(insn, operand + "_in")
-    return [
-        getattr(u, operand) + i * out + j * inner
-        for i in range(insn.iter_out)
-        for j in range(insn.iter_in)
-        for u in uops
-    ]
-
-
-def _far_apart(dst: list[int], src: list[int]) -> bool:
-    """Whether no tile is used within the two steps after the one that writes it."""
-    return all(
-        dst[k] not in (dst[n], src[n]) for n in range(len(dst)) for k in range(max(0, n - 2), n)
-    )
-
-
-# --- tokens ---------------------------------------------------------------------------------------
-class _Order:
-    """Instructions so far, and what each stage knows to be over."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.insns: list[Insn] = []
-        self.knows: dict[tuple[Stage, Stage], int] = {}  # (who, of whom) -> the last instruction
-        self.knew: list[dict[Stage, int]] = []  # the same of each instruction's stage, when it ran
-
-    def append(self, insn: Insn, needs: dict[Stage, int]) -> int:
-        """Adds `insn`, after the instructions of other stages that it needs; returns its number."""
-        who = stage_of(insn)
-        needs = {
-            source: number
-            for source, number in needs.items()
-            if number > self.knows.get((who, source), -1)
-        }
-        far = {Stage.LOAD: Stage.STORE, Stage.STORE: Stage.LOAD}.get(who)
-        if far in needs:  # no neighbours: by way of a no-op in compute
-            needs[Stage.COMPUTE] = self.append(Load(memory_id=Memory.UOP), {far: needs.pop(far)})
-        for source, number in needs.items():
-            self._push(number, source, who)
-            insn = replace(insn, **{_POP[source, who]: 1})
-        self.insns.append(insn)
-        self.knew.append({of: last for (knower, of), last in self.knows.items() if knower == who})
-        return len(self.insns) - 1
-
-    def _push(self, number: int, source: Stage, who: Stage) -> None:
-        """Instruction `number`, or a later one of its stage, pushes to `who`: tokens keep the order
-        of their pops."""
-        flag = _PUSH[source, who]
-        later = [n for n in range(number, len(self.insns)) if stage_of(self.insns[n]) == source]
-        chosen = later[0] if self.chance(0.7) else later[-1]
-        self.insns[chosen] = replace(self.insns[chosen], **{flag: 1})
-        self.knows[who, source] = chosen
-        for of, last in self.knew[chosen].items():
-            if of != who:
-                self.knows[who, of] = max(self.knows.get((who, of), -1), last)
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-
-def _with_tokens(steps: list[_Step], rng: np.random.Generator) -> list[Insn]:
-    """Sets flags for every hazard, and ends with a FINISH that waits for all stages."""
-    order = _Order(rng)
-    size = 1 + max(
-        int(places.max(initial=0)) for step in steps for places in (step.reads, step.writes)
-    )
-    # By stage and place: the last instruction that wrote it, if no other stage did since; those
-    # that read it since.
-    writer, readers = np.full((len(Stage), size), -1), np.full((len(Stage), size), -1)
-    last: dict[Stage, int] = {}
-    for step in steps:
-        who = stage_of(step.insn)
-        written = writer[:, np.concatenate([step.reads, step.writes])].max(axis=1, initial=-1)
-        latest = np.maximum(written, readers[:, step.writes].max(axis=1, initial=-1)).tolist()
-        needs = {
-            source: latest[source] for source in Stage if source != who and latest[source] >= 0
-        }
-        number = last[who] = order.append(step.insn, needs)
-        readers[who, step.reads] = number
-        writer[:, step.writes] = readers[:, step.writes] = -1
-        writer[who, step.writes] = number
-    order.append(
-        Finish(), {stage: number for stage, number in last.items() if stage != Stage.COMPUTE}
-    )
-    return order.insns
 
 
 def random_program(config: HwConfig, rng: np.random.Generator, length: int = 24) -> Program:

@@ -1,7 +1,7 @@
 """The C code by itself: strict compilers, size and stack, what it needs of libc, fuzzing, and its
 reader against Python's.
 
-Rungs 0 to 2 of runtime's ladder; rung 3 is driver/test_registers.py. A tool that is missing skips its
+Rungs 0 to 2 of runtime's ladder; rung 3 is in tests/driver. A tool that is missing skips its
 test with the package's name.
 """
 

@@ -16,7 +16,7 @@ import tflite
 from numpy.typing import NDArray
 
 from tests.draw import Random
-from tests.random_tflite import _Grower, draw_inputs
+from tests.random_tflite import Grower, draw_inputs
 from tests.tflite_builder import Graph, Tensor
 
 __all__ = ["mutant"]
@@ -69,7 +69,7 @@ BARE = ("RELU", "RELU6", "TANH", "LOGISTIC", "ELU", "LOG", "SQRT", "RSQRT", "PRE
 
 def mutant(number: int) -> tuple[bytes, list[NDArray[Any]], tuple[str, ...]]:
     """One to three changes of random network `number`."""
-    grower = _Grower(number)
+    grower = Grower(number)
     grower.network()
     draw = Random(1_000_003 * (number + 1))
     editor = _Editor(grower.graph, draw)

@@ -1,0 +1,168 @@
+"""Tables that stand in Python and in C, or in Python and in files: the same words, and all of them.
+
+Opcodes, statuses, faults, register blocks, host operators, boards, devices and their timing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from loadstone.commands import export
+from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.isa import registers
+from loadstone.vta.isa.insn import CLASSES
+from loadstone.vta.timing_tables import builtin_timing, table_names
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "python" / "loadstone"
+
+
+def test_register_blocks_are_known_everywhere_they_are_chosen() -> None:
+    from loadstone.simulator import simd
+    from loadstone.vta import hw_config
+
+    blocks = set(registers.BLOCKS)
+    names = {name if name == "native" else f"vta-{name}" for name in blocks}
+    for table in (
+        hw_config._REGISTER_BLOCKS,
+        simd._PAGE_BYTES,
+        export._REGISTERS,
+        export._REGISTER_FILES,
+    ):
+        assert set(table) == names
+    for name, (_, size) in hw_config._REGISTER_BLOCKS.items():
+        assert simd._PAGE_BYTES[name] == size
+        assert (ROOT / "driver" / export._REGISTER_FILES[name]).is_file()
+
+
+def c_names(file: str, prefix: str) -> list[str]:
+    """Names of a C file that begin with a prefix, without it, in their order."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return list(dict.fromkeys(re.findall(rf"\b{prefix}(\w+)", text)))
+
+
+def c_values(file: str, prefix: str) -> dict[str, int]:
+    """Enumerators and their values, where the file writes them."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return {name: int(value) for name, value in re.findall(rf"\b{prefix}(\w+) = (-?\d+)", text)}
+
+
+def test_host_operators_have_their_opcodes_in_c() -> None:
+    from loadstone.artifact.host_operators import HostOpcode
+
+    steps = c_names("runtime/format.h", "LDS_STEP_")
+    assert steps[0] == "DEVICE"
+    assert steps[1:] == [opcode.name for opcode in HostOpcode]
+    assert [opcode.value for opcode in HostOpcode] == [*range(1, len(HostOpcode)), 255]
+    rules = c_names("runtime/steps.c", "LDS_STEP_")
+    assert set(rules) | {"ARGMAX"} == set(steps)  # the last of its switch
+
+
+def test_host_operators_have_their_line_in_the_format() -> None:
+    """Number, name, tensors and parameters: FORMAT.md, and what the reader checks."""
+    from loadstone.artifact.host_operators import OPERATORS as SPECS
+
+    page = (ROOT / "runtime/FORMAT.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) (\w+) \| (.*?) ?-> (.*?) \| (.*?) \|", page, re.MULTILINE)
+    told = {
+        (int(number), name): (sources.count(",") + bool(sources), parameters_of(parameters))
+        for number, name, sources, _, parameters in rows
+        if name != "external"  # any number of tensors; two strings
+    }
+    assert told == {
+        (opcode.value, opcode.name.lower()): (spec.inputs, spec.parameters)
+        for opcode, spec in SPECS.items()
+        if opcode.name != "EXTERNAL"
+    }
+
+
+def parameters_of(cell: str) -> tuple[str, ...]:
+    """`extent[6]` stands for extent_0 to extent_5; a range or a note may follow a name."""
+    names: list[str] = []
+    for name, count in re.findall(r"(?:^|, )([a-z_]+)(?:\[(\d)\])?", cell):
+        names += [f"{name}_{k}" for k in range(int(count))] if count else [name]
+    return tuple(names)
+
+
+def test_statuses_of_the_validators_are_c_s() -> None:
+    from loadstone.vta.validate import _RULES, STATUS
+
+    statuses = c_values("runtime/include/loadstone.h", "LDS_ERR_")
+    assert {name: value for name, value in statuses.items() if -30 < value <= -20} == STATUS
+    assert set(_RULES.values()) <= set(STATUS)
+    page = (ROOT / "runtime/VALIDATION.md").read_text(encoding="utf-8")
+    stated = set(re.findall(r"^\|? ?\**(V\d+)\b", page, re.MULTILINE))
+    assert set(_RULES) | {"V0"} == stated  # V0: that the device is the program's
+
+
+def test_faults_of_the_simulator_are_c_s() -> None:
+    from loadstone.simulator.simd import FAULTS
+
+    names = c_values("hw_sim/include/lds_simdev.h", "LDS_FAULT_")
+    assert names == {
+        "NONE": 0,
+        **{name.replace("-", "_").upper(): k for k, name in enumerate(FAULTS, start=1)},
+    }
+
+
+def test_kernels_of_the_simulator_are_c_s() -> None:
+    from loadstone.simulator.sim import KERNELS
+
+    names = [name.lower() for name in c_names("hw_sim/include/lds_sim.h", "LDS_SIM_KERNELS_")]
+    assert names == list(KERNELS)
+
+
+#: What the simulator and the validator do with each opcode stands in a switch over the names of
+#: lds_isa.h. FINISH is the default in those that it is left out of.
+SWITCHES = {
+    "hw_sim/run.cc": {"FINISH"},
+    "hw_sim/program.cc": {"FINISH"},
+    "hw_sim/timing.cc": set(),
+    "runtime/validate.c": set(),
+}
+
+
+@pytest.mark.parametrize("file", SWITCHES)
+def test_every_opcode_is_named_where_c_acts_on_it(file: str) -> None:
+    named = set(c_names(file, "LDS_OPCODE_"))
+    assert named | SWITCHES[file] == {opcode.name for opcode in CLASSES}
+
+
+def test_every_alu_operation_is_named_where_the_simulator_computes_it() -> None:
+    from loadstone.vta.isa.spec import AluOp
+
+    lanes = set(c_names("hw_sim/lanes.inc", "LDS_ALU_"))
+    assert lanes == {op.name for op in AluOp} - {"RQ"}  # RQ: a function of its own
+    assert "RQ" in c_names("hw_sim/exec_compute.cc", "LDS_ALU_")
+
+
+def test_every_device_has_a_timing_table_and_every_table_a_device() -> None:
+    constants = c_names("hw_sim/constants.h", r"X\(")
+    used: set[str] = set()
+    for name in device_names():
+        text = (PACKAGE / f"vta/devices/{name}.json").read_text(encoding="utf-8")
+        used |= {table for table in table_names() if f'"{table}"' in text}
+        assert set(load_config(name).timing) == set(constants), name
+    assert used | bases(table_names()) == set(table_names())
+    for table in table_names():
+        assert set(builtin_timing(table)) == set(constants)
+
+
+def bases(names: list[str]) -> set[str]:
+    texts = [(PACKAGE / f"vta/devices/timing/{n}.json").read_text(encoding="utf-8") for n in names]
+    return {base for text in texts for base in re.findall(r'"base": "([\w-]+)"', text)}
+
+
+def test_every_timing_constant_is_explained() -> None:
+    page = (ROOT / "docs/timing.md").read_text(encoding="utf-8")
+    assert [c for c in c_names("hw_sim/constants.h", r"X\(") if c not in page] == []
+
+
+def test_every_board_has_its_folder_and_files() -> None:
+    folders = {path.name for path in (PACKAGE / "boards").iterdir() if (path / "main.c").is_file()}
+    assert set(export.BOARDS) == folders
+    for board, files in export.BOARDS.items():
+        missing = [file for file in files if not (ROOT / "driver" / file).is_file()]
+        assert missing == [], board
