@@ -35,7 +35,7 @@ def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
         except (OSError, ValueError):  # a name that no file can have
             raise ConfigError(
                 f"device {device}: timing table {table!r} is not one of ours (vta-rtl, "
-                "vtaq-assumed)"
+                "vtaq-assumed, vtaq-rtl)"
             ) from None
         table = json.loads(text)
     if not isinstance(table, dict):
