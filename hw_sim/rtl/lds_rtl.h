@@ -39,7 +39,7 @@ void lds_rtl_write32(lds_rtl *rtl, uint32_t offset, uint32_t value);
 /* The reset pin. */
 void lds_rtl_hw_reset(lds_rtl *rtl);
 
-/* Turns the clock until the interrupt line is 1, but not more often than so many times. Returns the line. */
+/* Turns the clock until the interrupt line changes, but not more often than so many times. Returns the line. */
 int lds_rtl_step(lds_rtl *rtl, uint64_t cycles);
 int lds_rtl_irq(const lds_rtl *rtl);
 uint64_t lds_rtl_now(const lds_rtl *rtl);

@@ -111,7 +111,8 @@ void lds_rtl_write32(lds_rtl *rtl, uint32_t offset, uint32_t value) { rtl->write
 void lds_rtl_hw_reset(lds_rtl *rtl) { rtl->reset(); }
 
 int lds_rtl_step(lds_rtl *rtl, uint64_t cycles) {
-  for (; cycles != 0 && !rtl->top->irq; --cycles) rtl->tick();
+  const auto before = rtl->top->irq;
+  for (; cycles != 0 && rtl->top->irq == before; --cycles) rtl->tick();
   return rtl->top->irq;
 }
 

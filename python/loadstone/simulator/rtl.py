@@ -4,7 +4,7 @@ In:   a HwConfig whose RTL has been built (rtl_build.py); NumPy arrays placed at
       stream of instructions.
 Out:  the arrays as the program leaves them; an RtlResult with the cycles that the hardware counted,
       and the beats and bursts that its bus saw.
-Next: replay.py compares it with vectors, rtl_device.py puts it behind a socket.
+Next: rtl_replay.py compares it with vectors, rtl_simd.py puts it behind a socket.
 
 Everything goes the way that a driver goes: through the registers of the native page.
 """
@@ -24,7 +24,7 @@ from loadstone.runtime.native import CData
 from loadstone.simulator.rtl_build import HEADER, library
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.registers import BITS, ERRORS, NATIVE, STATES
-from loadstone.vta.isa.spec import INSN_BYTES, Capability, Memory
+from loadstone.vta.isa.spec import INSN_BYTES, Memory
 
 __all__ = ["RtlDevice", "RtlResult"]
 
@@ -92,7 +92,7 @@ class RtlDevice:
         return self.read32(offset) | self.read32(offset + 4) << 32
 
     def step(self, cycles: int) -> int:
-        """Turns the clock until the interrupt comes, so many times at most. Returns its level."""
+        """Turns the clock until the interrupt line changes, so many times at most. Returns it."""
         return int(self._lib.lds_rtl_step(self._rtl, cycles))
 
     def irq(self) -> int:
@@ -201,11 +201,6 @@ class RtlDevice:
             data = self._ffi.cast("void *", tile.ctypes.data)
             self._lib.lds_rtl_peek(self._rtl, int(memory), number, data, size)
         return tiles
-
-    @property
-    def has_regions(self) -> bool:
-        """Whether programs name regions."""
-        return self.config.has(Capability.REGIONS)
 
     def _traffic(self) -> tuple[int, int, int, int]:
         traffic = self._ffi.new("lds_rtl_traffic *")

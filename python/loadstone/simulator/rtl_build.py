@@ -1,14 +1,14 @@
 """Compile hw_sim/rtl with Verilator for one device, once: the library that rtl.py opens.
 
 In:   a HwConfig; hw_sim/rtl of this checkout; Verilator, a C++ compiler and make.
-Out:  build/rtl/NAME/HASH/liblds_rtl.so, made anew when a source or the device has changed.
+Out:  build/rtl/NAME/lds_rtl-HASH.so, made anew when a source or the device has changed.
 Next: rtl.py. Without Verilator everything else works: `missing` says what to install.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,6 +26,10 @@ _RTL = _ROOT / "hw_sim" / "rtl"
 _WARNINGS = ("-Wall", "-Wno-UNUSED", "-Wno-DECLFILENAME", "-Wno-IMPORTSTAR")
 #: The packages, in the order in which they need each other.
 _PACKAGES = ("lds_isa_pkg.sv", "lds_types_pkg.sv")
+
+
+#: A short build, and still some hundred thousand cycles a second.
+_OPTIMIZATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
 
 
 def _declarations() -> str:
@@ -66,31 +70,34 @@ def library(config: HwConfig) -> Path:
     digest = hashlib.sha256(package.encode())
     for path in [*sources(), *sorted(_RTL.glob("*.h")), _RTL / "rtl_device.cc"]:
         digest.update(path.read_bytes())
-    folder = _ROOT / "build" / "rtl" / config.name / digest.hexdigest()[:16]
-    built = folder / "liblds_rtl.so"
-    if not built.is_file():
-        _compile(config, package, folder, built)
+    folder = _ROOT / "build" / "rtl" / config.name
+    built = folder / f"lds_rtl-{digest.hexdigest()[:16]}.so"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # another process may be at it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.is_file():
+            _compile(config, package, folder, built)
     return built
 
 
 def _compile(config: HwConfig, package: str, folder: Path, built: Path) -> None:
-    scratch = folder / f"make-{os.getpid()}"
-    scratch.mkdir(parents=True, exist_ok=True)
-    (scratch / "lds_config_pkg.sv").write_text(package, encoding="utf-8")
+    """Verilator and make know what they have made before, in folder/obj."""
+    parameters = folder / "lds_config_pkg.sv"
+    if not parameters.is_file() or parameters.read_text(encoding="utf-8") != package:
+        parameters.write_text(package, encoding="utf-8")
+    scratch, fresh = folder / "obj", folder / "obj" / "lds_rtl.so"
     flags = f"-fPIC -DLDS_RTL_BUS_BYTES={config.bus_bits // 8} -I{_RTL}"
     _run(
         [
             *("verilator", "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast"),
             *("--Mdir", str(scratch), "--top-module", "lds_device", *_WARNINGS),
-            str(scratch / "lds_config_pkg.sv"),
-            *map(str, sources()),
+            *map(str, [parameters, *sources()]),
             *("--exe", str(_RTL / "rtl_device.cc"), "-CFLAGS", flags, "-LDFLAGS", "-shared"),
-            *("-o", str(scratch / "liblds_rtl.so")),
+            *("-o", str(fresh)),
         ]
     )
-    _run(["make", "-s", "-C", str(scratch), "-f", "Vlds_device.mk", "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"])
-    os.replace(scratch / "liblds_rtl.so", built)
-    shutil.rmtree(scratch)
+    _run(["make", "-s", "-C", str(scratch), "-f", "Vlds_device.mk", *_OPTIMIZATION])
+    shutil.copy(fresh, built)
 
 
 def _run(command: list[str]) -> None:
