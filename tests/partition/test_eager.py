@@ -1,9 +1,7 @@
-"""partition/eager.py: back ends in order, predicates on dataclasses, reasons, segments that can be
-executed, and what stays Relax."""
+"""partition/eager.py: operators go to the first back end that takes them, and each no says why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,49 +12,16 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
-from loadstone.backend.interface import Backend, Pattern, Refusal, Segment, offered
-from loadstone.backend.region import LoweredRegion
+from loadstone.backend.interface import Pattern, Refusal, offered
 from loadstone.errors import UnsupportedError
-from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
-from loadstone.graph.reference import run
-from loadstone.partition.eager import HOST, Partition, explain, partition
+from loadstone.partition.eager import HOST, explain, partition
 from loadstone.partition.patterns import OperatorPattern
 from loadstone.partition.patterns.forms import dq, op, q
 from loadstone.partition.patterns.reader import Reader
 from tests.draw import Random
 from tests.onnx_builder import Graph
-
-
-def backend(label: str, *table: Pattern) -> Backend:
-    """A back end with this pattern table, which lowers nothing."""
-
-    class Fake(Backend):
-        name = label
-
-        def patterns(self) -> Sequence[Pattern]:
-            return table
-
-        def lower(self, segment: Segment) -> LoweredRegion:
-            raise NotImplementedError
-
-    return Fake()
-
-
-def module_of(build: Callable[[Graph, str], str], shape: tuple[int, ...] = (1, 4, 6, 6)) -> Any:
-    graph = Graph()
-    x = graph.input(shape, np.int8)
-    return canonical(onnx.from_bytes(graph.save([(build(graph, x), np.int8)]), "m.onnx"))
-
-
-def step(graph: Graph, kind: str, *inputs: str, **attributes: Any) -> str:
-    """One operator between DequantizeLinear and QuantizeLinear, all in the same quantization."""
-    real = [graph.dequantize(x, 0.5, 0) for x in inputs]
-    return graph.quantize(graph.node(kind, *real, **attributes), 0.5, 0)
-
-
-def places(divided: Partition) -> list[tuple[str, str]]:
-    return [(assignment.operator.kind, assignment.backend) for assignment in divided.assignments]
+from tests.partition.divided import backend, module_of, places, step
 
 
 def residual(graph: Graph, x: str) -> str:
@@ -137,11 +102,6 @@ def test_a_back_end_may_bring_a_form_of_its_own() -> None:
     assert composites == ["npu.add_sigmoid"]
 
 
-# --------------------------------------------------------------------------------------------------
-# Segments
-# --------------------------------------------------------------------------------------------------
-
-
 def ladder(graph: Graph, x: str) -> str:
     """add, leaky ReLU, add, leaky ReLU, add: each add reads the ReLU and the add before it."""
     total = step(graph, "Add", x, x)
@@ -218,43 +178,6 @@ def test_an_operator_that_only_moves_elements_between_two_of_the_host_stays_ther
     assert "two transfers between operators of the host" in row["why"]
 
 
-# --------------------------------------------------------------------------------------------------
-# What stays Relax
-# --------------------------------------------------------------------------------------------------
-
-
-def test_float_operators_become_one_host_operator_per_connected_group() -> None:
-    def build(graph: Graph, x: str) -> str:
-        left = graph.node("Exp", graph.node("Neg", graph.dequantize(x, 0.05, 0)))
-        right = graph.node("Sqrt", graph.node("Abs", graph.dequantize(x, 0.05, 0)))
-        return step(graph, "Add", graph.quantize(left, 0.5, 0), graph.quantize(right, 0.5, 0))
-
-    divided = partition(module_of(build), [backend("npu", offered("add"))])
-    hosts = [operator for operator in divided.graph.operators if isinstance(operator, g.Host)]
-    assert [set(host.operators) for host in hosts] == [{"negative", "exp"}, {"abs", "sqrt"}]
-    rows = [row for row in explain(divided) if row["kind"] == "host"]
-    assert rows[0]["why"] == "npu: works on float32 (negative, exp)"
-    data = Random(0).int8(1, 4, 6, 6)
-    real = data.astype(np.float32) * np.float32(0.05)
-    parts = [
-        np.clip(np.rint(part / np.float32(0.5)), -128, 127)
-        for part in (np.exp(-real), np.sqrt(np.abs(real)))
-    ]
-    wanted = np.clip(np.rint(parts[0] + parts[1]), -128, 127)
-    got = run(divided.graph, [data])[0]
-    assert np.mean(got != wanted) < 0.01  # TVM's exp and NumPy's
-
-
-def test_a_float_model_is_one_host_operator(shared: Any) -> None:
-    from loadstone.frontend import load
-
-    divided = partition(
-        load(shared / "models" / "mlpt_ad_f32.tflite"), [backend("npu", offered("dense"))]
-    )
-    assert places(divided) == [("host", HOST)]
-    assert not divided.segments
-
-
 def test_a_dynamic_shape_is_named() -> None:
     from loadstone.relax.compat import relax, tirx, tvm
 
@@ -268,20 +191,3 @@ def test_a_dynamic_shape_is_named() -> None:
     assert isinstance(builder.get(), tvm.IRModule)
     with pytest.raises(UnsupportedError, match='"x" has a dynamic shape'):
         partition(canonical(builder.get()), [])
-
-
-def test_a_composite_that_reads_what_the_host_computes_knows_its_name() -> None:
-    """Names of Relax variables have no dots, names of the file's tensors may: the Host operator
-    names what is read."""
-    graph = Graph()
-    x = graph.node("Tanh", graph.input((1, 3, 4, 4), np.float32))
-    padded = graph.node(
-        "Pad",
-        graph.node("Concat", x, x, axis=1),
-        graph.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])),
-    )
-    model = graph.save([(graph.quantize(padded, 0.01, 0), np.int8)])
-    made = partition(canonical(onnx.from_bytes(model, "m.onnx")), []).graph
-    assert made.operators[-1].inputs[0].name in {
-        tensor.name for operator in made.operators[:-1] for tensor in operator.outputs
-    }

@@ -1,5 +1,5 @@
-"""The exported file is standard ONNX: ONNX Runtime runs it, Loadstone reads it back, both give what
-the module means."""
+"""quantization/export_onnx.py: the file is standard ONNX; ONNX Runtime runs it, Loadstone reads it,
+and both give what the module means."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tests import images as photographs
 from tests.float_models import images, runner
 from tests.onnx_builder import Graph, run
 from tests.onnx_layers import Layers
+from tests.quantization.onnx_export import exported
 from tests.repeat import more
 
 FLOAT_MODELS = (
@@ -46,10 +47,6 @@ FLOAT_MODELS = (
     ),
     "mlonmcu_micro_kws_m_f32.onnx",
 )
-
-
-def exported(found: Any, count: int = 1) -> bytes:
-    return bytes(export_onnx(found, [f"out{index}" for index in range(count)]).SerializeToString())
 
 
 def test_float_and_quantized_give_what_the_module_means() -> None:
@@ -108,14 +105,6 @@ def test_real_float_networks_keep_their_golden_outputs(shared: Path, file: str) 
         )
 
 
-def test_layouts_cost_a_transposition_only_where_they_meet(shared: Path) -> None:
-    """A TFLite network is NHWC: one at its input; its flattening of 1x1 needs none."""
-    model = onnx.load_model_from_string(
-        exported(fold(load(shared / "models" / "mlpt_resnet8_f32.tflite")))
-    )
-    assert sum(node.op_type == "Transpose" for node in model.graph.node) == 1
-
-
 @pytest.mark.parametrize(
     "operator", ["Sigmoid", "Tanh", "LeakyRelu", "Softmax", "Sqrt", "Erf", "Abs"]
 )
@@ -167,38 +156,6 @@ def test_reductions_and_choices_survive() -> None:
     found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
     image = np.random.default_rng(0).normal(size=(1, 3, 4, 4)).astype(np.float32)
     np.testing.assert_allclose(run(found, [image])[0], run(model, [image])[0], rtol=1e-5, atol=1e-6)
-
-
-def test_movements_survive_in_either_layout() -> None:
-    graph = Graph()
-    x = graph.node("MaxPool", graph.input((1, 4, 6, 6), np.float32), kernel_shape=[2, 2])
-    x = graph.node("Pad", x, graph.constant([0, 1, 0, 2, 0, 0, 3, 0], np.int64))
-    x = graph.node(
-        "Slice",
-        x,
-        graph.constant([1], np.int64),
-        graph.constant([8], np.int64),
-        graph.constant([3], np.int64),
-    )
-    x = graph.node("Concat", x, x, axis=1)
-    sizes = graph.constant([1, 10, 16, 12], np.int64)
-    x = graph.node(
-        "Resize",
-        x,
-        "",
-        "",
-        sizes,
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
-    x = graph.node("Transpose", x, perm=[0, 2, 1, 3])
-    model = graph.save(
-        [(graph.node("Reshape", x, graph.constant([4, -1], np.int64)), np.float32)], [(4, 480)]
-    )
-    found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))))
-    image = np.random.default_rng(0).normal(size=(1, 4, 6, 6)).astype(np.float32)
-    np.testing.assert_array_equal(run(found, [image])[0], run(model, [image])[0])
 
 
 def test_an_operator_without_an_onnx_form_is_named() -> None:

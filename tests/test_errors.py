@@ -1,0 +1,43 @@
+"""errors.py: one line of at most 400 characters; a cause names its file and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadstone import errors
+from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, cause_of, shortened
+
+
+def test_every_error_is_a_users() -> None:
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        assert not isinstance(kind, type) or issubclass(kind, LoadstoneError)
+
+
+def test_a_long_message_keeps_its_ends() -> None:
+    text = "begin " + 1000 * "x" + " end"
+    said = str(LoadstoneError(text))
+    assert len(said) <= MAX_MESSAGE_CHARACTERS
+    assert said.startswith("begin ")
+    assert said.endswith(" end")
+    assert " ... " in said
+    assert str(LoadstoneError("short")) == "short"
+
+
+@pytest.mark.parametrize("most", range(5, 40))
+def test_what_is_cut_is_never_longer_than_asked(most: int) -> None:
+    text = "what is longer is cut in the middle"
+    assert len(shortened(text, most)) <= max(most, len(" ... "))
+    assert shortened(text, len(text)) == text
+
+
+def test_a_cause_is_one_line_with_its_place() -> None:
+    def divide() -> None:
+        1 / 0  # noqa: B018
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        divide()
+    said = cause_of(caught.value)
+    assert said.startswith("ZeroDivisionError: division by zero (test_errors.py:")
+    assert cause_of(ValueError("two\nlines")) == "ValueError: two lines"
+    assert cause_of(ValueError()) == "ValueError: no message"
