@@ -129,9 +129,16 @@ def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\n#error" not in header
 
 
+def test_a_plugins_function_becomes_a_stub(tmp_path: Path) -> None:
+    external_model().save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
+    assert "int plugin_tests_total(" in (tmp_path / "app/steps/plugins.c").read_text()
+    make(tmp_path / "app", "FLAGS=-Werror")
+
+
 def test_a_model_that_needs_python_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    external_model().save(tmp_path / "m.lds")
+    external_model("loadstone.operator", "{}").save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
-    assert "needs the function 'tests.total' of the Python runtime" in capsys.readouterr().err
+    assert "needs the function 'loadstone.operator' of the Python" in capsys.readouterr().err

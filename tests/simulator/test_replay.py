@@ -266,6 +266,19 @@ def test_vectors_of_a_model_have_every_device_program(
     assert "WRONG" not in capsys.readouterr().out
 
 
+def test_vectors_are_for_the_device_that_a_model_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four boards share a fingerprint; their cycles are not the same."""
+    artifact = dense_model(load_config("vta-zcu104")).artifact
+    artifact.save(tmp_path / "dense.ldsm")
+    assert main(["vectors", str(tmp_path / "dense.ldsm"), "-o", str(tmp_path / "out")]) == 0
+    assert load_vectors([tmp_path / "out"])[0].config == load_config("vta-zcu104")
+    replace(artifact, device="mine").save(tmp_path / "mine.ldsm")
+    assert main(["vectors", str(tmp_path / "mine.ldsm"), "-o", str(tmp_path / "out")]) != 0
+    assert "for device 'mine' (config hash" in capsys.readouterr().err
+
+
 def test_vectors_of_a_model_for_another_device_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,15 +1,15 @@
 """What stays on the host: operators of the graph -> steps of the artifact.
 
 In:   an operator that no accelerator takes, and a Workspace that knows the artifact's tensors.
-Out:  host steps: the C runtime's built-in operators where they suffice, else one `external` step
-      for the Python runtime.
+Out:  host steps: the C runtime's built-in operators where they suffice, else one `external` step:
+      C of its own, or work for the Python runtime.
 Next: deploy.py puts them between the device programs.
 
 Most of what stays only moves bytes (copy with strides), or is a function of one int8 (a table of
 256 entries, computed here by graph/reference.py, so that it is exact by construction). What is
-neither goes to the Python runtime, whole: the operator's fields as JSON, its arrays as further
-inputs; runtime/externals.py runs it there, with graph/reference.py again, or TVM for a Relax
-function.
+neither becomes C (c_operator.py), with its constants as further inputs. What has no form in C goes
+to the Python runtime, whole: the operator's fields as JSON, its arrays as further inputs;
+runtime/externals.py runs it there, with graph/reference.py again, or TVM for a Relax function.
 """
 
 from __future__ import annotations
@@ -24,13 +24,23 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
 from loadstone.artifact.host_step import HostStep, Strided
+from loadstone.errors import UnsupportedError
 from loadstone.files import JsonValue
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array, Rounding
 
-__all__ = ["EXTERNAL_OPERATOR", "EXTERNAL_RELAX", "Workspace", "host_steps", "is_built_in"]
+__all__ = [
+    "EXTERNAL_C",
+    "EXTERNAL_OPERATOR",
+    "EXTERNAL_RELAX",
+    "Workspace",
+    "host_steps",
+    "is_built_in",
+]
 
-#: Names of the two external functions, as runtime/device.py registers them.
+#: Names of the runtime's external functions: C of the step's own, whose attributes are the
+#: function's symbol, a line break and its source; and what Python runs.
+EXTERNAL_C = "loadstone.c"
 EXTERNAL_OPERATOR = "loadstone.operator"
 EXTERNAL_RELAX = "loadstone.relax"
 
@@ -49,6 +59,10 @@ class Workspace(Protocol):
 
     def constant(self, name: str, value: Array) -> int:
         """A row-major tensor whose content the file holds. value: of any shape."""
+        ...
+
+    def scratch(self, size_bytes: int) -> int:
+        """Memory that one step may use as it likes; all steps share it."""
         ...
 
 
@@ -73,6 +87,9 @@ class _Nothing:
         return 0
 
     def constant(self, name: str, value: Array) -> int:
+        return 0
+
+    def scratch(self, size_bytes: int) -> int:
         return 0
 
 
@@ -308,6 +325,8 @@ def _external(o: g.Operator, space: Workspace) -> HostStep:
     inputs = [space.tensor(t) for t in o.inputs]
     outputs = [space.tensor(t) for t in o.outputs]
     if isinstance(o, g.Host):
+        if (step := _in_c(o, space)) is not None:
+            return step
         from loadstone.relax.saved import save_function
 
         return steps.external(o.name, inputs, outputs, EXTERNAL_RELAX, save_function(o.function))
@@ -315,6 +334,23 @@ def _external(o: g.Operator, space: Workspace) -> HostStep:
     for name in arrays:
         inputs.append(space.constant(f"{o.name}.{name}", getattr(o, name)))
     return steps.external(o.name, inputs, outputs, EXTERNAL_OPERATOR, _to_json(o, arrays))
+
+
+def _in_c(o: g.Host, space: Workspace) -> HostStep | None:
+    """The step as C; None for what has no form there."""
+    from loadstone.artifact.c_operator import c_operator, parameter_bytes
+
+    try:
+        samples = o.inputs[0].size_bytes // parameter_bytes(o.function)[0] if o.inputs else 1
+        made = c_operator(o.function, samples)
+    except UnsupportedError:
+        return None
+    inputs = [space.tensor(t) for t in o.inputs]
+    for k, value in enumerate(made.constants):
+        inputs.append(space.constant(f"{o.name}.constant{k}", value))
+    outputs = [space.tensor(t) for t in o.outputs] + [space.scratch(made.workspace_bytes)]
+    attributes = f"{made.symbol}\n{made.source}"
+    return steps.external(o.name, inputs, outputs, EXTERNAL_C, attributes)
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.

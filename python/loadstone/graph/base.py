@@ -68,14 +68,25 @@ class Operator:
     """One step. `name` is the name of its output in the model file: what messages and reports call
     it.
 
-    Operators are equal only when they are the same object. Arrays in them are read-only.
+    Operators are equal only when they are the same object. Arrays in them are read-only. What the
+    compiler must know of an operator besides its fields stands in its class: the attributes below.
     """
 
     kind: ClassVar[str] = "operator"
+    #: Names of the operator patterns (partition/patterns/) that read as this operator: that of its
+    #: kind, unless the class says otherwise.
+    patterns: ClassVar[tuple[str, ...]] = ()
+    #: Whether it computes next to nothing, so that alone on a device it would cost more in
+    #: transfers than it saves.
+    is_move: ClassVar[bool] = False
 
     name: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls) and "patterns" not in vars(cls):
+            cls.patterns = (cls.kind,)
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -92,3 +103,14 @@ class Operator:
     def output(self) -> Tensor:
         """The first output: only Host operators may have more."""
         return self.outputs[0]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """Whether a row of the leading axis of the output depends on other rows of the inputs, or
+        on which row it is: then several samples cannot share a run."""
+        return False
+
+    def _rows_differ(self) -> bool:
+        """Whether its tensors differ in rank or in the length of the leading axis."""
+        shapes = [tensor.shape for tensor in (*self.inputs, *self.outputs)]
+        return len({(len(shape), shape[:1]) for shape in shapes}) > 1

@@ -47,7 +47,7 @@ def batched_operator(operator: g.Operator, samples: int) -> g.Operator:
     """One operator for `samples`. Raises UnsupportedError for one that mixes them."""
     if samples == 1:
         return operator
-    if _mixes(operator):
+    if operator.mixes_samples:
         raise UnsupportedError(
             f"{operator.kind} {operator.name} mixes samples: compile for a device whose "
             f"batch is 1, not {samples}"
@@ -57,28 +57,6 @@ def batched_operator(operator: g.Operator, samples: int) -> g.Operator:
         inputs=tuple(_batched_tensor(t, samples) for t in operator.inputs),
         outputs=tuple(_batched_tensor(t, samples) for t in operator.outputs),
     )
-
-
-def _mixes(operator: g.Operator) -> bool:
-    """Whether a row of the output depends on other rows, or on which row it is."""
-    rows = [tensor.shape[:1] for tensor in (*operator.inputs, *operator.outputs)]
-    match operator:
-        case g.Concatenate() | g.ArgMax():
-            return operator.axis == 0
-        case g.Softmax() | g.L2Normalize():
-            return len(operator.input.shape) < 2
-        case g.Transpose():
-            return operator.permutation[0] != 0
-        case g.Mean() | g.ReduceSum() | g.ReduceProduct():
-            return 0 in operator.axes
-        case g.Pad():
-            return bool(operator.before[0] or operator.after[0])
-        case g.Slice() | g.Elementwise() | g.BatchMatMul():
-            return (
-                len(set(rows)) > 1
-                or len({len(tensor.shape) for tensor in (*operator.inputs, *operator.outputs)}) > 1
-            )
-    return False
 
 
 def _batched_tensor(tensor: g.Tensor, samples: int) -> g.Tensor:

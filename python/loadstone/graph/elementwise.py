@@ -48,6 +48,11 @@ class Elementwise(Operator):
         assert len(self.inputs) == 2
         assert np.broadcast_shapes(self.inputs[0].shape, self.inputs[1].shape) == self.output.shape
 
+    @property
+    def mixes_samples(self) -> bool:
+        """A side that has one row for all is no sample."""
+        return self._rows_differ()
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Add(Elementwise):
@@ -75,6 +80,7 @@ class Div(Elementwise):
     """inputs[0] / inputs[1]. Only TFLite has an integer rule for it."""
 
     kind: ClassVar[str] = "div"
+    patterns: ClassVar[tuple[str, ...]] = ("div",)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +88,7 @@ class SquaredDifference(Elementwise):
     """(inputs[0] - inputs[1])^2. Only TFLite has an integer rule for it."""
 
     kind: ClassVar[str] = "squared_difference"
+    patterns: ClassVar[tuple[str, ...]] = ("squared_difference",)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,6 +101,7 @@ class Requantize(Operator):
     """
 
     kind: ClassVar[str] = "requantize"
+    is_move: ClassVar[bool] = True
 
     low: int
     high: int
@@ -133,6 +141,14 @@ class Lookup(Operator):
     framework's rule."""
 
     kind: ClassVar[str] = "lookup"
+    patterns: ClassVar[tuple[str, ...]] = (
+        "sigmoid",
+        "leaky_relu",
+        "hard_swish",
+        "abs",
+        "sqrt",
+        "rsqrt",
+    )
 
     table: NDArray[np.int8]
 
@@ -151,6 +167,11 @@ class Softmax(Operator):
     rounding: Rounding
     beta: float = 1.0
 
+    @property
+    def mixes_samples(self) -> bool:
+        """The last axis is the leading one."""
+        return len(self.input.shape) < 2
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArgMax(Operator):
@@ -160,3 +181,8 @@ class ArgMax(Operator):
     kind: ClassVar[str] = "argmax"
 
     axis: int
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It compares rows."""
+        return self.axis == 0

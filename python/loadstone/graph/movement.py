@@ -47,15 +47,26 @@ class Concatenate(Operator):
         clamp."""
         return all(tensor.quantization == self.output.quantization for tensor in self.inputs)
 
+    @property
+    def mixes_samples(self) -> bool:
+        """Rows follow rows."""
+        return self.axis == 0
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Slice(Operator):
     """output[i] = input[begin + i * strides], per axis; strides > 0. Quantization is unchanged."""
 
     kind: ClassVar[str] = "slice"
+    is_move: ClassVar[bool] = True
 
     begin: tuple[int, ...]
     strides: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It leaves rows out, or takes an axis away."""
+        return self._rows_differ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,10 +75,16 @@ class Pad(Operator):
     axis."""
 
     kind: ClassVar[str] = "pad"
+    is_move: ClassVar[bool] = True
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     value: int
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It adds rows."""
+        return bool(self.before[0] or self.after[0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +93,8 @@ class Reshape(Operator):
     quantization)."""
 
     kind: ClassVar[str] = "reshape"
+    patterns: ClassVar[tuple[str, ...]] = ("reshape", "relabel")
+    is_move: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,8 +106,14 @@ class Transpose(Operator):
     """output axis i is input axis permutation[i]."""
 
     kind: ClassVar[str] = "transpose"
+    is_move: ClassVar[bool] = True
 
     permutation: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """The leading axis goes elsewhere."""
+        return self.permutation[0] != 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,6 +147,7 @@ class ResizeNearest(Resize):
     half up."""
 
     kind: ClassVar[str] = "resize_nearest"
+    patterns: ClassVar[tuple[str, ...]] = ("resize",)
 
     def nearest(self, axis: int) -> NDArray[np.int64]:
         """The input index that each output index of an axis (1 or 2) copies.
@@ -143,5 +169,6 @@ class ResizeBilinear(Resize):
     rounded."""
 
     kind: ClassVar[str] = "resize_bilinear"
+    patterns: ClassVar[tuple[str, ...]] = ("resize",)
 
     unsigned: bool = False

@@ -32,6 +32,7 @@ class Host(Operator):
     """
 
     kind: ClassVar[str] = "host"
+    patterns: ClassVar[tuple[str, ...]] = ()
 
     function: IRModule
     operators: tuple[str, ...]

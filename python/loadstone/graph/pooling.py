@@ -78,3 +78,8 @@ class Mean(Operator):
     low: int
     high: int
     rounding: Rounding
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It sums rows."""
+        return 0 in self.axes

@@ -23,8 +23,14 @@ class ReduceSum(Operator):
     """Sum over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
 
     kind: ClassVar[str] = "reduce_sum"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_sum",)
 
     axes: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It joins rows."""
+        return 0 in self.axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,8 +38,14 @@ class ReduceProduct(Operator):
     """Product over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
 
     kind: ClassVar[str] = "reduce_product"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_product",)
 
     axes: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It joins rows."""
+        return 0 in self.axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,8 +53,14 @@ class L2Normalize(Operator):
     """x / sqrt(sum x^2) over the last axis, in steps of 1/128. unsigned: the model was uint8."""
 
     kind: ClassVar[str] = "l2_normalize"
+    patterns: ClassVar[tuple[str, ...]] = ("l2_normalize",)
 
     unsigned: bool = False
+
+    @property
+    def mixes_samples(self) -> bool:
+        """The last axis is the leading one."""
+        return len(self.input.shape) < 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,6 +68,7 @@ class BatchMatMul(Operator):
     """inputs[0] (..., M, K) times inputs[1] (..., K, N); leading axes broadcast as NumPy's do."""
 
     kind: ClassVar[str] = "batch_matmul"
+    patterns: ClassVar[tuple[str, ...]] = ("batch_matmul",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,3 +76,9 @@ class BatchMatMul(Operator):
         assert depth == again
         leading = np.broadcast_shapes(tuple(first), tuple(second))
         assert self.output.shape == (*leading, rows, columns)
+
+    @property
+    def mixes_samples(self) -> bool:
+        """A side that has one matrix for all is no sample; of two matrices every row of one meets
+        every column of the other."""
+        return self._rows_differ() or len(self.output.shape) < 3

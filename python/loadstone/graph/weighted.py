@@ -91,6 +91,7 @@ class Conv2D(Weighted):
     """
 
     kind: ClassVar[str] = "conv2d"
+    patterns: ClassVar[tuple[str, ...]] = ("conv2d", "batch_norm", "channel_add", "channel_mul")
 
     strides: tuple[int, int]
     dilation: tuple[int, int]
@@ -133,6 +134,7 @@ class Dense(Weighted):
     """Fully connected: input (M, I), weights (O, I) int8, output (M, O)."""
 
     kind: ClassVar[str] = "dense"
+    patterns: ClassVar[tuple[str, ...]] = ("dense", "batch_norm", "channel_add", "channel_mul")
 
     def __post_init__(self) -> None:
         super().__post_init__()

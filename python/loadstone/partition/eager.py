@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
-from loadstone.graph import Graph, Host, Operator, Pad, Requantize, Reshape, Slice, Transpose
+from loadstone.graph import Graph, Host, Operator
 from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
@@ -336,20 +336,13 @@ class _Chooser:
         )
 
 
-#: Operators that compute next to nothing: alone on a device they would cost more in transfers than
-#: they save.
-_MOVES = (Reshape, Transpose, Slice, Pad, Requantize)
-
-
 def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> list[Operator]:
     """The operators of steps that hold nothing else."""
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     alone = []
     for _, entries in groupby(ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
         operators = [operator for _, operator in entries]
-        if backend_of[operators[0].name] != HOST and all(
-            isinstance(operator, _MOVES) for operator in operators
-        ):
+        if backend_of[operators[0].name] != HOST and all(o.is_move for o in operators):
             alone += operators
     return alone
 

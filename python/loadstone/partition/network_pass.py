@@ -23,16 +23,6 @@ from loadstone.partition.eager import HOST, Assignment, Partition, divide
 
 __all__ = ["apply_graph_passes", "refusal_of"]
 
-#: Kinds of operators whose operator pattern has another name, and patterns that read as another
-#: kind.
-_PATTERN_NAMES = {
-    "resize_nearest": ("resize",),
-    "resize_bilinear": ("resize",),
-    "conv2d": ("conv2d", "batch_norm", "channel_add", "channel_mul"),
-    "lookup": ("sigmoid", "leaky_relu", "hard_swish", "abs", "sqrt", "rsqrt"),
-    "dense": ("dense", "batch_norm", "channel_add", "channel_mul"),
-}
-
 
 def apply_graph_passes(divided: Partition, backends: Sequence[Backend]) -> Partition:
     """The partition of what the passes make of its network. Raises LoweringError where they change
@@ -85,10 +75,9 @@ def _placed(operator: Operator, backends: Sequence[Backend]) -> Assignment:
 def refusal_of(backend: Backend, operator: Operator) -> Refusal | None:
     """What the back end's table says of an operator, by the names of its patterns; None when it
     takes it."""
-    names = _PATTERN_NAMES.get(operator.kind, (operator.kind,))
     first: Refusal | None = None
     for pattern in patterns_of(backend):
-        if pattern.kind in names:
+        if pattern.kind in operator.patterns:
             said = refusal(backend, pattern, operator)
             if said is None:
                 return None

@@ -1,8 +1,8 @@
 """Which operators a VTA device takes, and why it leaves the others.
 
 In:   a HwConfig.
-Out:  the pattern table of the back end: forms in the order in which they are tried, each with a
-      predicate.
+Out:  the pattern table of the back end: names of operator patterns in the order in which
+      they are tried, each with a predicate.
 Next: partition/eager.py applies it; operators/ lowers what is taken.
 
 A predicate sees an operator of graph/ and answers None (taken) or a Refusal. What is taken gives
@@ -12,7 +12,7 @@ fits the scratchpads: it is lowered, alone, to see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from loadstone import graph as g
@@ -22,49 +22,53 @@ from loadstone.graph.batching import batched_operator
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.offload import is_free
-from loadstone.vta.operators import lower_operator, unsupported_reason
+from loadstone.vta.operators import TAKEN_PATTERNS, lower_operator, unsupported_reason
 
 __all__ = ["patterns"]
 
-#: Forms of loadstone.partition.patterns that a schedule exists for, in the order in which they are
-#: tried.
-_OFFERED = (
-    *(
-        "conv2d",
-        "batch_norm",
-        "channel_add",
-        "channel_mul",
-        "dense",
-        "add",
-        "sub",
-        "mul",
-        "average_pool2d",
-        "max_pool2d",
-        "mean",
-    ),
-    *("concatenate", "slice", "pad", "reshape", "resize", "requantize"),
-)
-#: Forms that no VTA can run: why, and what would change it.
-_NEVER = {
-    "softmax": Refusal(
+#: Operators that no VTA can run: why, and what would change it.
+_NEVER: Mapping[type[g.Operator], Refusal] = {
+    g.Softmax: Refusal(
         "the ALU has no exponential",
         "a model that ends in its logits: their largest names the same class",
     ),
-    "argmax": Refusal(
+    g.ArgMax: Refusal(
         "the ALU compares tiles with tiles, not the lanes of one", "a model that ends in its logits"
     ),
-    "quantize": Refusal("it is the edge between float32 and int8", "a model with int8 inputs"),
-    "dequantize": Refusal("it is the edge between int8 and float32", "a model with int8 outputs"),
-    "transpose": Refusal(
+    g.Quantize: Refusal("it is the edge between float32 and int8", "a model with int8 inputs"),
+    g.Dequantize: Refusal("it is the edge between int8 and float32", "a model with int8 outputs"),
+    g.Transpose: Refusal(
         "it moves elements between the lanes of a tile", "a model with channels last"
+    ),
+    g.Div: Refusal("the ALU does not divide", "a model that multiplies by a constant instead"),
+    g.SquaredDifference: Refusal(
+        "no schedule squares what the ALU subtracts", "a model without squares"
+    ),
+    g.ReduceSum: Refusal("no schedule sums over axes but for means", "MEAN in its place"),
+    g.ReduceProduct: Refusal("the ALU multiplies no two activations so", "a model without it"),
+    g.L2Normalize: Refusal("the ALU has no root", "a model that ends before it"),
+    g.BatchMatMul: Refusal(
+        "no schedule loads activations as weights",
+        "a model whose second factor is a constant of a dense layer",
+    ),
+    g.Lookup: Refusal(
+        "the ALU looks nothing up in a table", "a model whose activations are RELU or RELU6"
     ),
 }
 
 
 def patterns(config: HwConfig) -> Sequence[Pattern]:
-    """The table of one device."""
-    taken = [offered(form, partial(_predicate, config)) for form in _OFFERED]
-    return [*taken, *(offered(form, partial(_refuse, refusal)) for form, refusal in _NEVER.items())]
+    """The table of one device: the patterns that a schedule exists for, in the order in which they
+    are tried; then those that it never takes, each with its reason."""
+    taken = [offered(name, partial(_predicate, config)) for name in TAKEN_PATTERNS]
+    return [
+        *taken,
+        *(
+            offered(name, partial(_refuse, refusal))
+            for kind, refusal in _NEVER.items()
+            for name in kind.patterns
+        ),
+    ]
 
 
 def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:

@@ -14,12 +14,19 @@ from loadstone.backend.device import TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonValue
 
-__all__ = ["builtin_timing", "timing_table"]
+__all__ = ["builtin_timing", "table_names", "timing_table"]
 
 
 def builtin_timing(name: str) -> dict[str, TimingConstant]:
     """One of our timing tables, devices/timing/NAME.json. Raises ConfigError."""
     return timing_table(name, name)
+
+
+def table_names() -> list[str]:
+    """The names that `builtin_timing` takes, sorted."""
+    folder = resources.files("loadstone.vta.devices").joinpath("timing")
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
 def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
@@ -34,8 +41,8 @@ def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
             )
         except (OSError, ValueError):  # a name that no file can have
             raise ConfigError(
-                f"device {device}: timing table {table!r} is not one of ours (vta-rtl, "
-                "vtaq-assumed)"
+                f"device {device}: timing table {table!r} is not one of ours "
+                f"({', '.join(table_names())})"
             ) from None
         table = json.loads(text)
     if not isinstance(table, dict):

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from loadstone.vta.isa.asm_parser import assemble, parse_insn
 from loadstone.vta.isa.asm_words import ALU_SIGNS, NEIGHBOURS, NOOPS, PADS
-from loadstone.vta.isa.insn import Alu, Config, Gemm, Insn, Load, Store, stage_of
+from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store, stage_of
 from loadstone.vta.isa.spec import TOKEN_FLAGS, AluOp, ConfigRegister, Memory, Rounding, Stage
 
 __all__ = ["assemble", "disassemble", "parse_insn", "text_of"]
@@ -84,8 +84,10 @@ def _body(insn: Insn) -> str:
             named = register == ConfigRegister.RQ_ROUNDING and insn.value in set(Rounding)
             value = Rounding(insn.value).name.lower() if named else str(insn.value)
             return f"config {Stage(insn.stage).name.lower()} {register.name.lower()} = {value}"
-        case _:
+        case Finish():
             return "finish"
+        case _:
+            raise AssertionError(f"{type(insn).__name__} has no text")
 
 
 def _noop(insn: Load | Store) -> str:

@@ -23,7 +23,13 @@ from loadstone.vta.operators import bilinear, elementwise, move, pool, weighted
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.weighted import im2col_input
 
-__all__ = ["LoweredOperator", "im2col_input", "lower_operator", "unsupported_reason"]
+__all__ = [
+    "TAKEN_PATTERNS",
+    "LoweredOperator",
+    "im2col_input",
+    "lower_operator",
+    "unsupported_reason",
+]
 
 
 @dataclass(frozen=True)
@@ -35,22 +41,28 @@ class _Rule:
     unsupported: Callable[[Any, HwConfig], Refusal | None]
 
 
-_RULES: dict[type[g.Operator], _Rule] = {
+#: Every operator that some VTA does, in the order in which their patterns are tried. None: only
+#: where addresses alone do it (offload.py).
+_RULES: dict[type[g.Operator], _Rule | None] = {
     g.Conv2D: _Rule(weighted.conv2d, weighted.unsupported),
     g.Dense: _Rule(weighted.dense, weighted.unsupported),
     g.Add: _Rule(elementwise.add, elementwise.unsupported),
     g.Sub: _Rule(elementwise.add, elementwise.unsupported),
     g.Mul: _Rule(elementwise.mul, elementwise.unsupported),
-    g.Requantize: _Rule(elementwise.requantize, elementwise.unsupported),
     g.AveragePool2D: _Rule(pool.average_pool2d, pool.unsupported),
-    g.Mean: _Rule(pool.mean, pool.unsupported),
     g.MaxPool2D: _Rule(move.max_pool2d, move.unsupported),
-    g.Pad: _Rule(move.pad, move.unsupported),
-    g.Slice: _Rule(move.slice_, move.unsupported),
+    g.Mean: _Rule(pool.mean, pool.unsupported),
     g.Concatenate: _Rule(move.concatenate, move.unsupported),
+    g.Slice: _Rule(move.slice_, move.unsupported),
+    g.Pad: _Rule(move.pad, move.unsupported),
+    g.Reshape: None,
     g.ResizeNearest: _Rule(move.resize, move.unsupported),
     g.ResizeBilinear: _Rule(bilinear.lower, bilinear.unsupported),
+    g.Requantize: _Rule(elementwise.requantize, elementwise.unsupported),
 }
+
+#: The patterns of these operators, in that order.
+TAKEN_PATTERNS = tuple(dict.fromkeys(name for kind in _RULES for name in kind.patterns))
 
 
 def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
@@ -85,4 +97,5 @@ def lower_operator(
     if reason is not None:
         raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
     rule = _RULES[type(op)]
+    assert rule is not None, op.kind
     return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

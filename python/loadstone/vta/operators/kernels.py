@@ -14,7 +14,7 @@ names, runs for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from loadstone import graph as g
@@ -28,17 +28,18 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import conv, elementwise, max_pool, select
+from loadstone.vta.schedule import conv, elementwise, max_pool, rescaled, select
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
+from loadstone.vta.schedule.rescaled import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.stream import DramTile, Operation
 
 __all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
+Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 
@@ -46,7 +47,8 @@ IDENTITY = "identity"
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
-    kernels: what it was lowered by.
+    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name ->
+    tiles of INP.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -54,6 +56,7 @@ class LoweredOperator:
     operations: list[Operation]
     constants: Constants
     kernels: tuple[Kernel, ...] = ()
+    scratch: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:
@@ -99,6 +102,7 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
         operations,
         {name: tiles for part in parts for name, tiles in part.constants.items()},
         tuple(kernel for part in parts for kernel in part.kernels),
+        {name: tiles for part in parts for name, tiles in part.scratch.items()},
     )
 
 
@@ -113,6 +117,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             return lower(elementwise.schedule(spec, config), passes)
         case MaxPoolSpec():
             return lower(max_pool.schedule(spec, config), passes)
+        case RescaledSpec():
+            return lower(rescaled.schedule(spec, config), passes)
         case SelectSpec():
             return lower(select.schedule(spec, config), passes)
 

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
-from loadstone.errors import LoweringError
 from loadstone.numerics import Array, Rounding
 from loadstone.vta import constants
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import shifted
+from loadstone.vta.operators import rescaled, shifted
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
@@ -35,8 +34,7 @@ __all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
-        found = shifted.weighted(op)
-        return found if isinstance(found, Refusal) else None
+        return rescaled.refusal(op, config) if is_rescaled(op, config) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
@@ -46,6 +44,11 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
             )
             return Refusal(why, "rounding double, as in TFLite Micro")
     return None
+
+
+def is_rescaled(op: g.Weighted, config: HwConfig) -> bool:
+    """Whether the GEMM core requantizes: there is no RQ, and shifts do not suffice."""
+    return not config.has(Capability.REQUANTIZE) and isinstance(shifted.weighted(op), Refusal)
 
 
 def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
@@ -122,9 +125,7 @@ def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
             constants.weighted_operands(op),
         )
     found = shifted.weighted(op)
-    if isinstance(found, Refusal):
-        raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
-    return found
+    return Epilogue((), ()) if isinstance(found, Refusal) else found  # the former: rescaled
 
 
 def _weighted(
@@ -136,6 +137,8 @@ def _weighted(
     of its own. There are at most three
     parts: 255, which is a weight of 127 less a zero point of -128, is 127 + 127 + 1.
     """
+    if is_rescaled(op, config):
+        return rescaled.lower(op, spec, weights, groups, config)
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
     names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
@@ -186,14 +189,20 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
     return (
         _cheapest_input(op, config)[1]
         if from_host
-        else conv.tiling(conv_spec(op, config), config).cycles
+        else _cycles(op, conv_spec(op, config), config)
     )
+
+
+def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig) -> int:
+    if is_rescaled(op, config):
+        return rescaled.cycles(op, spec, config)
+    return conv.tiling(spec, config).cycles
 
 
 def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None, int]:
     """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
-    best, least = None, conv.tiling(plain, config).cycles
+    best, least = None, _cycles(op, plain, config)
     if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
         return best, least
     ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
@@ -204,7 +213,7 @@ def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None
         return best, least  # a window wholly in the padding, which the host's PACK does not know
     for fold in ((False, True), (True, False), (True, True)):
         layout = _folded(op, fold, config)
-        cycles = conv.tiling(_fold_spec(plain, op, layout), config).cycles
+        cycles = _cycles(op, _fold_spec(plain, op, layout), config)
         if cycles < least:
             best, least = layout, cycles
     return best, least
