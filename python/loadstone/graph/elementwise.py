@@ -80,6 +80,7 @@ class Div(Elementwise):
     """inputs[0] / inputs[1]. Only TFLite has an integer rule for it."""
 
     kind: ClassVar[str] = "div"
+    patterns: ClassVar[tuple[str, ...]] = ("div",)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,6 +88,7 @@ class SquaredDifference(Elementwise):
     """(inputs[0] - inputs[1])^2. Only TFLite has an integer rule for it."""
 
     kind: ClassVar[str] = "squared_difference"
+    patterns: ClassVar[tuple[str, ...]] = ("squared_difference",)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

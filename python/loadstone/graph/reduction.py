@@ -23,6 +23,7 @@ class ReduceSum(Operator):
     """Sum over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
 
     kind: ClassVar[str] = "reduce_sum"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_sum",)
 
     axes: tuple[int, ...]
 
@@ -37,6 +38,7 @@ class ReduceProduct(Operator):
     """Product over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
 
     kind: ClassVar[str] = "reduce_product"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_product",)
 
     axes: tuple[int, ...]
 
@@ -51,6 +53,7 @@ class L2Normalize(Operator):
     """x / sqrt(sum x^2) over the last axis, in steps of 1/128. unsigned: the model was uint8."""
 
     kind: ClassVar[str] = "l2_normalize"
+    patterns: ClassVar[tuple[str, ...]] = ("l2_normalize",)
 
     unsigned: bool = False
 
@@ -65,6 +68,7 @@ class BatchMatMul(Operator):
     """inputs[0] (..., M, K) times inputs[1] (..., K, N); leading axes broadcast as NumPy's do."""
 
     kind: ClassVar[str] = "batch_matmul"
+    patterns: ClassVar[tuple[str, ...]] = ("batch_matmul",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
