@@ -32,7 +32,7 @@ from loadstone.vta.schedule import conv, elementwise, max_pool, rescaled, select
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
-from loadstone.vta.schedule.rescaled import RescaledSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.stream import DramTile, Operation
 
