@@ -47,8 +47,8 @@ IDENTITY = "identity"
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
-    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name ->
-    tiles of INP.
+    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
+        -> tiles of INP.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """

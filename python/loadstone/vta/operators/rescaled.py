@@ -77,7 +77,7 @@ class _Lowering:
         return np.where(self.dead[:, None, None, None], 0, weights)
 
     def _tiles(self, parts: list[Int8Array]) -> Int8Array:
-        """All weight tiles of some parts of the weights: (blocks, tiles of a block, block, block)."""
+        """All weight tiles of some parts: (blocks, tiles of a block, block, block)."""
         block = self.config.block
         tiles = constants.weight_tiles(parts, self.groups, self.grouping, block)
         return tiles.reshape(self.layer.count, -1, block, block)

@@ -161,7 +161,6 @@ class RescaledLayer:
     def runs_of_blocks(self) -> Iterator[Blocks]:
         """Neighbouring blocks that one kernel can do: several only where a tile has few pixels.
         Blocks of one kind have one shape, so that few kernels are lowered."""
-        block = self.config.block
         most = max(1, _PIXELS // self.pixels)
         if self.spec.out_blocks > 1 and self.spec.groups > 1:
             most = 1
@@ -194,6 +193,7 @@ class RescaledLayer:
         levels, first = [], 0
         for position, exponent in enumerate(plan.exponents):
             count = max(len(own[position]) for own in parts)
+            count = max(count, int(position == 0))  # of constant channels: a part of zeros
             levels.append(
                 LevelShape(
                     exponent - (plan.exponents[position - 1] if position else 0),
@@ -305,7 +305,7 @@ def part_levels(
     own = np.where(plan.dead.reshape(-1, *[1] * (own.ndim - 1)), 0, own)
     product = own * plan.multiplier.reshape(-1, *[1] * (own.ndim - 1))
     levels = split_levels(product.ravel(), plan.exponents)
-    total = np.zeros_like(product.ravel())
+    total: IntArray = np.zeros_like(product.ravel())
     for steps, exponent in zip(levels, plan.exponents, strict=True):
         for step in steps:
             total = total + (step.astype(np.int64) << exponent)
@@ -362,8 +362,8 @@ def _chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
             for digit in range(first, first + count):
                 if left.get(digit):
                     weights = left[digit].pop(0)
-                    lanes = np.arange(len(weights))
-                    tiles[at, lanes, lanes] = weights
+                    diagonal = np.arange(len(weights))
+                    tiles[at, diagonal, diagonal] = weights
                 at += 1
         assert not any(left.values()), "a product has no place in the shape"
     return tiles

@@ -29,7 +29,7 @@ from loadstone.vta.rescale.proof import (
     prove_parts,
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import DigitForm, Found, has_line, search_digits, search_parts
+from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
 
 __all__ = ["BlockPlan", "block_plans", "name_of", "tail_steps"]
 
@@ -117,11 +117,11 @@ class _Planner:
         self.steps = [_NEVER] * len(self.blocks)
         self.open = list(range(len(self.blocks)))
         if runs.alike is not None and runs.member is not None:
-            lines = has_line(runs.alike)[runs.member] | runs.constant
-            lines[~lines] = has_line(runs.take(np.flatnonzero(~lines)))
+            signed = needs_sign(runs.alike)[runs.member] & ~runs.constant
+            signed[signed] = needs_sign(runs.take(np.flatnonzero(signed)))
         else:
-            lines = has_line(runs)
-        self.lines = [bool(lines[channels].all()) for channels in self.blocks]
+            signed = needs_sign(runs)
+        self.lines = [not signed[channels].any() for channels in self.blocks]
 
     def settle(self) -> None:
         """Blocks that have a plan want no dearer setting."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["DigitForm", "Found", "digits_of", "has_line", "search_digits", "search_parts"]
+__all__ = ["DigitForm", "Found", "digits_of", "needs_sign", "search_digits", "search_parts"]
 
 #: The largest lowest multiplier: two signed digits.
 _TOP = 127 * 256 + 127
@@ -130,9 +130,13 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
-    for part in (near[:ring], near[ring:]):
-        for offset in offsets:
-            for finer in (0, 1):
+    for part, apart, bits in (
+        (near[:ring], offsets, 2),
+        (near[ring:], offsets, 2),
+        (near[: 3 * ring], () if form.signed else range(-24, 25), 4),
+    ):
+        for offset in apart:
+            for finer in range(bits):
                 for other in (False, True):
                     for second, third in part:
                         yield _Candidate(offset, finer, other, second, third)
@@ -296,25 +300,25 @@ class _Window:
         return cls(least <= most, middle, middle)
 
 
-def has_line(runs: Runs) -> NDArray[np.bool_]:
-    """(C,): whether some line is right at all ends of the runs; where none near the real scale is,
-    TFLite's rounding needs a sign digit."""
+def needs_sign(runs: Runs) -> NDArray[np.bool_]:
+    """(C,): whether some line is right at all ends of the runs of each sign, but none of both: so
+    it is with TFLite's double rounding. Where even that is not (float32 products round before they
+    are rounded), digits may still be."""
     live = ~runs.constant
     scale = np.where(live, runs.scale, 1.0)
     shift = np.clip(np.floor(_LINE_BITS - np.log2(scale)), 0, 46).astype(np.int64)
     nearest = np.round(scale * 2.0**shift).astype(np.int64)
-    ok = ~live
+    one, two = ~live, np.zeros(len(scale), np.bool_)
     for distance in _LINES:
-        pending = np.flatnonzero(~ok)
+        pending = np.flatnonzero(~one)
         if not pending.size:
             break
         slope = (nearest[pending] + distance)[:, None]
         subset = runs.take(pending)
-        window = _Window.of(
-            subset, subset.first * slope, subset.last * slope, shift[pending], False
-        )
-        ok[pending] = window.open
-    return ok
+        sums = subset.first * slope, subset.last * slope
+        two[pending] |= _Window.of(subset, *sums, shift[pending], True).open
+        one[pending] = _Window.of(subset, *sums, shift[pending], False).open
+    return two & ~one
 
 
 def search_parts(runs: Runs, limit: IntArray, shift_limit: int) -> Found:
