@@ -129,8 +129,8 @@ class OffloadedRegion(LoweredRegion):
                 np.ascontiguousarray(tiles),
                 self.config.tile_bytes(Memory(memory)),
             )
-        for name, tiles in lowered.scratch.items():
-            self._use(_scratch_layout(name, tiles, operator, self.config), position)
+        for name, size_tiles in lowered.scratch.items():
+            self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
@@ -155,9 +155,9 @@ def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
 
 
 def _scratch_layout(
-    name: str, tiles: int, operator: g.Operator, config: HwConfig
+    name: str, size_tiles: int, operator: g.Operator, config: HwConfig
 ) -> DeviceLayout:
-    shape = (config.batch, 1, tiles, config.block)
+    shape = (config.batch, 1, size_tiles, config.block)
     return DeviceLayout(name, operator.output, shape, config.batch, config.block, scratch=True)
 
 

@@ -32,7 +32,7 @@ from loadstone.vta.schedule import conv, elementwise, max_pool, rescaled, select
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
-from loadstone.vta.schedule.rescaled import RescaledSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.stream import DramTile, Operation
 
@@ -49,8 +49,8 @@ PRODUCT_INPUT = "product.input"
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
-    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name ->
-    tiles of INP.
+    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
+        -> tiles of INP.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """

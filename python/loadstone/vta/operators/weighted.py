@@ -20,7 +20,7 @@ from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import rescaled, shifted
+from loadstone.vta.operators import rescaled, rescaled_layer, shifted
 from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
@@ -34,7 +34,7 @@ __all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
-        return rescaled.refusal(op, config) if is_rescaled(op, config) else None
+        return rescaled_layer.refusal(op, config) if is_rescaled(op, config) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
@@ -208,7 +208,7 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
 
 def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig) -> int:
     if is_rescaled(op, config):
-        return rescaled.cycles(op, spec, config)
+        return rescaled_layer.cycles(op, spec, config)
     return conv.tiling(spec, config).cycles
 
 

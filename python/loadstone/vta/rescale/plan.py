@@ -29,7 +29,7 @@ from loadstone.vta.rescale.proof import (
     prove_parts,
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import DigitForm, Found, has_line, search_digits, search_parts
+from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
 
 __all__ = ["BlockPlan", "block_plans", "name_of", "tail_steps"]
 
@@ -70,9 +70,7 @@ def name_of(plan: BlockPlan) -> str:
     return f"D{plan.digits}{'+s' if plan.signed else ''}"
 
 
-def block_plans(
-    runs: Runs, block: int, sum_steps: int, widest: IntArray
-) -> list[BlockPlan | None]:
+def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
     """One plan for each block of channels; None where no form is proven.
 
     sum_steps: GEMM steps of a tile's sum, which P repeats. widest: (C,) the largest magnitude of a
@@ -119,11 +117,11 @@ class _Planner:
         self.steps = [_NEVER] * len(self.blocks)
         self.open = list(range(len(self.blocks)))
         if runs.alike is not None and runs.member is not None:
-            lines = has_line(runs.alike)[runs.member] | runs.constant
-            lines[~lines] = has_line(runs.take(np.flatnonzero(~lines)))
+            signed = needs_sign(runs.alike)[runs.member] & ~runs.constant
+            signed[signed] = needs_sign(runs.take(np.flatnonzero(signed)))
         else:
-            lines = has_line(runs)
-        self.lines = [bool(lines[channels].all()) for channels in self.blocks]
+            signed = needs_sign(runs)
+        self.lines = [not signed[channels].any() for channels in self.blocks]
 
     def settle(self) -> None:
         """Blocks that have a plan want no dearer setting."""
@@ -173,8 +171,7 @@ class _Planner:
         numbers = [
             number
             for number in range(len(self.blocks))
-            if self.lines[number]
-            and parts * (sum_steps + 1) + 4 < self.steps[number] + sum_steps
+            if self.lines[number] and parts * (sum_steps + 1) + 4 < self.steps[number] + sum_steps
         ]
         if not numbers:
             return
@@ -224,7 +221,7 @@ def _digit_plan(
     count, dead = setting.digits, runs.constant
     live = found.shift[~dead]
     spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count
-    exponents = (*tuple(range(0, spacing, 8))[:count], spacing)
+    exponents = (*range(0, spacing, 8)[:count], spacing)
     common = int(left.max())
     multipliers = np.where(dead, 0, found.multipliers)
     multipliers[1, dead] = 1 << spacing
@@ -243,9 +240,7 @@ def _digit_plan(
         Level(
             0 if position == 0 else exponent - exponents[position - 1],
             tuple(
-                (digit, step)
-                for digit, split in enumerate(products)
-                for step in split[position]
+                (digit, step) for digit, split in enumerate(products) for step in split[position]
             ),
             () if constants[position] is None else _within(constants[position], block),
         )
@@ -283,7 +278,7 @@ def _part_plan(runs: Runs, parts: int, found: Found, limit: IntArray) -> PartPla
         constant = np.where(low, 2 * constant, constant)
         shift = np.where(low, shift + 1, shift)
     spacing = int(min(shift[~dead].min(), 8 * (parts - 1))) if not dead.all() else 8 * (parts - 1)
-    exponents = (*range(0, spacing, 8),)[: parts - 1] + (spacing,)
+    exponents = (*range(0, spacing, 8)[: parts - 1], spacing)
     return PartPlan(
         np.where(dead, 0, multiplier),
         np.where(dead, runs.value[:, 0] << spacing, constant),

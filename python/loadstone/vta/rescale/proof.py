@@ -115,7 +115,8 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
         alike &= (at_first == at_last).all(axis=1)
     rises = plan.dead | _monotone(plan)
-    return fits & safe & alike & rises & _saturated(plan, runs, clamped, start)
+    proven = fits & safe & alike & rises & _saturated(plan, runs, clamped, start)
+    return np.asarray(proven, np.bool_)
 
 
 def _split(plan: DigitPlan, x: IntArray) -> tuple[list[IntArray], Bools]:

@@ -2,12 +2,12 @@
 
 In:   a convolution or dense layer.
 Out:  `Runs`: for each output channel the intervals of accumulators with one output.
-Next: search.py finds integers that give the same outputs; proof.py compares at the ends of the runs.
+Next: search.py finds integers that give the same outputs; proof.py compares at the runs' ends.
 
-    output    3          ______            The rule never decreases, so a channel has at most 256
-              2    ______      |           runs. A function that never decreases either, and is right
-              1 __|            |           at the first and the last accumulator of every run, is
-                |             |            right everywhere: this is all that a proof has to look at.
+    output    3          ______          The rule never decreases, so a channel has at most 256
+              2    ______      |         runs. A function that never decreases either, and is right
+              1 __|            |         at the first and the last accumulator of every run, is
+                |             |          right everywhere: this is all that a proof has to look at.
               low          high
 """
 
@@ -46,8 +46,8 @@ class Runs:
     first, last: accumulators of the run, bias included. value: the output, zero point included.
     scale: (C,) real, what an accumulator is multiplied by. low, high: the clamp.
     Where both signs occur, a run ends at -1: rules that round away from zero differ there.
-    alike: runs of each scale that several channels share, over all that any of them reaches; member:
-    (C,) which of these a channel belongs to.
+    alike: runs of each scale that several channels share, over all that any of them reaches;
+    member: (C,) which of these a channel belongs to.
     """
 
     first: IntArray

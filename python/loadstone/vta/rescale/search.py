@@ -18,7 +18,7 @@ TFLite's double rounding moves its grid by one between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["DigitForm", "Found", "digits_of", "has_line", "search_digits", "search_parts"]
+__all__ = ["DigitForm", "Found", "digits_of", "needs_sign", "search_digits", "search_parts"]
 
 #: The largest lowest multiplier: two signed digits.
 _TOP = 127 * 256 + 127
@@ -63,19 +63,29 @@ class Found:
 
     def take(self, channels: IntArray) -> Found:
         """Some of the channels."""
-        return Found(*(array[..., channels] for array in self._arrays()))
+        return self._each(lambda array: array[..., channels])
 
     def updated(self, channels: IntArray, other: Found) -> Found:
         """With those of another search for some of the channels."""
-        fields = []
-        for own, new in zip(self._arrays(), other._arrays(), strict=True):
-            changed = own.copy()
-            changed[..., channels] = new
-            fields.append(changed)
-        return Found(*fields)
+        ok = self.ok.copy()
+        ok[channels] = other.ok
+        names = ("multipliers", "constant", "sign", "shift", "offset")
+        changed = {}
+        for name in names:
+            changed[name] = getattr(self, name).copy()
+            changed[name][..., channels] = getattr(other, name)
+        return Found(ok, **changed)
 
-    def _arrays(self) -> tuple[NDArray[np.generic], ...]:
-        return (self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
+    def _each(self, change: Callable[[IntArray], IntArray]) -> Found:
+        ok = np.asarray(change(self.ok.astype(np.int64)), np.bool_)
+        return Found(
+            ok,
+            change(self.multipliers),
+            change(self.constant),
+            change(self.sign),
+            change(self.shift),
+            change(self.offset),
+        )
 
 
 def digits_of(x: IntArray, count: int) -> list[IntArray]:
@@ -120,9 +130,13 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
-    for part in (near[:ring], near[ring:]):
-        for offset in offsets:
-            for finer in (0, 1):
+    for part, apart, bits in (
+        (near[:ring], offsets, 2),
+        (near[ring:], offsets, 2),
+        (near[: 3 * ring], () if form.signed else range(-24, 25), 4),
+    ):
+        for offset in apart:
+            for finer in range(bits):
                 for other in (False, True):
                     for second, third in part:
                         yield _Candidate(offset, finer, other, second, third)
@@ -155,9 +169,7 @@ class _DigitSearch:
         return bool(np.any(~self.ok & self.hopeful))
 
     def found(self) -> Found:
-        return Found(
-            self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset
-        )
+        return Found(self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
 
     def _offsets(self) -> IntArray:
         """Offsets that put the output 0 at x = 0; where x would then not fit the digits, the middle
@@ -167,27 +179,25 @@ class _DigitSearch:
             return np.asarray(-((128 * (256 ** (form.count - 1) - 1) // 255) >> form.left))
         with np.errstate(divide="ignore", over="ignore"):
             zero = np.round((runs.zero_point + 0.5) / np.where(self.dead, 1.0, runs.scale))
-        zero = np.clip(zero, -(2.0**40), 2.0**40).astype(np.int64)
+        zero_at: IntArray = np.clip(zero, -(2.0**40), 2.0**40).astype(np.int64)
         low, high = self._bounds()
-        centre = -((runs.first[:, 1:2].min(axis=1) + runs.first[:, -1]) >> 1) if (
-            runs.first.shape[1] > 1
-        ) else 0 * zero
-        fits = ((low + zero) << form.left >= self._least()) & (
-            (high + zero) << form.left <= self._most()
+        centre = (
+            -((runs.first[:, 1:2].min(axis=1) + runs.first[:, -1]) >> 1)
+            if (runs.first.shape[1] > 1)
+            else 0 * zero_at
         )
-        return np.where(fits, zero, centre)
+        fits = ((low + zero_at) << form.left >= self._least()) & (
+            (high + zero_at) << form.left <= self._most()
+        )
+        return np.where(fits, zero_at, centre)
 
     def _bounds(self) -> tuple[IntArray, IntArray]:
         """The accumulators between which digits must not be clamped."""
         runs = self.runs
         saturated_low = runs.value[:, 0] == runs.low
         saturated_high = runs.value[:, -1] == runs.high
-        first_of_last = np.where(
-            runs.value == runs.value[:, -1:], runs.first, _FAR
-        ).min(axis=1)
-        last_of_first = np.where(
-            runs.value == runs.value[:, :1], runs.last, -_FAR
-        ).max(axis=1)
+        first_of_last = np.where(runs.value == runs.value[:, -1:], runs.first, _FAR).min(axis=1)
+        last_of_first = np.where(runs.value == runs.value[:, :1], runs.last, -_FAR).max(axis=1)
         low = np.where(saturated_low, last_of_first, runs.first[:, 0])
         high = np.where(saturated_high, first_of_last, runs.last[:, -1])
         return low, high
@@ -272,12 +282,8 @@ class _Window:
         if not signed:
             return cls._middle(lower, upper)
         negative = runs.last < 0
-        below = cls._middle(
-            np.where(negative, lower, -_FAR), np.where(negative, upper, _FAR)
-        )
-        above = cls._middle(
-            np.where(negative, -_FAR, lower), np.where(negative, _FAR, upper)
-        )
+        below = cls._middle(np.where(negative, lower, -_FAR), np.where(negative, upper, _FAR))
+        above = cls._middle(np.where(negative, -_FAR, lower), np.where(negative, _FAR, upper))
         one_sided = [np.abs(side) >= _FAR // 2 for side in (below.above, above.above)]
         return cls(
             below.open & above.open,
@@ -294,25 +300,25 @@ class _Window:
         return cls(least <= most, middle, middle)
 
 
-def has_line(runs: Runs) -> NDArray[np.bool_]:
-    """(C,): whether some line is right at all ends of the runs; where none near the real scale is,
-    TFLite's rounding needs a sign digit."""
+def needs_sign(runs: Runs) -> NDArray[np.bool_]:
+    """(C,): whether some line is right at all ends of the runs of each sign, but none of both: so
+    it is with TFLite's double rounding. Where even that is not (float32 products round before they
+    are rounded), digits may still be."""
     live = ~runs.constant
     scale = np.where(live, runs.scale, 1.0)
     shift = np.clip(np.floor(_LINE_BITS - np.log2(scale)), 0, 46).astype(np.int64)
     nearest = np.round(scale * 2.0**shift).astype(np.int64)
-    ok = ~live
+    one, two = ~live, np.zeros(len(scale), np.bool_)
     for distance in _LINES:
-        pending = np.flatnonzero(~ok)
+        pending = np.flatnonzero(~one)
         if not pending.size:
             break
         slope = (nearest[pending] + distance)[:, None]
         subset = runs.take(pending)
-        window = _Window.of(
-            subset, subset.first * slope, subset.last * slope, shift[pending], False
-        )
-        ok[pending] = window.open
-    return ok
+        sums = subset.first * slope, subset.last * slope
+        two[pending] |= _Window.of(subset, *sums, shift[pending], True).open
+        one[pending] = _Window.of(subset, *sums, shift[pending], False).open
+    return two & ~one
 
 
 def search_parts(runs: Runs, limit: IntArray, shift_limit: int) -> Found:

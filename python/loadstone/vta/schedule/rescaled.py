@@ -21,127 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import extern
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
 
-__all__ = ["ChainShape", "LevelShape", "RescaledSpec", "Window", "schedule"]
-
-
-@dataclass(frozen=True)
-class LevelShape:
-    """shift of the sum so far; runs of digits (first, count), one weight tile each; constants.
-
-    Without digits, the runs are of parts of the weights, and each is a whole sum.
-    """
-
-    shift: int
-    runs: tuple[tuple[int, int], ...]
-    constants: int
-
-    @property
-    def tiles(self) -> int:
-        """Weight tiles that the level reads: those of the constants first."""
-        return self.constants + sum(count for _, count in self.runs)
-
-
-@dataclass(frozen=True)
-class ChainShape:
-    """The levels, then a shift: by `shift`, or by a tile of each block (None); then a clamp."""
-
-    levels: tuple[LevelShape, ...]
-    shift: int | None
-    low: int
-    high: int
-
-    @property
-    def tiles(self) -> int:
-        """Weight tiles of all levels."""
-        return sum(level.tiles for level in self.levels)
-
-
-@dataclass(frozen=True)
-class Window:
-    """The sum in tiles and pixels. input, output, kernel, strides, dilation, padding: (height,
-    width)."""
-
-    in_blocks: int
-    parts: int
-    input: tuple[int, int]
-    output: tuple[int, int]
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[int, int]
-    pad_value: int
-
-    @property
-    def row_step(self) -> int:
-        """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads
-        only the rows that it reads."""
-        return 1 if self.kernel[0] == 1 else self.strides[0]
-
-    @property
-    def step(self) -> tuple[int, int]:
-        """Of the input between neighbouring outputs, in the scratchpad."""
-        return self.row_step, self.strides[1]
-
-    def loaded(self, rows: int, columns: int) -> tuple[int, int]:
-        """Input rows and columns in the scratchpad for a tile of the output."""
-        first, second = (
-            (size - 1) * step + (taps - 1) * apart + 1
-            for size, step, taps, apart in zip(
-                (rows, columns), self.step, self.kernel, self.dilation, strict=True
-            )
-        )
-        return first, second
-
-    @property
-    def taps(self) -> int:
-        """GEMM steps of one tile's sum."""
-        return self.in_blocks * self.parts * prod(self.kernel)
-
-
-@dataclass(frozen=True)
-class RescaledSpec:
-    """blocks: of output channels, side by side. own_input: each has input blocks of its own
-    (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it. left, right: shifts in
-    front of the split: by an immediate, then by a tile. multipliers: sets of weight tiles of the
-    chain: `blocks`, or 1 for all. digits 0: the levels add up products of parts of the weights."""
-
-    window: Window
-    blocks: int
-    own_input: bool
-    tile: tuple[int, int, int]
-    bias: int
-    left: int
-    right: bool
-    digits: int
-    clamped: bool
-    signed: bool
-    chain: ChainShape
-    multipliers: int
-
-    @property
-    def stored(self) -> int:
-        """Digits that go through memory."""
-        return self.digits + self.signed
-
-    @property
-    def chain_tiles(self) -> int:
-        """Weight tiles of the chain besides the sum's own."""
-        return self.chain.tiles if self.digits else sum(x.constants for x in self.chain.levels)
-
-    @property
-    def operand_rows(self) -> int:
-        """Operand tiles of a block."""
-        return int(self.right) + (self.chain.shift is None)
+__all__ = ["schedule"]
 
 
 def schedule(spec: RescaledSpec, config: HwConfig) -> IRModule:
@@ -153,7 +43,7 @@ Index = Sequence["Expr | int"]
 
 
 @dataclass
-class Loops:
+class _Loops:
     """Loops that are open around a statement, outermost first, and the conditions inside them."""
 
     variables: list[tuple[Var, int]] = field(default_factory=list)
@@ -195,9 +85,12 @@ class _Writer:
         self.p = _dram("p", (blocks, max(1, spec.operand_rows), *lanes), "int32")
         self.digits = _dram("digits", (blocks, max(1, stored), *window.output, *lanes), "int8")
         self.out = _dram("out", (blocks, *window.output, *lanes), "int8")
-        self.turns = Loops()
+        self.turns = _Loops()
         self.row = self.turns.loop(-(-window.output[0] // self.rows), "row")
         self.column = self.turns.loop(-(-window.output[1] // self.columns), "column")
+        self.c_chip = _copy_of(self.c, "inp")
+        self.m_chip, self.b_chip = _copy_of(self.m, "wgt"), _copy_of(self.b, "wgt")
+        self.p_chip = _copy_of(self.p, "acc")
         tile = (blocks, self.rows, self.columns)
         self.acc = _chip("acc", (*tile, *lanes), "int32", "acc")
         self.d = _chip("d", (blocks, max(1, stored), *tile[1:], *lanes), "int8", "inp")
@@ -238,15 +131,13 @@ class _Writer:
         """Loads of what does not depend on the pixels; allocate.py drops those of what is still
         there."""
         spec = self.spec
-        pairs = [(self.c, "inp")]
-        pairs += [(self.m, "wgt")] if spec.chain_tiles else []
-        pairs += [(self.b, "wgt")] if spec.bias else []
-        pairs += [(self.p, "acc")] if spec.operand_rows else []
+        pairs = [(self.c, self.c_chip)]
+        pairs += [(self.m, self.m_chip)] if spec.chain_tiles else []
+        pairs += [(self.b, self.b_chip)] if spec.bias else []
+        pairs += [(self.p, self.p_chip)] if spec.operand_rows else []
         statements = []
-        for source, memory in pairs:
-            copy = _chip(f"{source.name}_chip", source.shape, source.dtype, memory)
-            setattr(self, f"{source.name}_chip", copy)
-            loops = Loops()
+        for source, copy in pairs:
+            loops = _Loops()
             at = [loops.loop(int(extent), f"a{axis}") for axis, extent in enumerate(source.shape)]
             statements += [
                 tirx.AllocBuffer(copy),
@@ -257,7 +148,7 @@ class _Writer:
     def _sum(self) -> list[Stmt]:
         """The sum over taps and input blocks, chunk by chunk."""
         chunks = -(-self.window.in_blocks // self.chunk)
-        turn = Loops()
+        turn = _Loops()
         chunk = turn.loop(chunks, "chunk") if chunks > 1 else 0
         *loads, products = self._sum_of(chunk)
         return [turn.around(tirx.stmt_seq(*loads, products(0, self.window.parts)))]
@@ -281,7 +172,7 @@ class _Writer:
 
     def _load_pixels(self, pixels: Buffer, chunk: Expr) -> Stmt:
         """Input rows of the tile, with pads, no more than the whole output needs."""
-        window, loops = self.window, Loops()
+        window, loops = self.window, _Loops()
         names = ("group", "inner", "y", "x", "lane_b", "lane")
         group, inner, y, x, batch, lane = (
             loops.loop(int(extent), name) for extent, name in zip(pixels.shape, names, strict=True)
@@ -289,8 +180,7 @@ class _Writer:
         whole = window.loaded(*window.output)
         first = (self.row * self.rows, self.column * self.columns)
         places = [
-            start * step + at
-            for start, step, at in zip(first, window.step, (y, x), strict=True)
+            start * step + at for start, step, at in zip(first, window.step, (y, x), strict=True)
         ]
         inside = []
         sources = []
@@ -317,13 +207,13 @@ class _Writer:
         return loops.around(tirx.BufferStore(pixels, value, indices))
 
     def _load_weights(self, weights: Buffer, chunk: Expr) -> Stmt:
-        loops = Loops()
+        loops = _Loops()
         at = [loops.loop(int(extent), f"w{axis}") for axis, extent in enumerate(weights.shape)]
         self._within(loops, at[1], chunk)
         source = [at[0], chunk * self.chunk + at[1], *at[2:]]
         return loops.around(tirx.BufferStore(weights, self.w[tuple(source)], at))
 
-    def _within(self, loops: Loops, inner: Expr, chunk: Expr) -> None:
+    def _within(self, loops: _Loops, inner: Expr, chunk: Expr) -> None:
         """Input blocks beyond the last one are in no chunk."""
         if self.window.in_blocks % self.chunk:
             loops.conditions.append(chunk * self.chunk + inner < self.window.in_blocks)
@@ -331,7 +221,7 @@ class _Writer:
     def _products(
         self, pixels: Buffer, weights: Buffer, chunk: Expr, parts: tuple[int, int]
     ) -> Stmt:
-        window, loops = self.window, Loops()
+        window, loops = self.window, _Loops()
         block, i, j = self._pixel_loops(loops)
         inner, part, y, x = (
             loops.loop(extent, name)
@@ -361,14 +251,9 @@ class _Writer:
         spec = self.spec
         statements = []
         if spec.left:
-            statements.append(self._alu(lambda value, _: extern("shr", value, -spec.left)))
+            statements.append(self._shift(-spec.left))
         if spec.right:
-            row = spec.operand_rows - 1
-            statements.append(
-                self._alu(
-                    lambda value, at: extern("shr", value, self.p_chip[at[0], row, at[3], at[4]])
-                )
-            )
+            statements.append(self._shift_by_tile(spec.operand_rows - 1))
         statements.append(self._store_digit(0))
         for digit in range(1, spec.digits):
             statements.append(
@@ -385,7 +270,7 @@ class _Writer:
         return self._store(lambda at: (self.digits, (at[0], digit, *at[1:])))
 
     def _fetch(self) -> Stmt:
-        loops = Loops()
+        loops = _Loops()
         block = loops.loop(self.spec.blocks, "block")
         digit = loops.loop(self.spec.stored, "digit")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
@@ -401,8 +286,7 @@ class _Writer:
         chain, tile = self.spec.chain, 0
         for level in chain.levels:
             if level.shift:
-                shift = level.shift
-                statements.append(self._alu(lambda value, _, n=shift: extern("shr", value, n)))
+                statements.append(self._shift(level.shift))
             for _ in range(level.constants):
                 statements.append(self._constant(self.m_chip, tile, None))
                 tile += 1
@@ -410,18 +294,14 @@ class _Writer:
                 statements.append(products(first, count, tile))
                 tile += count if self.spec.digits else 0
         if chain.shift is None:
-            statements.append(
-                self._alu(
-                    lambda value, at: extern("shr", value, self.p_chip[at[0], 0, at[3], at[4]])
-                )
-            )
+            statements.append(self._shift_by_tile(0))
         elif chain.shift:
-            statements.append(self._alu(lambda value, _: extern("shr", value, chain.shift)))
+            statements.append(self._shift(chain.shift))
         statements.append(self._clamp(chain.low, chain.high))
         return statements
 
     def _level_products(self, first: int, count: int, tile: int) -> Stmt:
-        loops = Loops()
+        loops = _Loops()
         block, i, j = self._pixel_loops(loops)
         turn = loops.loop(count, "digit")
         batch, lane, k = self._lanes(loops)
@@ -432,7 +312,7 @@ class _Writer:
 
     def _constant(self, tiles: Buffer, tile: int, owner: int | None) -> Stmt:
         """acc += a constant. owner None: the chain's tiles, which blocks may share."""
-        loops = Loops()
+        loops = _Loops()
         block, i, j = self._pixel_loops(loops)
         batch, lane, k = self._lanes(loops)
         shared = owner is None and self.spec.multipliers == 1
@@ -441,14 +321,14 @@ class _Writer:
         return loops.around(self._gemm((block, i, j, batch, lane), source, weight))
 
     # --- words ------------------------------------------------------------------------------------
-    def _pixel_loops(self, loops: Loops) -> tuple[Expr, Expr, Expr]:
+    def _pixel_loops(self, loops: _Loops) -> tuple[Expr, Expr, Expr]:
         """Loops over the tile's blocks and pixels, those that the output has."""
         block = loops.loop(self.spec.blocks, "block")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         self._place(loops, i, j)
         return block, i, j
 
-    def _place(self, loops: Loops, i: Expr, j: Expr) -> tuple[Expr, Expr]:
+    def _place(self, loops: _Loops, i: Expr, j: Expr) -> tuple[Expr, Expr]:
         """Row and column of the output; a condition where a tile hangs over."""
         row, column = self.row * self.rows + i, self.column * self.columns + j
         for place, size, tile in zip(
@@ -458,7 +338,7 @@ class _Writer:
                 loops.conditions.append(place < size)
         return row, column
 
-    def _lanes(self, loops: Loops) -> tuple[Expr, Expr, Expr]:
+    def _lanes(self, loops: _Loops) -> tuple[Expr, Expr, Expr]:
         return (
             loops.loop(self.batch, "lane_b"),
             loops.loop(self.block, "lane"),
@@ -469,11 +349,9 @@ class _Writer:
         product = source.astype("int32") * weight.astype("int32")
         return tirx.BufferStore(self.acc, self.acc[tuple(at)] + product, list(at))
 
-    def _pixels(
-        self, store: Callable[[tuple[Expr, ...]], tuple[Buffer, Index, Expr]]
-    ) -> Stmt:
+    def _pixels(self, store: Callable[[tuple[Expr, ...]], tuple[Buffer, Index, Expr]]) -> Stmt:
         """One store for every element of the tile."""
-        loops = Loops()
+        loops = _Loops()
         block, i, j = self._pixel_loops(loops)
         batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
         buffer, at, value = store((block, i, j, batch, lane))
@@ -481,6 +359,15 @@ class _Writer:
 
     def _alu(self, step: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Stmt:
         return self._pixels(lambda at: (self.acc, at, step(self.acc[at], at)))
+
+    def _shift(self, bits: int) -> Stmt:
+        return self._alu(lambda value, _: extern("shr", value, bits))
+
+    def _shift_by_tile(self, row: int) -> Stmt:
+        """By a row of the operands."""
+        return self._alu(
+            lambda value, at: extern("shr", value, self.p_chip[at[0], row, at[3], at[4]])
+        )
 
     def _clamp(self, low: int, high: int) -> Stmt:
         return self._alu(lambda value, _: extern("min", extern("max", value, low), high))
@@ -501,3 +388,7 @@ def _dram(name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
 
 def _chip(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buffer:
     return tirx.decl_buffer(tuple(shape), dtype, name=name, scope=f"local.{memory}")
+
+
+def _copy_of(source: Buffer, memory: str) -> Buffer:
+    return _chip(f"{source.name}_chip", source.shape, source.dtype, memory)

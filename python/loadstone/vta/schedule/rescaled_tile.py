@@ -18,7 +18,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.rescaled import RescaledSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
 __all__ = ["Choice", "choose"]
 
@@ -41,9 +41,8 @@ def choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig) -> Choice:
 
 @lru_cache(maxsize=4096)
 def _choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel) -> Choice:
-    best = min(
-        _candidates(spec, layer_blocks, config, cost), key=lambda choice: choice.cycles, default=None
-    )
+    candidates = _candidates(spec, layer_blocks, config, cost)
+    best = min(candidates, key=lambda choice: choice.cycles, default=None)
     if best is None:
         raise LoweringError(
             f"tile: one pixel of {spec.window.kernel[0]}x{spec.window.kernel[1]} taps and its "
@@ -77,8 +76,9 @@ def _fits(spec: RescaledSpec, tile: tuple[int, int, int], config: HwConfig) -> b
     own += spec.multipliers * spec.chain_tiles
     if not spec.digits and chunk < window.in_blocks:
         return False
+    sums = max(2, spec.stored + 1) * pixels + spec.blocks * spec.operand_rows
     return (
-        max(2, spec.stored + 1) * pixels + spec.blocks * spec.operand_rows <= config.depth(Memory.ACC)
+        sums <= config.depth(Memory.ACC)
         and (2 * inputs + 2 * spec.stored * pixels + 1) <= config.depth(Memory.INP)
         and own <= config.depth(Memory.WGT)
         and taps * spec.blocks <= config.depth(Memory.UOP) // 2
@@ -105,8 +105,8 @@ def _cycles(
     groups = spec.blocks if spec.own_input else 1
     inputs = groups * window.in_blocks * loaded[0] * loaded[1]
     whole = groups * window.in_blocks * window.input[0] * window.input[1]
-    stays = not spec.own_input and layer_blocks > spec.blocks and whole * 2 < config.depth(
-        Memory.INP
+    stays = (
+        not spec.own_input and layer_blocks > spec.blocks and whole * 2 < config.depth(Memory.INP)
     )
     padded = any(window.padding) and window.pad_value != 0
     loads = chunks * groups * (loaded[0] + 2 if padded else 1) + spec.blocks
@@ -131,9 +131,7 @@ def _steps(spec: RescaledSpec, cost: CostModel) -> int:
     total += 2 * (max(0, spec.digits - 1) + spec.clamped + spec.signed + 1) * immediate
     total += (spec.left > 0) * immediate + spec.right * tensor
     total += sum(level.shift > 0 for level in spec.chain.levels) * immediate
-    return total + (
-        tensor if spec.chain.shift is None else (spec.chain.shift > 0) * immediate
-    )
+    return total + (tensor if spec.chain.shift is None else (spec.chain.shift > 0) * immediate)
 
 
 def _parts(total: int) -> list[int]:
