@@ -168,9 +168,9 @@ def _half_steps(
     assert source.quantization is not None
     assert output.quantization is not None
     unit = np.float64(source.quantization.scale) * scales.astype(np.float64)
-    steps = np.log2(output.quantization.scale / unit)
-    if not isinstance(bias, np.ndarray) or bias.size not in (1, scales.size):
+    if not isinstance(bias, np.ndarray) or bias.size not in (1, scales.size) or unit.min() <= 0:
         return None
+    steps = np.log2(output.quantization.scale / unit)
     if np.any(steps != np.rint(steps)) or steps.min() < 1:
         return None
     real = np.broadcast_to(bias.astype(np.float64).reshape(-1), scales.shape) / unit
