@@ -130,7 +130,8 @@ def make_shiftable(
     place: no shift to the left, no weight beyond 8 bits in a sum of two tensors, no channel so fine
     that its shift would not fit beside the others'.
 
-    used: groups whose tensors are not always 0; the others' scales say nothing.
+    weights: scales (O,) by layer name. used: groups whose tensors are not always 0; the others'
+        scales say nothing.
     """
 
     def scale_of(variable: Var) -> float | None:
