@@ -81,6 +81,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="one scale for all weights of a layer, not one per channel",
     )
     group.add_argument(
+        "--half-up",
+        action="store_true",
+        help="convolutions round ties up, not to even: faster on VTA as it is (scheme pow2)",
+    )
+    group.add_argument(
         "--host-cycles",
         type=int,
         default=0,
@@ -124,7 +129,7 @@ def reading(args: argparse.Namespace) -> Reading:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ("scheme", "method", "host_cycles", "equalize", "compensate", "correct")
+    names = ("scheme", "method", "half_up", "host_cycles", "equalize", "compensate", "correct")
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 

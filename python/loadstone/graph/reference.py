@@ -108,8 +108,8 @@ def _conv2d(o: g.Conv2D, x: Array) -> _Computed:
 
 
 def _conv2d_single(o: g.Conv2D, x: Array) -> Array:
-    """No framework's rule: rounded once, ties upward. With scales that are powers of two, what a
-    device does that only shifts."""
+    """Rounded once, ties upward: what an ONNX file says whose scales are powers of two and whose
+    biases have half a step of the accumulator more; no sum is a tie then. No other file's rule."""
     kernels = o.weights.astype(np.int64) - o.weight_zero_points.reshape(-1, 1, 1, 1)
     centred = x.astype(np.int64) - o.input.zero_point
     sums = convolve(
