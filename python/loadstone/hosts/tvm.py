@@ -22,7 +22,7 @@ from loadstone.backend.target import Target, TargetSource, resolve
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import UnsupportedError
 from loadstone.frontend import load
-from loadstone.hosts.offload import OFFLOADED, Offload, offload
+from loadstone.hosts.offload import OFFLOADED, Offload, divided_module, offload
 from loadstone.partition.relax_parts import renamed, variables
 from loadstone.partition.relax_region import region_as_relax
 from loadstone.relax.compat import bindings, relax, result, tvm
@@ -46,8 +46,7 @@ def partition(model: Model, target: TargetSource, symbol: str = OFFLOADED) -> IR
 
     Raises UnsupportedError where no operator goes to an accelerator of the target.
     """
-    module = load(model)
-    parts = offload(module, resolve(target))
+    parts = offload(divided_module(load(model), resolve(target)))
     if not parts.segments:
         why = next(iter(parts.reasons.values()), "it has no operators")
         raise UnsupportedError(f"no part of the model runs on {target}: {why}")
