@@ -18,6 +18,7 @@ from tests import tflite_builder
 from tests.compiled import golden, network
 from tests.hosts.easy import bytes_kept
 from tests.hosts.partial import tflite_with
+from tests.repeat import more
 
 interpreter = pytest.importorskip(
     "ai_edge_litert.interpreter", reason="LiteRT is absent: pip install ai-edge-litert"
@@ -66,7 +67,9 @@ def images(count: int) -> np.ndarray:
 
 
 # --- runs -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("file", ["mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"])
+@pytest.mark.parametrize(
+    "file", ["mlpt_kws_int8.tflite", pytest.param("mlpt_resnet8_int8.tflite", marks=more)]
+)
 def test_a_network_is_one_operator_and_equals_our_own_run(
     shared: Path, tmp_path: Path, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,7 +94,9 @@ def test_without_the_delegate_the_file_is_what_it_was(sine: HostModel) -> None:
         )
 
 
-@pytest.mark.parametrize("middle", ["SIN", "SQRT", "SIGN"])
+@pytest.mark.parametrize(
+    "middle", ["SIN", *(pytest.param(k, marks=more) for k in ("SQRT", "SIGN"))]
+)
 def test_what_stands_in_the_middle_is_litert_s(tmp_path: Path, middle: str) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(tflite_with(middle))

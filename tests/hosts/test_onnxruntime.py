@@ -217,7 +217,7 @@ def with_artifact(data: bytes, artifact: bytes, number: int = 0) -> bytes:
 
 
 def test_a_wrong_artifact_is_refused_in_one_line(sine: HostModel, devices: list[Any]) -> None:
-    good = sine.parts[0].compiled.artifact.to_bytes()
+    good = sine.parts[0].artifact.to_bytes()
     for artifact, line in (
         (b"", "loadstone: an EPContext node"),
         (b"x" * 200, "loadstone: artifact: not a Loadstone artifact"),
@@ -237,7 +237,7 @@ def test_an_artifact_of_another_part_is_refused(
     session = opened(with_artifact(sine.data, copy_model().to_bytes()), devices)
     with pytest.raises(Exception, match=r"model 'copy': input 'x' has another type or shape"):
         run(session, images(1)[0])
-    other = sine.parts[1].compiled.artifact.to_bytes()
+    other = sine.parts[1].artifact.to_bytes()
     session = opened(with_artifact(sine.data, other), devices)
     with pytest.raises(Exception, match="has another type or shape than it was compiled for"):
         run(session, images(1)[0])

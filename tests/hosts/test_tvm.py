@@ -161,6 +161,36 @@ def test_a_library_of_several_samples(tmp_path: Path, shared: Path) -> None:
         assert np.array_equal(out.numpy(), want)
 
 
+def test_tensors_in_the_devices_memory_are_not_copied(sine: Path, tmp_path: Path) -> None:
+    library = tmp_path / "memory.so"
+    library.write_bytes(sine.read_bytes())
+    get = tvm.runtime.load_module(str(library)).get_function
+    memory, copied, function = (
+        get(name, query_imports=True)
+        for name in ("loadstone_memory", "loadstone_copied_bytes", "loadstone_0")
+    )
+    other = tvm.runtime.load_module(str(sine)).get_function("loadstone_0", query_imports=True)
+    there, out = memory("loadstone_0", 0), memory("loadstone_0", 1)
+    views = [np.from_dlpack(tensor) for tensor in (there, out)]
+    for sample in images(3):
+        views[0][...] = sample
+        function(there, out)
+        wanted = tvm.runtime.tensor(np.zeros(views[1].shape, np.float32))
+        other(tvm.runtime.tensor(sample), wanted)
+        assert np.array_equal(views[1], wanted.numpy())
+    assert copied("loadstone_0") == 0
+    mine = tvm.runtime.tensor(np.zeros(views[1].shape, np.float32))
+    function(there, mine)
+    assert np.array_equal(mine.numpy(), views[1])
+    assert copied("loadstone_0") == views[1].nbytes
+    for arguments, line in (
+        (("loadstone_0", 2), "loadstone_0: it has not so many inputs and outputs"),
+        (("loadstone_9", 0), "loadstone_memory: the name of a function and an index are expected"),
+    ):
+        with pytest.raises(Exception, match=line):
+            memory(*arguments)
+
+
 # --- what goes wrong ------------------------------------------------------------------------------
 def message(caught: pytest.ExceptionInfo[BaseException]) -> str:
     return str(caught.value).strip().splitlines()[-1]

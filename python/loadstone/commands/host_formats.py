@@ -61,8 +61,8 @@ def compile_for_host(args: argparse.Namespace) -> None:
     parts = [
         {
             "nodes": list(part.nodes),
-            "artifact_bytes": len(part.compiled.artifact.to_bytes()),
-            "instructions": sum(len(p) for p in part.compiled.artifact.programs),
+            "artifact_bytes": len(part.artifact.to_bytes()),
+            "instructions": sum(len(p) for p in part.artifact.programs),
         }
         for part in made.parts
     ]

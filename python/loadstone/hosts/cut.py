@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from loadstone.artifact.format import HostStep
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.target import Target
-from loadstone.compiler import Compiled
-from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 from loadstone.files import write_whole
 from loadstone.frontend import load
-from loadstone.hosts.offload import offload
+from loadstone.hosts.offload import divided_module, offload
+from loadstone.partition.lowering import lower_partition
+from loadstone.partition.network_pass import apply_graph_passes
 
 __all__ = ["CutModel", "HostModel", "Node", "Part", "boundary", "cut", "groups"]
 
@@ -41,12 +41,12 @@ class Node:
 @dataclass(frozen=True, eq=False)
 class Part:
     """Nodes, in the order of the file, and what they became. inputs, outputs: of the artifact, in
-    its order."""
+    its order, by the file's names."""
 
     nodes: tuple[int, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    compiled: Compiled
+    artifact: Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,25 +159,32 @@ class _Cutter:
         """None where no accelerator takes anything of it, or where some of it was left."""
         inputs, outputs = boundary(self.model, group)
         try:
-            path = self.file(group, inputs, outputs)
-            reasons = offload(load(path), self.target, self.model.name).reasons
-            if self.leave(group, reasons):
+            module = load(self.file(group, inputs, outputs))
+            divided = apply_graph_passes(
+                divided_module(module, self.target, self.part_name(group)), self.target.backends
+            )
+            found = offload(divided)
+            if self.leave(group, found.reasons):
                 return None
-            compiled = compile_model(path, self.target.spec)
+            if not found.segments:
+                self.left.update(dict.fromkeys(group, "no accelerator takes any of it"))
+                return None
+            artifact = lower_partition(divided, self.target).deployment.artifact
         except (ModelError, UnsupportedError) as error:
             self.give_up(group, error)
             return None
-        steps = [s for s in compiled.artifact.steps if isinstance(s, HostStep) and s.function]
+        steps = [step for step in artifact.steps if isinstance(step, HostStep) and step.function]
         if self.leave(group, {step.name: "it needs Python at run time" for step in steps}):
             return None
-        if not compiled.artifact.programs:
-            self.left.update(dict.fromkeys(group, "no accelerator takes any of it"))
-            return None
-        return Part(group, inputs, outputs, compiled)
+        return Part(group, inputs, outputs, artifact)
+
+    def part_name(self, group: Sequence[int]) -> str:
+        """Of the artifact: the model's, and the first node's number."""
+        return f"{self.model.name}_{group[0]}"
 
     def file(self, group: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> Path:
-        """A model file of the group, whose name is the artifact's."""
-        path = self.folder / f"{self.model.name}_{group[0]}{self.model.suffix}"
+        """A model file of the group."""
+        path = self.folder / f"{self.part_name(group)}{self.model.suffix}"
         path.write_bytes(self.model.extract(group, inputs, outputs))
         return path
 

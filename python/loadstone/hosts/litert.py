@@ -205,7 +205,7 @@ def _bundle(
     for part in parts:
         ports = [[index[name] for name in names] for names in (part.inputs, part.outputs)]
         words = [*part.nodes, *ports[0], *ports[1]]
-        artifact = part.compiled.artifact.to_bytes()
+        artifact = part.artifact.to_bytes()
         entries.append(
             _ENTRY.pack(
                 _hash(file, options, part.nodes),

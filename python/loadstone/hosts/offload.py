@@ -1,6 +1,6 @@
 """Which parts of a network go to Loadstone, when another program runs the rest.
 
-In:   a module in canonical form, a target.
+In:   a module in canonical form and a target, or a Partition.
 Out:  an Offload: the partition, and its segments that the C runtime runs alone, device programs and
       host steps together.
 Next: tvm.py makes functions of the segments; files of other hosts find their nodes by tensors.
@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadstone.artifact.host import is_built_in
-from loadstone.backend.interface import Segment
+from loadstone.backend.interface import Phase, Segment
+from loadstone.backend.scope import apply_passes
 from loadstone.backend.target import Target
 from loadstone.partition.eager import HOST, Partition, divide, partition
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
 
-__all__ = ["OFFLOADED", "Offload", "offload"]
+__all__ = ["OFFLOADED", "Offload", "divided_module", "offload"]
 
 #: What stands for the accelerator together with the host steps of the C runtime.
 OFFLOADED = "loadstone"
@@ -39,9 +40,14 @@ class Offload:
     reasons: Mapping[str, str]
 
 
-def offload(module: IRModule, target: Target, name: str = "model") -> Offload:
-    """Raises UnsupportedError for dynamic shapes."""
-    divided = partition(module, target.backends, name)
+def divided_module(module: IRModule, target: Target, name: str = "model") -> Partition:
+    """The partition of a module in canonical form, with the passes of the target's back ends over
+    Relax. Raises UnsupportedError for dynamic shapes."""
+    return partition(apply_passes(target.backends, Phase.RELAX, module), target.backends, name)
+
+
+def offload(divided: Partition) -> Offload:
+    """What a partition leaves to Python stays with the host."""
     assigned = {entry.operator.name: entry for entry in divided.assignments}
     place = {
         operator.name: OFFLOADED

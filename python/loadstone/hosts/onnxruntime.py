@@ -183,7 +183,7 @@ def _captured(node: Any) -> list[str]:
 
 
 def _context_node(part: Part) -> Any:
-    artifact = part.compiled.artifact
+    artifact = part.artifact
     return helper.make_node(
         "EPContext",
         list(part.inputs),

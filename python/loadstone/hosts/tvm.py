@@ -22,7 +22,7 @@ from loadstone.backend.target import Target, TargetSource, resolve
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import UnsupportedError
 from loadstone.frontend import load
-from loadstone.hosts.offload import OFFLOADED, Offload, offload
+from loadstone.hosts.offload import OFFLOADED, Offload, divided_module, offload
 from loadstone.partition.relax_parts import renamed, variables
 from loadstone.partition.relax_region import region_as_relax
 from loadstone.relax.compat import bindings, relax, result, tvm
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["codegen", "link", "partition"]
 
 _ATTRIBUTES = ("loadstone.numerics",)
+#: Functions of an exported library besides the artifacts: runtime/hosts/tvm/lds_tvm.h.
+_OWN = ("loadstone_device", "loadstone_memory", "loadstone_copied_bytes")
 
 
 def partition(model: Model, target: TargetSource, symbol: str = OFFLOADED) -> IRModule:
@@ -46,8 +48,7 @@ def partition(model: Model, target: TargetSource, symbol: str = OFFLOADED) -> IR
 
     Raises UnsupportedError where no operator goes to an accelerator of the target.
     """
-    module = load(model)
-    parts = offload(module, resolve(target))
+    parts = offload(divided_module(load(model), resolve(target)))
     if not parts.segments:
         why = next(iter(parts.reasons.values()), "it has no operators")
         raise UnsupportedError(f"no part of the model runs on {target}: {why}")
@@ -189,7 +190,7 @@ def _modules(functions: Sequence[RelaxFunction], options: Any, constants: Any) -
     )
     found = {str(f.attrs["global_symbol"]): _artifact(f, target) for f in functions}
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
-    return [create(_c_text(found, device), "c", [*found, "loadstone_device"], [])]
+    return [create(_c_text(found, device), "c", [*found, *_OWN], [])]
 
 
 # `import loadstone.hosts.tvm` is what makes RunCodegen know it.
@@ -227,11 +228,14 @@ def _c_text(found: Mapping[str, Artifact], device: str) -> str:
             _entry(symbol, f"lds_tvm_call(&{symbol}_function, args, count, result)"),
         ]
     functions = ", ".join(f"&{symbol}_function" for symbol in found)
+    table = f"loadstone_functions, {len(found)}"
     text += [
-        _entry("loadstone_device", "lds_tvm_set_device(args, count, result)"),
         f"static lds_tvm_function *const loadstone_functions[] = {{{functions}}};",
+        _entry("loadstone_device", "lds_tvm_set_device(args, count, result)"),
+        _entry("loadstone_memory", f"lds_tvm_memory({table}, args, count, result)"),
+        _entry("loadstone_copied_bytes", f"lds_tvm_copied({table}, args, count, result)"),
         "__attribute__((destructor)) static void loadstone_close(void) "
-        f"{{ lds_tvm_close(loadstone_functions, {len(found)}); }}",
+        f"{{ lds_tvm_close({table}); }}",
     ]
     return "\n".join(text) + "\n"
 

@@ -9,7 +9,8 @@
  *         lds_easy_open_file(device, "resnet8.lds", &net, &error) != LDS_OK ||
  *         lds_easy_run(net, inputs, outputs, 1, &error) != LDS_OK) puts(error.text);
  *
- * What firmware uses is loadstone.h: it has no heap, no files, and its port knows its device. Here memory comes from the heap.
+ * What firmware uses is runtime/include/loadstone.h: it has no heap, no files, and its port knows its device. Here memory comes from the
+ * heap.
  *
  * Every function that returns int returns LDS_OK (0) or a negative LDS_ERR_*, and then says why in *error, which may be NULL.
  * Threads: any call from any thread at any time, but a network or device that is being closed is no longer used by others. Runs

@@ -107,6 +107,79 @@ static int lds_tvm_set_device(const TVMFFIAny *args, int32_t count, TVMFFIAny *r
   return 0;
 }
 
+/* --- the device's memory as tensors ------------------------------------------------------------------------------------------ */
+static const DLDataType lds_tvm_types[] = {
+    {kDLInt, 8, 1},  {kDLUInt, 8, 1},   {kDLInt, 16, 1},   {kDLInt, 32, 1},
+    {kDLInt, 64, 1}, {kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBool, 8, 1},
+};
+
+typedef struct lds_tvm_view {
+  DLManagedTensor managed; /* first: DLPack's pointer is ours */
+  int64_t dims[LDS_RANK];
+} lds_tvm_view;
+
+static void lds_tvm_free_view(DLManagedTensor *managed) { free(managed); }
+
+/* The function that the first argument names. */
+static lds_tvm_function *lds_tvm_named(lds_tvm_function *const *functions, size_t count, const TVMFFIAny *args) {
+  char name[LDS_TVM_NAME_BYTES];
+  size_t k;
+  if (!lds_tvm_text(args, name, sizeof name)) return NULL;
+  for (k = 0; k < count; ++k) {
+    if (strcmp(functions[k]->symbol, name) == 0) return functions[k];
+  }
+  return NULL;
+}
+
+/* loadstone_memory(function, index): the device's memory of an input, or, behind these, an output, as a tensor of one run. A function
+ * that is called with these tensors copies nothing. They are valid as long as the library is loaded. */
+static int lds_tvm_memory(lds_tvm_function *const *functions, size_t functions_count, const TVMFFIAny *args, int32_t count,
+                          TVMFFIAny *result) {
+  lds_tvm_function *f = count == 2 && args[1].type_index == kTVMFFIInt ? lds_tvm_named(functions, functions_count, args) : NULL;
+  lds_easy_error error;
+  lds_easy *net;
+  lds_tvm_view *view;
+  lds_tensor t;
+  TVMFFIObjectHandle made = NULL;
+  uint32_t inputs, index;
+  int status, d;
+  if (f == NULL) return lds_tvm_fail("TypeError", "loadstone_memory", "the name of a function and an index are expected");
+  net = lds_tvm_net(f, &error);
+  if (net == NULL) return lds_tvm_fail("RuntimeError", f->symbol, error.text);
+  inputs = lds_easy_input_count(net);
+  index = args[1].v_int64 >= 0 && args[1].v_int64 < UINT32_MAX ? (uint32_t)args[1].v_int64 : UINT32_MAX;
+  status = index < inputs ? lds_easy_input(net, index, &t) : lds_easy_output(net, index - inputs, &t);
+  if (status != LDS_OK) return lds_tvm_fail("ValueError", f->symbol, "it has not so many inputs and outputs");
+  view = (lds_tvm_view *)calloc(1, sizeof *view);
+  if (view == NULL) return lds_tvm_fail("RuntimeError", f->symbol, "out of memory");
+  for (d = 0; d < t.rank; ++d) view->dims[d] = (int64_t)t.dims[d];
+  view->managed.dl_tensor.data = index < inputs ? lds_easy_input_data(net, index) : lds_easy_output_data(net, index - inputs);
+  view->managed.dl_tensor.device.device_type = kDLCPU;
+  view->managed.dl_tensor.ndim = t.rank;
+  view->managed.dl_tensor.dtype = lds_tvm_types[t.dtype];
+  view->managed.dl_tensor.shape = view->dims;
+  view->managed.deleter = lds_tvm_free_view;
+  if (TVMFFITensorFromDLPack(&view->managed, 64, 1, &made) != 0) {
+    free(view);
+    return -1;
+  }
+  memset(result, 0, sizeof *result);
+  result->type_index = kTVMFFITensor;
+  result->v_obj = (TVMFFIObject *)made;
+  return 0;
+}
+
+/* loadstone_copied_bytes(function): between tensors and the device's memory, so far. */
+static int lds_tvm_copied(lds_tvm_function *const *functions, size_t functions_count, const TVMFFIAny *args, int32_t count,
+                          TVMFFIAny *result) {
+  const lds_tvm_function *f = count == 1 ? lds_tvm_named(functions, functions_count, args) : NULL;
+  if (f == NULL) return lds_tvm_fail("TypeError", "loadstone_copied_bytes", "the name of a function is expected");
+  memset(result, 0, sizeof *result);
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = f->net != NULL ? (int64_t)lds_easy_copied_bytes(f->net) : 0;
+  return 0;
+}
+
 /* --- calls ------------------------------------------------------------------------------------------------------------------- */
 static const DLTensor *lds_tvm_tensor(const TVMFFIAny *value) {
   if (value->type_index == kTVMFFIDLTensorPtr) return (const DLTensor *)value->v_ptr;
@@ -115,11 +188,7 @@ static const DLTensor *lds_tvm_tensor(const TVMFFIAny *value) {
 }
 
 static int lds_tvm_same_type(const DLTensor *t, uint8_t dtype) {
-  static const DLDataType types[] = {
-      {kDLInt, 8, 1},  {kDLUInt, 8, 1},   {kDLInt, 16, 1},   {kDLInt, 32, 1},
-      {kDLInt, 64, 1}, {kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBool, 8, 1},
-  };
-  return t->dtype.code == types[dtype].code && t->dtype.bits == types[dtype].bits && t->dtype.lanes == 1;
+  return t->dtype.code == lds_tvm_types[dtype].code && t->dtype.bits == lds_tvm_types[dtype].bits && t->dtype.lanes == 1;
 }
 
 /* Contiguous, and shaped as the artifact's tensor for some number of samples, which is returned; 0 when it is not. */
