@@ -126,12 +126,12 @@ class Compiled:
     def is_float(self) -> bool:
         """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
         not quantized."""
-        operators = [entry.operator for entry in self.partition.assignments]
-        relax = {n for o in operators if isinstance(o, g.Host) for n in o.operators}
-        on_host = all(entry.backend == HOST for entry in self.partition.assignments)
-        inputs = {t.dtype for o in operators if isinstance(o, g.Host) for t in o.inputs}
-        quantized = any(isinstance(o, g.Weighted) for o in operators)
-        return on_host and not quantized and bool(relax & _MULTIPLY) and "float32" in inputs
+        relax: set[str] = set()
+        for entry in self.partition.assignments:
+            if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
+                return False
+            relax.update(entry.operator.operators)
+        return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
         """One row per operator: operator, kind, where, why, remedy, shape of its output, macs, and
