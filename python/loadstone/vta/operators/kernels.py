@@ -28,7 +28,8 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import conv, elementwise, max_pool, select
+from loadstone.vta.schedule import chain, conv, elementwise, max_pool, select
+from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
@@ -38,7 +39,7 @@ from loadstone.vta.stream import DramTile, Operation
 __all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
+Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 
@@ -107,6 +108,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
     match spec:
+        case ChainSpec():
+            return lower(chain.schedule(spec, config), passes)
         case ConvSpec():
             return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():

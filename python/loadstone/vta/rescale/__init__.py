@@ -1,0 +1,1 @@
+"""Requantization on a device that has no multiplier: constants, searched and proven."""

@@ -1,0 +1,214 @@
+"""Chains that equal a rule: sums of inputs times constants, shifted and clamped.
+
+In:   a Problem: every combination of inputs that can occur, what the rule makes of each, and the
+      real factor of each input.
+Out:  the shortest chain that was found, proven on all of them; None where none was.
+Next: pair.py and mean.py know the rules.
+
+For given multipliers and a shift (linear_form.py) each combination bounds the offset r, so that a
+candidate costs one maximum and one minimum. Few combinations decide; they are collected as they
+refuse candidates, and only what they leave is tried on all. Nothing of this needs to be right: a
+chain counts when chain.py finds it exact.
+
+A linear form without corrections has most: it rounds half up, and half away from zero when its
+multipliers are a little too large. What LiteRT rounds twice lies on another grid below zero, and
+what falls half to even does so by the quotient: these need a correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.vta.rescale.chain import Alu, Chain, cycles, is_exact
+from loadstone.vta.rescale.linear_form import Correction, LinearForm, chains
+
+__all__ = ["Problem", "find_chain"]
+
+IntArray = NDArray[np.int64]
+
+#: Largest multipliers of one, two and three signed digits of eight bits.
+_LARGEST = (127, 127 * 256 + 127, (127 * 256 + 127) * 256 + 127)
+#: Shifts tried with as many digits: the largest, and so many below it.
+_SHIFTS = 7
+_LARGEST_SHIFT = 30
+#: Distances from the nearest multiplier.
+_NUDGES = tuple(range(-3, 4))
+#: Combinations that decide to begin with.
+_FIRST = 97
+#: Beyond every bound.
+_FAR = np.int64(1) << 61
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A rule on all combinations of its inputs.
+
+    inputs: int8 values, or sums of them, that broadcast against each other; wanted: of the shape
+        that they broadcast to; factors: real; zero_points: what each input is centred at.
+    taps: tiles that each input is a sum of; largest: the largest weight in that sum.
+    """
+
+    inputs: tuple[IntArray, ...]
+    wanted: IntArray
+    factors: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    low: int
+    high: int
+    taps: int = 1
+    largest: int = 1
+
+    @property
+    def reach(self) -> int:
+        """The largest magnitude of an input less its zero point."""
+        pairs = zip(self.inputs, self.zero_points, strict=True)
+        return max(int(np.abs(values - zero).max()) for values, zero in pairs)
+
+
+def find_chain(
+    problem: Problem, corrections: Sequence[Correction] = (Correction.NONE,)
+) -> Chain | None:
+    """A proven chain of the first correction, and of the fewest digits, that have one."""
+    points = _Points(problem)
+    for correction in corrections:
+        for digits in range(len(_LARGEST)):
+            for form in points.forms(correction, digits):
+                chain = _shortest(problem, form)
+                if chain is not None:
+                    return chain
+    return None
+
+
+def _shortest(problem: Problem, form: LinearForm) -> Chain | None:
+    """The shortest proven chain of a form, without clamps that nothing reaches."""
+    ways = sorted(chains(form), key=lambda chain: cycles(chain, problem.taps))
+    low, high = Alu("max", problem.low), Alu("min", problem.high)
+    for chain in ways[:2]:
+        for clamp in ((), (low,), (high,), (low, high)):
+            if is_exact((*chain, *clamp), problem.inputs, problem.wanted):
+                return (*chain, *clamp)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Multipliers (candidates, inputs) of one shift, and the correction that goes with them."""
+
+    multipliers: IntArray
+    shift: int
+    correction: Correction
+
+    def where(self, kept: NDArray[np.bool_]) -> _Candidates:
+        """Some of them."""
+        return _Candidates(self.multipliers[kept], self.shift, self.correction)
+
+
+class _Points:
+    """All combinations, flat, and the few of them that have decided so far."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        shape = problem.wanted.shape
+        self.x = np.stack([np.broadcast_to(x, shape).ravel() for x in problem.inputs])
+        self.wanted = problem.wanted.ravel()
+        self.below = self.wanted > problem.low  # these bound r from below, the others from above
+        self.above = self.wanted < problem.high
+        self.centre = np.array(problem.zero_points, np.int64)[:, None]
+        self.deciding = np.unique(np.linspace(0, self.wanted.size - 1, _FIRST).astype(np.int64))
+
+    def forms(self, correction: Correction, digits: int) -> Iterator[LinearForm]:
+        """Forms that hold everywhere, of digits + 1 digits; those of most bits first."""
+        factors = np.array(self.problem.factors)
+        bits = np.abs(factors).max() * 2.0 ** np.arange(_LARGEST_SHIFT + 1)
+        room = _LARGEST[digits] // self.problem.largest
+        least = _LARGEST[digits - 1] // self.problem.largest if digits else 0
+        shifts = np.flatnonzero((bits + max(_NUDGES) <= room) & (bits > least))
+        for shift in reversed(shifts[-_SHIFTS:].tolist()):
+            form = self._of_shift(factors * 2.0**shift, shift, correction)
+            if form is not None:
+                yield form
+
+    def _of_shift(
+        self, exact: NDArray[np.float64], shift: int, correction: Correction
+    ) -> LinearForm | None:
+        """The form that leaves most room, of those near the exact multipliers."""
+        nudges = np.array(list(product(_NUDGES, repeat=len(exact))), np.int64)
+        nearest = np.rint(exact).astype(np.int64)
+        candidates = _Candidates(nearest + nudges, shift, correction)
+        while True:
+            slack = np.min(
+                [most - least for least, most in self._ranges(candidates, self.deciding)], axis=0
+            )
+            candidates, slack = candidates.where(slack >= 0), slack[slack >= 0]
+            if not slack.size:
+                return None
+            best = candidates.where(np.arange(slack.size) == slack.argmax())
+            refusing = self._refusing(best)
+            if not refusing.size:
+                return self._form(best)
+            self.deciding = np.union1d(self.deciding, refusing)
+
+    def _form(self, one: _Candidates) -> LinearForm | None:
+        """With the offsets that are left; None where no power of two makes up for c."""
+        (first, last), *with_c = (
+            (int(least[0]), int(most[0]))
+            for least, most in self._ranges(one, np.arange(self.wanted.size))
+        )
+        exponents = range(one.shift + 1) if with_c else (0,)
+        for exponent in exponents:
+            step = 1 << exponent
+            ranges = [(first, last), *((least + step, most + step) for least, most in with_c)]
+            offsets = max(least for least, _ in ranges), min(most for _, most in ranges)
+            if offsets[0] <= offsets[1]:
+                return LinearForm(
+                    tuple(one.multipliers[0].tolist()),
+                    one.shift,
+                    offsets,
+                    self.problem.zero_points,
+                    self.problem.reach,
+                    one.correction,
+                    exponent,
+                    self.problem.largest,
+                )
+        return None
+
+    def _ranges(self, candidates: _Candidates, at: IntArray) -> list[tuple[IntArray, IntArray]]:
+        """(least, most) r of each candidate, at combinations without c, and at those with it."""
+        least, most = self._bounds(candidates, at)
+        return [
+            (np.where(part, least, -_FAR).max(axis=1), np.where(part, most, _FAR).min(axis=1))
+            for part in self._parts(candidates, at)
+        ]
+
+    def _refusing(self, one: _Candidates) -> IntArray:
+        """Combinations that leave a candidate no r; none where there is one."""
+        everywhere = np.arange(self.wanted.size)
+        least, most = self._bounds(one, everywhere)
+        found: list[int] = []
+        for part in self._parts(one, everywhere):
+            lower, upper = np.where(part, least, -_FAR)[0], np.where(part, most, _FAR)[0]
+            if lower.max() > upper.min():
+                found += [int(lower.argmax()), int(upper.argmin())]
+        return np.array(found, np.int64)
+
+    def _bounds(self, candidates: _Candidates, at: IntArray) -> tuple[IntArray, IntArray]:
+        """Least and most r of each candidate at each combination (candidates, combinations)."""
+        reached = (self.wanted[at] << candidates.shift) - candidates.multipliers @ self.x[:, at]
+        least = np.where(self.below[at], reached, -_FAR)
+        most = np.where(self.above[at], reached + (1 << candidates.shift) - 1, _FAR)
+        return least, most
+
+    def _parts(self, candidates: _Candidates, at: IntArray) -> tuple[NDArray[np.bool_], ...]:
+        """Where c is 0, and where it is 1."""
+        centred = self.x[:, at] - self.centre
+        if candidates.correction is Correction.NONE:
+            return (np.ones((1, at.size), np.bool_),)
+        if candidates.correction is Correction.NEGATIVE:
+            negative = centred[:1] < 0
+            return ~negative, negative
+        even = (candidates.multipliers @ centred >> candidates.shift) & 1 == 0
+        return ~even, even
