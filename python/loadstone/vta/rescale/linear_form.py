@@ -23,6 +23,8 @@ __all__ = ["Correction", "LinearForm", "chains"]
 
 _LARGEST_IMMEDIATE = (1 << 15) - 1
 _LARGEST_WEIGHT = 127
+#: A digit may be a sum of weights, of a few.
+_LARGEST_DIGIT = 4 * _LARGEST_WEIGHT
 _RIGHT_LIMIT, _LEFT_LIMIT = 15, 16
 #: Bits between the digits, tried in this order: three digits need no other cut.
 _CUTS_OF_TWO = (8, *range(1, 8), *range(9, 16))
@@ -59,8 +61,10 @@ class LinearForm:
 
 def chains(form: LinearForm) -> Iterator[Chain]:
     """The form without a clamp, in every way."""
+    most = max(map(abs, form.multipliers))
     for cuts in ((), *((cut,) for cut in _CUTS_OF_TWO), *_CUTS_OF_THREE):
-        if sum(cuts) <= form.shift and (not cuts or max(map(abs, form.multipliers)) >> sum(cuts)):
+        top = most >> sum(cuts)
+        if sum(cuts) <= form.shift and 0 < top * form.largest <= _LARGEST_DIGIT:
             start = _CORRECTIONS[form.correction](form, cuts)
             rest = form.shift - sum(cuts)
             yield (*start, *_sums(form, form.offsets, cuts), *_right(rest))

@@ -31,10 +31,12 @@ __all__ = ["Problem", "find_chain"]
 
 IntArray = NDArray[np.int64]
 
-#: Largest multipliers of one, two and three signed digits of eight bits.
-_LARGEST = (127, 127 * 256 + 127, (127 * 256 + 127) * 256 + 127)
+#: Largest multipliers of one, two and three signed digits of eight bits, and of two where the upper
+#: one is a sum of up to four weights.
+_ONE, _TWO = 127, 127 * 256 + 127
+_LARGEST = (_ONE, _TWO, 4 * _TWO, 256 * _TWO + _ONE)
 #: Shifts tried with as many digits: the largest, and so many below it.
-_SHIFTS = 7
+_SHIFTS = 5
 _LARGEST_SHIFT = 30
 #: Distances from the nearest multiplier.
 _NUDGES = tuple(range(-3, 4))
@@ -121,7 +123,8 @@ class _Points:
         self.deciding = np.unique(np.linspace(0, self.wanted.size - 1, _FIRST).astype(np.int64))
 
     def forms(self, correction: Correction, digits: int) -> Iterator[LinearForm]:
-        """Forms that hold everywhere, of digits + 1 digits; those of most bits first."""
+        """Forms that hold everywhere, whose multipliers are of one of the sizes of _LARGEST; those of
+        most bits first."""
         factors = np.array(self.problem.factors)
         bits = np.abs(factors).max() * 2.0 ** np.arange(_LARGEST_SHIFT + 1)
         room = _LARGEST[digits] // self.problem.largest
@@ -139,6 +142,7 @@ class _Points:
         nudges = np.array(list(product(_NUDGES, repeat=len(exact))), np.int64)
         nearest = np.rint(exact).astype(np.int64)
         candidates = _Candidates(nearest + nudges, shift, correction)
+        near = None
         while True:
             slack = np.min(
                 [most - least for least, most in self._ranges(candidates, self.deciding)], axis=0
@@ -146,11 +150,26 @@ class _Points:
             candidates, slack = candidates.where(slack >= 0), slack[slack >= 0]
             if not slack.size:
                 return None
+            if near is None:
+                near = self._near(exact, shift, correction)
             best = candidates.where(np.arange(slack.size) == slack.argmax())
-            refusing = self._refusing(best)
+            refusing = self._refusing(best, near)
             if not refusing.size:
                 return self._form(best)
             self.deciding = np.union1d(self.deciding, refusing)
+
+    def _near(
+        self, exact: NDArray[np.float64], shift: int, correction: Correction
+    ) -> IntArray:
+        """The combinations that can decide: those where the exact multipliers leave so little room
+        that a nudge may take it."""
+        if correction is not Correction.NONE:
+            return np.arange(self.wanted.size)
+        reached = self.wanted * 2.0**shift - exact @ self.x
+        least = np.where(self.below, reached, -np.inf)
+        most = np.where(self.above, reached + 2.0**shift, np.inf)
+        room = 2 * (max(_NUDGES) + 1) * np.abs(self.x).max(axis=1).sum()
+        return np.flatnonzero((least >= least.max() - room) | (most <= most.min() + room))
 
     def _form(self, one: _Candidates) -> LinearForm | None:
         """With the offsets that are left; None where no power of two makes up for c."""
@@ -184,15 +203,14 @@ class _Points:
             for part in self._parts(candidates, at)
         ]
 
-    def _refusing(self, one: _Candidates) -> IntArray:
-        """Combinations that leave a candidate no r; none where there is one."""
-        everywhere = np.arange(self.wanted.size)
-        least, most = self._bounds(one, everywhere)
+    def _refusing(self, one: _Candidates, near: IntArray) -> IntArray:
+        """Combinations, of those near, that leave a candidate no r; none where there is one."""
+        least, most = self._bounds(one, near)
         found: list[int] = []
-        for part in self._parts(one, everywhere):
+        for part in self._parts(one, near):
             lower, upper = np.where(part, least, -_FAR)[0], np.where(part, most, _FAR)[0]
             if lower.max() > upper.min():
-                found += [int(lower.argmax()), int(upper.argmin())]
+                found += [int(near[lower.argmax()]), int(near[upper.argmin()])]
         return np.array(found, np.int64)
 
     def _bounds(self, candidates: _Candidates, at: IntArray) -> tuple[IntArray, IntArray]:
