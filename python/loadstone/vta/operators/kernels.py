@@ -28,18 +28,19 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import chain, conv, elementwise, max_pool, select
+from loadstone.vta.schedule import chain, conv, elementwise, max_pool, select, window
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.select import SelectSpec
+from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
 
 __all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
+Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec | WindowSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 
@@ -118,6 +119,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             return lower(max_pool.schedule(spec, config), passes)
         case SelectSpec():
             return lower(select.schedule(spec, config), passes)
+        case WindowSpec():
+            return lower(window.schedule(spec, config), passes)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

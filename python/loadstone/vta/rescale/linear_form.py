@@ -7,7 +7,8 @@ Next: search.py proves the shortest.
     (sum of M[i] * x[i] + r - 2^e * c) >> k
 
 A multiplier is cut into signed digits, and what lies above a cut is added behind a shift. A zero
-digit costs nothing, nor does an offset whose low bits are zero. The correction comes first: it is
+digit costs nothing, nor do low bits of an offset that are zero; its whole steps may be added at the
+end. The correction comes first: it is
 made of the inputs, in the accumulator to which they are then added once more.
 """
 
@@ -25,6 +26,8 @@ _LARGEST_IMMEDIATE = (1 << 15) - 1
 _LARGEST_WEIGHT = 127
 #: A digit may be a sum of weights, of a few.
 _LARGEST_DIGIT = 4 * _LARGEST_WEIGHT
+#: Steps of a chain.
+_LONGEST = 60
 _RIGHT_LIMIT, _LEFT_LIMIT = 15, 16
 #: Bits between the digits, tried in this order: three digits need no other cut.
 _CUTS_OF_TWO = (8, *range(1, 8), *range(9, 16))
@@ -64,10 +67,16 @@ def chains(form: LinearForm) -> Iterator[Chain]:
     most = max(map(abs, form.multipliers))
     for cuts in ((), *((cut,) for cut in _CUTS_OF_TWO), *_CUTS_OF_THREE):
         top = most >> sum(cuts)
-        if sum(cuts) <= form.shift and 0 < top * form.largest <= _LARGEST_DIGIT:
-            start = _CORRECTIONS[form.correction](form, cuts)
-            rest = form.shift - sum(cuts)
-            yield (*start, *_sums(form, form.offsets, cuts), *_right(rest))
+        if not (sum(cuts) <= form.shift and 0 < top * form.largest <= _LARGEST_DIGIT):
+            continue
+        start = tuple(_CORRECTIONS[form.correction](form, cuts))
+        rest = form.shift - sum(cuts)
+        steps = _roundest(*form.offsets) >> form.shift
+        for whole in dict.fromkeys((0, steps, steps + 1)):
+            first, last = (offset - (whole << form.shift) for offset in form.offsets)
+            chain = (*start, *_sums(form, (first, last), cuts), *_right(rest), *_add(whole))
+            if len(chain) <= _LONGEST:
+                yield chain
 
 
 # --------------------------------------------------------------------------------------------------
@@ -101,6 +110,8 @@ def _signed(value: int, bits: int) -> int:
 
 def _roundest(first: int, last: int) -> int:
     """The number of a range with most trailing zeros."""
+    if first <= 0 <= last:
+        return 0
     for bits in range(40, -1, -1):
         if (number := -(-first >> bits) << bits) <= last:
             return number
@@ -119,7 +130,9 @@ def _parts(total: int, count: int) -> Iterator[int]:
 
 
 def _add(value: int) -> Iterator[Step]:
-    yield from (Alu("add", part) for part in _parts(value, -(-abs(value) // _LARGEST_IMMEDIATE)))
+    """One or several additions; of what is far too much only so many that the chain is too long."""
+    count = min(-(-abs(value) // _LARGEST_IMMEDIATE), _LONGEST + 1)
+    yield from (Alu("add", part) for part in _parts(value, count))
 
 
 def _right(bits: int) -> Iterator[Step]:
@@ -154,6 +167,7 @@ def _even(form: LinearForm, cuts: tuple[int, ...]) -> Iterator[Step]:
     step away from any other, so that a quarter more or less does not matter."""
     pairs = zip(form.multipliers, form.zero_points, strict=True)
     exact = (1 << form.shift) - sum(multiplier * zero for multiplier, zero in pairs)
+    exact = _signed(exact, form.shift + 1)  # an even number of quotients more is no other parity
     quarter = (1 << form.shift) >> 2
     yield from _sums(form, (exact, exact + quarter), cuts)
     yield from _left(31 - form.shift + sum(cuts))

@@ -117,14 +117,19 @@ class _Points:
         shape = problem.wanted.shape
         self.x = np.stack([np.broadcast_to(x, shape).ravel() for x in problem.inputs])
         self.wanted = problem.wanted.ravel()
+        if len(problem.inputs) == 1:  # a step function: what lies around the steps decides
+            steps = np.flatnonzero(np.diff(self.wanted))
+            around = (steps[:, None] + np.arange(-1, 3)).ravel()
+            kept = np.unique(np.clip([0, *around, self.wanted.size - 1], 0, self.wanted.size - 1))
+            self.x, self.wanted = self.x[:, kept], self.wanted[kept]
         self.below = self.wanted > problem.low  # these bound r from below, the others from above
         self.above = self.wanted < problem.high
         self.centre = np.array(problem.zero_points, np.int64)[:, None]
         self.deciding = np.unique(np.linspace(0, self.wanted.size - 1, _FIRST).astype(np.int64))
 
     def forms(self, correction: Correction, digits: int) -> Iterator[LinearForm]:
-        """Forms that hold everywhere, whose multipliers are of one of the sizes of _LARGEST; those of
-        most bits first."""
+        """Forms that hold everywhere, whose multipliers have one of the sizes of _LARGEST; those
+        of most bits first."""
         factors = np.array(self.problem.factors)
         bits = np.abs(factors).max() * 2.0 ** np.arange(_LARGEST_SHIFT + 1)
         room = _LARGEST[digits] // self.problem.largest
@@ -158,9 +163,7 @@ class _Points:
                 return self._form(best)
             self.deciding = np.union1d(self.deciding, refusing)
 
-    def _near(
-        self, exact: NDArray[np.float64], shift: int, correction: Correction
-    ) -> IntArray:
+    def _near(self, exact: NDArray[np.float64], shift: int, correction: Correction) -> IntArray:
         """The combinations that can decide: those where the exact multipliers leave so little room
         that a nudge may take it."""
         if correction is not Correction.NONE:

@@ -4,15 +4,7 @@ In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, th
 Out:  a scheduled IRModule. Parameters: x0, x1, ..., weights, out.
 Next: lower.py.
 
-    acc0[t][b, l]  = 0      + sum over k of x0[t][b, k] * weights[0][l, k]
-    acc1[t][b, l]  = acc0   + sum over k of x1[t][b, k] * weights[1][l, k]
-    acc2[t][b, l]  = shr(acc1, 8)
-    acc3[t][b, l]  = acc2   + sum over k of x0[t][b, k] * weights[2][l, k] ...
-    out            = int8(the last one)
-
-Each step begins where the one before it ended, so all of them become operations in place on one
-accumulator. A tensor expression cannot say where a sum begins: this is TensorIR from the start, in
-TVM's script. An input that does not move along a loop is read with stride 0.
+An input that does not move along a loop is read with stride 0.
 """
 
 from __future__ import annotations
@@ -20,18 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from loadstone.ir_pass.intrinsics import PREFIX
 from loadstone.relax.compat import parsed_tir, s_tir, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.epilogue import Immediate
+from loadstone.vta.schedule.script import (
+    ChainStep,
+    Multiply,
+    block,
+    chain_blocks,
+    function_head,
+)
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
 
-__all__ = ["ChainSpec", "Multiply", "schedule"]
+__all__ = ["ChainSpec", "schedule"]
 
 #: Tiles in flight are at most so many, and at least so many parts of the whole, so that load,
 #: compute and store overlap ...
@@ -39,17 +36,6 @@ _LARGEST_TILES = 512
 _LEAST_PARTS = 6
 #: ... but one part is no smaller than this, so that instructions do not cost more than their steps.
 _LEAST_TILES = 64
-
-
-@dataclass(frozen=True)
-class Multiply:
-    """acc += input `input` times weight tile `tile`."""
-
-    input: int
-    tile: int
-
-
-ChainStep: TypeAlias = Multiply | Immediate
 
 
 @dataclass(frozen=True)
@@ -81,9 +67,9 @@ def schedule(spec: ChainSpec, config: HwConfig) -> IRModule:
     outer, inner = [half[0] for half in halves], [half[1] for half in halves]
     s.reorder(*outer, *inner, batch, lane)
     for number in reversed(range(len(spec.steps))):  # consumers first
-        block = s.get_sblock(f"acc{number}")
-        s.set_scope(block, 0, "local.acc")
-        s.compute_at(block, outer[-1], preserve_unit_loops=True)
+        stage = s.get_sblock(f"acc{number}")
+        s.set_scope(stage, 0, "local.acc")
+        s.compute_at(stage, outer[-1], preserve_unit_loops=True)
     readers = {
         number: [n for n, step in enumerate(spec.steps) if _reads(step, number)]
         for number in range(len(spec.moves))
@@ -98,8 +84,8 @@ def schedule(spec: ChainSpec, config: HwConfig) -> IRModule:
         if source != "weights":
             s.compute_at(cached, outer[-1], preserve_unit_loops=True)
     for number in products:
-        block = s.get_sblock(f"acc{number}")
-        s.decompose_reduction(block, s.get_loops(block)[len(outer)])
+        stage = s.get_sblock(f"acc{number}")
+        s.decompose_reduction(stage, s.get_loops(stage)[len(outer)])
     return s.mod
 
 
@@ -113,53 +99,31 @@ def _text(spec: ChainSpec, config: HwConfig) -> str:
 
 
 def _lines(spec: ChainSpec, config: HwConfig) -> Iterator[str]:
-    lanes = (config.batch, config.block)
+    lanes = {"b": config.batch, "l": config.block}
+    extents = {f"t{loop}": extent for loop, extent in enumerate(spec.extents)}
+    moving = [
+        [name for name, moves in zip(extents, own, strict=True) if moves] for own in spec.moves
+    ]
     shapes = {
-        f"x{number}": (*(e for e, m in zip(spec.extents, moves, strict=True) if m), *lanes)
-        for number, moves in enumerate(spec.moves)
+        f"x{number}": (*([extents[name] for name in names] or [1]), *lanes.values())
+        for number, names in enumerate(moving)
     }
-    shapes = {name: shape if len(shape) > 2 else (1, *shape) for name, shape in shapes.items()}
-    shapes |= {"weights": (spec.tiles, config.block, config.block), "out": (*spec.extents, *lanes)}
-    yield "@T.prim_func(s_tir=True)"
-    parameters = (f'{name}: T.Buffer({shape}, "int8")' for name, shape in shapes.items())
-    yield f"def main({', '.join(parameters)}):"
-    yield '    T.func_attr({"tirx.noalias": True})'
-    for number in range(len(spec.steps)):
-        yield f'    acc{number} = T.sblock_alloc_buffer({shapes["out"]}, "int32")'
-    loops = [f"t{loop}" for loop in range(len(spec.extents))]
-    for number, step in enumerate(spec.steps):
-        reduction = isinstance(step, Multiply)
-        yield from _block(f"acc{number}", loops, shapes["out"], reduction=reduction)
-        here = ", ".join((*(f"v_{loop}" for loop in loops), "v_b", "v_l"))
-        before = f"acc{number - 1}[{here}]" if number else "0"
-        if isinstance(step, Multiply):
-            moved = [f"v_{x}" for x, m in zip(loops, spec.moves[step.input], strict=True) if m]
-            at = ", ".join((*(moved or ["0"]), "v_b", "v_k"))
-            yield "            with T.init():"
-            yield f"                acc{number}[{here}] = {before}"
-            yield (
-                f'            acc{number}[{here}] += T.Cast("int32", x{step.input}[{at}]) '
-                f'* T.Cast("int32", weights[{step.tile}, v_l, v_k])'
-            )
-        else:
-            call = f'T.call_pure_extern("int32", "{PREFIX}{step.op}", {before}, {step.value})'
-            yield f"            acc{number}[{here}] = {call}"
-    yield from _block("out", loops, shapes["out"], reduction=False)
+    shapes["weights"] = (spec.tiles, config.block, config.block)
+    shapes["out"] = (*spec.extents, *lanes.values())
+
+    def product(step: Multiply) -> str:
+        at = ", ".join([f"v_{name}" for name in moving[step.input]] or ["0"])
+        return (
+            f'T.Cast("int32", x{step.input}[{at}, v_b, v_k]) '
+            f'* T.Cast("int32", weights[{step.tile}, v_l, v_k])'
+        )
+
+    loops = {**extents, **lanes}
+    yield from function_head(shapes)
+    yield from chain_blocks(spec.steps, loops, {"k": config.block}, product)
+    yield from block("out", loops, {})
+    here = ", ".join(f"v_{name}" for name in loops)
     yield f'            out[{here}] = T.Cast("int8", acc{len(spec.steps) - 1}[{here}])'
-
-
-def _block(
-    name: str, loops: list[str], shape: tuple[int, ...], *, reduction: bool
-) -> Iterator[str]:
-    """Loops over tiles and lanes, and the head of a block with their values."""
-    names, extents = [*loops, "b", "l"], [*shape]
-    if reduction:
-        names, extents = [*names, "k"], [*extents, shape[-1]]
-    axes = ", ".join(f"v_{name}" for name in names)
-    kinds = "S" * len(shape) + "R" * reduction
-    yield f"    for {', '.join(names)} in T.grid({', '.join(map(str, extents))}):"
-    yield f'        with T.sblock("{name}"):'
-    yield f'            {axes} = T.axis.remap("{kinds}", [{", ".join(names)}])'
 
 
 def _tile(spec: ChainSpec, config: HwConfig) -> list[int]:
