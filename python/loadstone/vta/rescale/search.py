@@ -109,6 +109,19 @@ class _Candidates:
         return _Candidates(self.multipliers[kept], self.shift, self.correction)
 
 
+@dataclass(frozen=True, eq=False)
+class _Offsets:
+    """Least and most r (exponents, candidates)."""
+
+    least: IntArray
+    most: IntArray
+
+    @property
+    def slack(self) -> IntArray:
+        """Negative where no r is left."""
+        return np.asarray(self.most - self.least, np.int64)
+
+
 class _Points:
     """All combinations, flat, and the few of them that have decided so far."""
 
@@ -149,9 +162,7 @@ class _Points:
         candidates = _Candidates(nearest + nudges, shift, correction)
         near = None
         while True:
-            slack = np.min(
-                [most - least for least, most in self._ranges(candidates, self.deciding)], axis=0
-            )
+            slack = self._offsets(candidates, self.deciding).slack.max(axis=0)
             candidates, slack = candidates.where(slack >= 0), slack[slack >= 0]
             if not slack.size:
                 return None
@@ -174,29 +185,30 @@ class _Points:
         room = 2 * (max(_NUDGES) + 1) * np.abs(self.x).max(axis=1).sum()
         return np.flatnonzero((least >= least.max() - room) | (most <= most.min() + room))
 
-    def _form(self, one: _Candidates) -> LinearForm | None:
-        """With the offsets that are left; None where no power of two makes up for c."""
-        (first, last), *with_c = (
-            (int(least[0]), int(most[0]))
-            for least, most in self._ranges(one, np.arange(self.wanted.size))
+    def _form(self, one: _Candidates) -> LinearForm:
+        """With the offsets that are left."""
+        offsets = self._offsets(one, np.arange(self.wanted.size))
+        exponent = int(offsets.slack[:, 0].argmax())
+        return LinearForm(
+            tuple(one.multipliers[0].tolist()),
+            one.shift,
+            (int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0])),
+            self.problem.zero_points,
+            self.problem.reach,
+            one.correction,
+            exponent,
+            self.problem.largest,
         )
-        exponents = range(one.shift + 1) if with_c else (0,)
-        for exponent in exponents:
-            step = 1 << exponent
-            ranges = [(first, last), *((least + step, most + step) for least, most in with_c)]
-            offsets = max(least for least, _ in ranges), min(most for _, most in ranges)
-            if offsets[0] <= offsets[1]:
-                return LinearForm(
-                    tuple(one.multipliers[0].tolist()),
-                    one.shift,
-                    offsets,
-                    self.problem.zero_points,
-                    self.problem.reach,
-                    one.correction,
-                    exponent,
-                    self.problem.largest,
-                )
-        return None
+
+    def _offsets(self, candidates: _Candidates, at: IntArray) -> _Offsets:
+        """Least and most r of each candidate, for each exponent that the correction may have."""
+        (least, most), *with_c = self._ranges(candidates, at)
+        exponents = range(candidates.shift + 1) if with_c else (0,)
+        steps = np.int64(1) << np.array(exponents, np.int64)[:, None]
+        least, most = least + 0 * steps, most + 0 * steps
+        for least_c, most_c in with_c:
+            least, most = np.maximum(least, least_c + steps), np.minimum(most, most_c + steps)
+        return _Offsets(least, most)
 
     def _ranges(self, candidates: _Candidates, at: IntArray) -> list[tuple[IntArray, IntArray]]:
         """(least, most) r of each candidate, at combinations without c, and at those with it."""
@@ -208,12 +220,13 @@ class _Points:
 
     def _refusing(self, one: _Candidates, near: IntArray) -> IntArray:
         """Combinations, of those near, that leave a candidate no r; none where there is one."""
+        if self._offsets(one, near).slack.max() >= 0:
+            return near[:0]
         least, most = self._bounds(one, near)
         found: list[int] = []
         for part in self._parts(one, near):
             lower, upper = np.where(part, least, -_FAR)[0], np.where(part, most, _FAR)[0]
-            if lower.max() > upper.min():
-                found += [int(near[lower.argmax()]), int(near[upper.argmin()])]
+            found += [int(near[lower.argmax()]), int(near[upper.argmin()])]
         return np.array(found, np.int64)
 
     def _bounds(self, candidates: _Candidates, at: IntArray) -> tuple[IntArray, IntArray]:
