@@ -1,11 +1,13 @@
 """Operators on elements between any scales, for devices without RQ: chains of products and shifts.
 
-In:   graph.Add, Sub, Requantize.
+In:   graph.Add, Sub, Requantize, one input of a Concatenate.
 Out:  a ChainSpec and its weight tiles: the digits of the multipliers, one diagonal each.
 Next: kernels.py.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,15 +20,16 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.rescale.chain import Chain, Product
-from loadstone.vta.rescale.pair import linear_chain
+from loadstone.vta.rescale.pair import Linear, linear_chain
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
 from loadstone.vta.schedule.script import Multiply
+from loadstone.vta.stream import DramTile
 
-__all__ = ["chain_constants", "elementwise", "unsupported"]
+__all__ = ["chain_constants", "copied", "elementwise", "unsupported"]
 
 
-def unsupported(op: g.Add | g.Sub | g.Requantize) -> Refusal | None:
+def unsupported(op: Linear) -> Refusal | None:
     """Why no chain does this exactly; None if one does."""
     if linear_chain(op) is not None:
         return None
@@ -38,25 +41,42 @@ def unsupported(op: g.Add | g.Sub | g.Requantize) -> Refusal | None:
 
 
 def elementwise(
-    op: g.Add | g.Sub | g.Requantize, moves: tuple[tuple[bool, ...], ...], config: HwConfig
+    op: Linear, moves: tuple[tuple[bool, ...], ...], config: HwConfig
 ) -> LoweredOperator:
     """moves: per input, whether it moves along (samples, channel blocks, pixels)."""
-    chain = linear_chain(op)
-    if chain is None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: no chain equals its rule")
     layout = Blocked(op.output.shape, config.batch, config.block)
     extents: tuple[int, ...] = (layout.samples, layout.channel_blocks, layout.pixels)
     if all(map(all, moves)):
         extents, moves = (layout.size_tiles,), ((True,),) * len(moves)
+    chain = _needed(op)
+    if len(op.inputs) == 2 and op.inputs[0].name == op.inputs[1].name:  # one tensor, loaded once
+        chain = tuple(replace(s, input=0) if isinstance(s, Product) else s for s in chain)
+        moves = moves[:1]
     name, steps, own = chain_constants(chain, config)
-    names = {f"x{number}": tensor.name for number, tensor in enumerate(op.inputs)}
-    return emit(
-        ChainSpec(extents, moves, steps),
-        {**names, "weights": name, "out": op.output.name},
-        own,
-        op,
-        config,
-    )
+    names = {f"x{number}": op.inputs[number].name for number in range(len(moves))}
+    names |= {"weights": name, "out": op.output.name}
+    return emit(ChainSpec(extents, moves, steps), names, own, op, config)
+
+
+def copied(
+    part: g.Concatenate,
+    op: g.Concatenate,
+    places: tuple[DramTile, DramTile],
+    tiles: int,
+    config: HwConfig,
+) -> LoweredOperator:
+    """One input of a concatenation in the output's quantization. part: the concatenation of it
+    alone; places: where its tiles begin, and where they go."""
+    name, steps, own = chain_constants(_needed(part), config)
+    names = {"x0": places[0], "weights": DramTile(name, 0), "out": places[1]}
+    return emit(ChainSpec((tiles,), ((True,),), steps), names, own, op, config)
+
+
+def _needed(op: Linear) -> Chain:
+    chain = linear_chain(op)
+    if chain is None:
+        raise LoweringError(f"operators: {op.kind} {op.name}: no chain equals its rule")
+    return chain
 
 
 def chain_constants(

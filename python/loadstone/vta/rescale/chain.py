@@ -3,7 +3,7 @@
 In:   the integers that stand in the program: weights of 8 bits, immediates of 16.
 Out:  `run`: what the device makes of any inputs; `is_exact`: whether that is what is wanted of all
       of them. Neither knows where the integers come from.
-Next: search.py finds chains; schedule/chain.py makes a loop nest of each step.
+Next: linear_search.py finds chains; schedule/chain.py makes a loop nest of each step.
 
     acc = 0                               a GEMM that resets
     Product(input, weight)                acc += weight * input       a GEMM by a diagonal tile

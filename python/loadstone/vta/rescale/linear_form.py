@@ -2,7 +2,7 @@
 
 In:   a LinearForm: multipliers, a shift, the offsets that do, and a correction if it needs one.
 Out:  chains (chain.py), of which one or another is shorter.
-Next: search.py proves the shortest.
+Next: linear_search.py proves the shortest.
 
     (sum of M[i] * x[i] + r - 2^e * c) >> k
 

@@ -22,7 +22,7 @@ from loadstone.graph.kernels import onnx, tflite
 from loadstone.numerics import requantize_double, requantize_float32
 from loadstone.vta.rescale.chain import Chain
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import Problem, find_chain
 
 __all__ = ["MeanRounding", "MeanRule", "integer_means", "mean_chain"]
 

@@ -7,19 +7,24 @@ Next: operators/chained.py lowers it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
 from loadstone.vta.requantization_search import on_all_values
 from loadstone.vta.rescale.chain import Chain
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import Problem, find_chain
 
-__all__ = ["linear_chain"]
+__all__ = ["Linear", "linear_chain", "rescaled_part"]
+
+#: Operators on one or two values; of concatenations those of one input.
+Linear: TypeAlias = g.Add | g.Sub | g.Requantize | g.Concatenate
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,16 @@ class _RuleKey:
     low: int
     high: int
     rounding: Rounding
-    op: g.Add | g.Sub | g.Requantize = field(compare=False)
+    op: Linear = field(compare=False)
 
 
-def linear_chain(op: g.Add | g.Sub | g.Requantize) -> Chain | None:
+def rescaled_part(op: g.Concatenate, tensor: g.Tensor) -> g.Concatenate:
+    """A concatenation of one of its inputs alone: a change of quantization by its rule."""
+    output = replace(op.output, shape=tensor.shape)
+    return replace(op, inputs=(tensor,), outputs=(output,), axis=len(tensor.shape) - 1)
+
+
+def linear_chain(op: Linear) -> Chain | None:
     """The operator's chain, searched once for each rule."""
     tensors = (*op.inputs, op.output)
     quantizations = tuple(g.Quantization(t.scale, t.zero_point) for t in tensors)
@@ -48,7 +59,7 @@ def _found(key: _RuleKey) -> Chain | None:
     signs = (1, -1 if key.kind == "sub" else 1)
     problem = Problem(
         inputs=tuple(np.arange(-128, 128).reshape(shape) for shape in shapes),
-        wanted=on_all_values(key.op),
+        wanted=_wanted(key.op),
         factors=tuple(
             sign * q.scale / q_out.scale for sign, q in zip(signs, q_inputs, strict=False)
         ),
@@ -57,6 +68,10 @@ def _found(key: _RuleKey) -> Chain | None:
         high=key.high,
     )
     return find_chain(problem, _corrections(key))
+
+
+def _wanted(op: Linear) -> NDArray[np.int64]:
+    return on_all_values(replace(op, axis=1) if isinstance(op, g.Concatenate) else op)
 
 
 def _corrections(key: _RuleKey) -> tuple[Correction, ...]:

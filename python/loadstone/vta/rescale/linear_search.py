@@ -189,10 +189,14 @@ class _Points:
         """With the offsets that are left."""
         offsets = self._offsets(one, np.arange(self.wanted.size))
         exponent = int(offsets.slack[:, 0].argmax())
+        first, last = int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0])
+        step = 1 << one.shift  # room enough, also where nothing bounds one side
+        if last - first > step:
+            first, last = (first, first + step) if first > -_FAR // 2 else (last - step, last)
         return LinearForm(
             tuple(one.multipliers[0].tolist()),
             one.shift,
-            (int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0])),
+            (first, last),
             self.problem.zero_points,
             self.problem.reach,
             one.correction,
