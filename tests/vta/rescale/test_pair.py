@@ -69,6 +69,26 @@ def test_powers_of_two_have_ties_to_even(ratio: float) -> None:
     assert cycles(chain) <= 16
 
 
+@pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.FLOAT32])
+@pytest.mark.parametrize("exponents", [(-3, -1, 0), (3, -1, 4), (-4, 1, 2), (-1, -5, -1)])
+def test_scales_that_are_powers_of_two_have_ties_everywhere(
+    exponents: tuple[int, int, int], rounding: Rounding
+) -> None:
+    """Away from zero by multipliers a little too large in proportion, also where one input counts
+    16 times the other."""
+    a, b, y = (2.0**exponent for exponent in exponents)
+    chain = linear_chain(add((a, b, y), rounding))
+    assert chain is not None
+    assert cycles(chain) <= 16
+
+
+def test_an_output_that_is_always_the_same_is_no_trouble() -> None:
+    op = replace(add((0.5, 8.0, 64.0), Rounding.DOUBLE), low=21, high=21)
+    chain = linear_chain(op)
+    assert chain is not None
+    assert (run(chain, PAIRS) == 21).all()
+
+
 def test_a_concatenation_rescales_each_input() -> None:
     a, b = lo.tensor("a", (1, 2, 2, 16), 0.04, 9), lo.tensor("b", (1, 2, 2, 32), 0.07, -9)
     y = lo.tensor("y", (1, 2, 2, 48), 0.05, 1)

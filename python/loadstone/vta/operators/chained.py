@@ -48,14 +48,25 @@ def elementwise(
     extents: tuple[int, ...] = (layout.samples, layout.channel_blocks, layout.pixels)
     if all(map(all, moves)):
         extents, moves = (layout.size_tiles,), ((True,),) * len(moves)
-    chain = _needed(op)
-    if len(op.inputs) == 2 and op.inputs[0].name == op.inputs[1].name:  # one tensor, loaded once
-        chain = tuple(replace(s, input=0) if isinstance(s, Product) else s for s in chain)
-        moves = moves[:1]
-    name, steps, own = chain_constants(chain, config)
-    names = {f"x{number}": op.inputs[number].name for number in range(len(moves))}
-    names |= {"weights": name, "out": op.output.name}
-    return emit(ChainSpec(extents, moves, steps), names, own, op, config)
+    sources = [tensor.name for tensor in op.inputs]
+    chain, names = _of_tensors(_needed(op), sources)
+    moves = tuple(moves[sources.index(name)] for name in names)
+    weights, steps, own = chain_constants(chain, config)
+    places = {f"x{number}": name for number, name in enumerate(names)}
+    places |= {"weights": weights, "out": op.output.name}
+    return emit(ChainSpec(extents, moves, steps), places, own, op, config)
+
+
+def _of_tensors(chain: Chain, sources: list[str]) -> tuple[Chain, list[str]]:
+    """The chain on the tensors that it reads, each of them once: two inputs may be one tensor, and
+    one may have no part in the result."""
+    read = [sources[step.input] for step in chain if isinstance(step, Product)]
+    names = list(dict.fromkeys(read))
+    renumbered = tuple(
+        replace(step, input=names.index(sources[step.input])) if isinstance(step, Product) else step
+        for step in chain
+    )
+    return renumbered, names
 
 
 def copied(

@@ -43,7 +43,7 @@ _NUDGES = tuple(range(-3, 4))
 #: Combinations that decide to begin with.
 _FIRST = 97
 #: Beyond every bound.
-_FAR = np.int64(1) << 61
+_FAR = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +96,16 @@ def _shortest(problem: Problem, form: LinearForm) -> Chain | None:
     return None
 
 
+def _bounded(first: int, last: int, step: int) -> tuple[int, int]:
+    """A part of a range of offsets, of one step at most: where all is clamped, nothing bounds it on
+    one side, or on both."""
+    if last - first <= step:
+        return first, last
+    if first > -_FAR // 2:
+        return first, first + step
+    return (last - step, last) if last < _FAR // 2 else (0, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class _Candidates:
     """Multipliers (candidates, inputs) of one shift, and the correction that goes with them."""
@@ -107,6 +117,15 @@ class _Candidates:
     def where(self, kept: NDArray[np.bool_]) -> _Candidates:
         """Some of them."""
         return _Candidates(self.multipliers[kept], self.shift, self.correction)
+
+
+def _near_multipliers(exact: NDArray[np.float64]) -> IntArray:
+    """Integers around exact multipliers; and all a little larger, which takes halves of both signs
+    away from zero, while their ratios stay."""
+    nudges = np.array(list(product(_NUDGES, repeat=len(exact))), np.float64)
+    least = np.abs(exact[exact != 0]).min(initial=np.inf)
+    stretched = exact * (1 + np.array([[1], [2], [3]]) / least)
+    return np.unique(np.rint(np.concatenate([exact + nudges, stretched])).astype(np.int64), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +176,9 @@ class _Points:
         self, exact: NDArray[np.float64], shift: int, correction: Correction
     ) -> LinearForm | None:
         """The form that leaves most room, of those near the exact multipliers."""
-        nudges = np.array(list(product(_NUDGES, repeat=len(exact))), np.int64)
-        nearest = np.rint(exact).astype(np.int64)
-        candidates = _Candidates(nearest + nudges, shift, correction)
+        multipliers = _near_multipliers(exact)
+        candidates = _Candidates(multipliers, shift, correction)
+        room = 1 + 2 * float(np.abs(multipliers - exact).max(axis=0) @ np.abs(self.x).max(axis=1))
         near = None
         while True:
             slack = self._offsets(candidates, self.deciding).slack.max(axis=0)
@@ -167,32 +186,31 @@ class _Points:
             if not slack.size:
                 return None
             if near is None:
-                near = self._near(exact, shift, correction)
+                near = self._near(exact, candidates, room)
             best = candidates.where(np.arange(slack.size) == slack.argmax())
             refusing = self._refusing(best, near)
             if not refusing.size:
                 return self._form(best)
             self.deciding = np.union1d(self.deciding, refusing)
 
-    def _near(self, exact: NDArray[np.float64], shift: int, correction: Correction) -> IntArray:
-        """The combinations that can decide: those where the exact multipliers leave so little room
-        that a nudge may take it."""
-        if correction is not Correction.NONE:
+    def _near(self, exact: NDArray[np.float64], candidates: _Candidates, room: float) -> IntArray:
+        """The combinations that can decide: those to which the exact multipliers leave so little
+        that the farthest candidate may take it. room: what that moves a sum by, twice."""
+        shift = candidates.shift
+        if candidates.correction is not Correction.NONE:
             return np.arange(self.wanted.size)
         reached = self.wanted * 2.0**shift - exact @ self.x
         least = np.where(self.below, reached, -np.inf)
         most = np.where(self.above, reached + 2.0**shift, np.inf)
-        room = 2 * (max(_NUDGES) + 1) * np.abs(self.x).max(axis=1).sum()
         return np.flatnonzero((least >= least.max() - room) | (most <= most.min() + room))
 
     def _form(self, one: _Candidates) -> LinearForm:
         """With the offsets that are left."""
         offsets = self._offsets(one, np.arange(self.wanted.size))
         exponent = int(offsets.slack[:, 0].argmax())
-        first, last = int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0])
-        step = 1 << one.shift  # room enough, also where nothing bounds one side
-        if last - first > step:
-            first, last = (first, first + step) if first > -_FAR // 2 else (last - step, last)
+        first, last = _bounded(
+            int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0]), 1 << one.shift
+        )
         return LinearForm(
             tuple(one.multipliers[0].tolist()),
             one.shift,
