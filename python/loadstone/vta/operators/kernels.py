@@ -28,18 +28,28 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import conv, elementwise, max_pool, rescaled, select
+from loadstone.vta.schedule import (
+    chain,
+    conv,
+    elementwise,
+    max_pool,
+    rescaled,
+    select,
+    window,
+)
+from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
+from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
 
 __all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec
+Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 #: The input tile whose product with a tile of constants adds a value per channel.
@@ -115,6 +125,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
     match spec:
+        case ChainSpec():
+            return lower(chain.schedule(spec, config), passes)
         case ConvSpec():
             return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():
@@ -125,6 +137,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             return lower(rescaled.schedule(spec, config), passes)
         case SelectSpec():
             return lower(select.schedule(spec, config), passes)
+        case WindowSpec():
+            return lower(window.schedule(spec, config), passes)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

@@ -3,7 +3,7 @@
 In:   operators; the sums that can occur.
 Out:  ALU steps and their operands that give the framework's integers, or a Refusal that says why
       none do.
-Next: weighted.py, elementwise.py and pool.py use them where the device has no RQ.
+Next: weighted.py uses them where the device has no RQ.
 
     out = clamp((acc + bias + half a step + (zero point << shift)) >> shift)            rounds half
         up
@@ -45,7 +45,7 @@ from loadstone.numerics import (
     requantize_single,
 )
 from loadstone.vta import constants
-from loadstone.vta.requantization_search import OutputRange, on_all_values
+from loadstone.vta.requantization_search import OutputRange
 from loadstone.vta.schedule.epilogue import (
     ConstantProduct,
     Immediate,
@@ -54,7 +54,7 @@ from loadstone.vta.schedule.epilogue import (
     TieCorrection,
 )
 
-__all__ = ["Epilogue", "divided", "linear", "weighted", "without_silent"]
+__all__ = ["Epilogue", "weighted", "without_silent"]
 
 _POW2 = "quantization with scales that are powers of two (`loadstone quantize --scheme pow2`)"
 _RQ = "a device with the capability requantize"
@@ -150,83 +150,6 @@ def without_silent(op: Layer, block: int) -> Layer:
     found = replace(op, weights=w, weight_scales=scales)
     value = np.where(silent, (least - op.output.zero_point) / found.real_scales(), op.bias)
     return replace(found, bias=value.astype(op.bias.dtype))
-
-
-def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Epilogue] | Refusal:
-    """An element-wise operator as a sum of inputs times small weights: the weights, and what
-    follows. Tried on all values."""
-    quantizations = [tensor.quantization for tensor in op.inputs]
-    assert op.output.quantization is not None
-    scales = np.array([q.scale for q in quantizations if q is not None], np.float64)
-    finest = float(scales.min())
-    ratios = [_shifts(np.array([finest / scale])) for scale in scales]
-    shift = _shifts(np.array([finest / op.output.scale]))
-    if isinstance(shift, Refusal) or any(isinstance(ratio, Refusal) for ratio in ratios):
-        return Refusal("the ratios of its scales are no powers of two", _POW2)
-    exponents = [
-        int(ratio[0]) + max(0, -int(shift[0])) for ratio in ratios if not isinstance(ratio, Refusal)
-    ]
-    weights = [1 << exponent for exponent in exponents]
-    if max(weights) > 127:
-        return Refusal(
-            f"an input's scale is {max(weights)} times the finest one: more than a weight of "
-            "8 bits",
-            _RQ,
-        )
-    if isinstance(op, g.Sub):
-        weights[1] = -weights[1]
-    shift = np.maximum(shift, 0)
-    bias = np.array(
-        [
-            -sum(
-                weight * tensor.zero_point
-                for weight, tensor in zip(weights, op.inputs, strict=True)
-            )
-        ]
-    )
-    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)]
-    sums = np.asarray(
-        sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64
-    )
-    wanted = on_all_values(op)
-    finish = _first(sums, wanted, bias, shift, OutputRange(op.output.zero_point, op.low, op.high))
-    if finish is None:
-        return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
-    return tuple(weights), finish
-
-
-def divided(
-    sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int
-) -> Epilogue | None:
-    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if
-    shifts make it.
-
-    sums: every sum that can occur. wanted: the framework's mean of each, of the same shape.
-    Gives None where `count` is no power of two, or no rounding of shifts gives `wanted`.
-    """
-    shift = count.bit_length() - 1
-    if count != 1 << shift:
-        return None
-    bias = np.array([offset * count])
-    return _first(sums + bias, wanted, bias, np.array([shift]), OutputRange(-offset, low, high))
-
-
-def _first(
-    sums: IntArray,
-    wanted: IntArray,
-    bias: IntArray,
-    shift: IntArray,
-    output: OutputRange,
-) -> Epilogue | None:
-    """The cheapest way that gives `wanted` on all sums (bias included) without operand tiles."""
-    for tie in _Tie:
-        if np.array_equal(
-            np.clip(tie.shifted(sums, shift[0]) + output.zero_point, output.low, output.high),
-            wanted,
-        ):
-            finish = _epilogue(bias, shift, tie, output)
-            return None if isinstance(finish, Refusal) or finish.rows else finish
-    return None
 
 
 def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
