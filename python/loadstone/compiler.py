@@ -147,9 +147,10 @@ class Compiled:
             figures = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
         if self.choice is not None:
-            for row in rows:
-                row["alternatives"] = [
-                    entry.to_json() for entry in self.choice.alternatives.get(row["operator"], ())
+            for full, assignment in zip(rows, self.partition.assignments, strict=True):
+                full["alternatives"] = [
+                    entry.to_json()
+                    for entry in self.choice.alternatives.get(assignment.operator.name, ())
                 ]
         return rows
 
