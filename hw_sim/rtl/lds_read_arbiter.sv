@@ -72,4 +72,8 @@ module lds_read_arbiter #(
       arlen <= 8'(request_beats[who] - 9'd1);
     end
   end
+
+`ifdef FORMAL
+`include "proofs/lds_read_arbiter.svh"
+`endif
 endmodule
