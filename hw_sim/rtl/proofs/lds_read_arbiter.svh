@@ -11,6 +11,7 @@ reg watched = 0;
 reg [1:0] watched_who;
 reg [LOG:0] ahead;  // bursts in front of the watched one
 wire [LOG-1:0] watched_at = oldest + LOG'(ahead);
+wire [ADDRESS_BITS+1:0] watched_order = order[watched_at];
 
 always @(posedge clk) begin
   started <= 1;
@@ -37,14 +38,14 @@ always @(posedge clk)
     assert ((grant & ~request) == 0);
     if (watched) begin
       assert (ahead < under_way);
-      assert (order[watched_at][33:32] == watched_who);
+      assert (watched_order[ADDRESS_BITS+:2] == watched_who);
       assert (watched_who <= 2);
       if (ahead == 0 && rvalid) assert (beat == (3'b001 << watched_who));
     end
     if (request == 3'b100 && open) assert (grant == 3'b100);
   end
 reg past_valid = 0, past_waits = 0;
-reg [63:0] past_address;
+reg [ADDRESS_BITS-1:0] past_address;
 reg [7:0] past_length;
 always @(posedge clk) begin
   past_valid <= started && !clear;

@@ -35,7 +35,7 @@ _OPTIMIZATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
 
 
 def _declarations() -> str:
-    """What lds_rtl.h declares, for cffi."""
+    """What hw_sim/rtl/lds_rtl.h declares, for cffi."""
     path = _RTL / "lds_rtl.h"
     if not path.is_file():
         return ""
