@@ -80,7 +80,8 @@ WITHOUT_TVM = (
 C_HEADERS = {
     "runtime": {"lds_hal.h", "lds_isa.h"},
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
-    "hw_sim": {"lds_isa.h"},
+    # and what Verilator makes of hw_sim/rtl
+    "hw_sim": {"lds_isa.h", "Vlds_device.h", "verilated.h"},
 }
 #: Collects everything that the library exports, for cffi.
 C_EXEMPT = ("runtime/include/lds_api.h",)
