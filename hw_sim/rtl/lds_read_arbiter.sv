@@ -9,30 +9,31 @@
 // SPDX-License-Identifier: Apache-2.0
 module lds_read_arbiter #(
     parameter int READERS = 3,  // fetch, load, compute
-    parameter int READS = 16
+    parameter int READS = 16,
+    parameter int ADDRESS_BITS = 64
 ) (
     input logic clk,
     input logic clear,
     input logic enable,
     input logic [READERS-1:0] request,
     input logic compute_first,  // compute's request is one for micro-ops
-    input logic [READERS-1:0][63:0] request_address,
-    input logic [READERS-1:0][8:0] request_beats,
+    input logic [READERS*ADDRESS_BITS-1:0] request_address,  // flat: Debian's yosys, which proves this file, knows no other arrays
+    input logic [READERS*9-1:0] request_beats,
     output logic [READERS-1:0] grant,
     output logic [READERS-1:0] beat,
-    output logic [31:0] beat_address,  // where the burst of the beat began
+    output logic [ADDRESS_BITS-1:0] beat_address,  // where the burst of the beat began
     output logic idle,  // nothing under way
     // AXI4
     output logic arvalid,
     input logic arready,
-    output logic [63:0] araddr,
+    output logic [ADDRESS_BITS-1:0] araddr,
     output logic [7:0] arlen,
     input logic rvalid,
     input logic rlast
 );
   localparam int LOG = $clog2(READS) < 1 ? 1 : $clog2(READS);
 
-  logic [33:0] order[1 << LOG];  // who, and the low half of the address
+  logic [ADDRESS_BITS+1:0] order[1 << LOG];  // who, and the address
   logic [LOG-1:0] oldest, newest;
   logic [LOG:0] under_way;
   wire ends = rvalid && rlast;
@@ -48,9 +49,11 @@ module lds_read_arbiter #(
   end
 
   wire [1:0] who = grant[2] ? 2'd2 : {1'b0, grant[1]};
-  wire [33:0] front = order[oldest];
-  assign beat = rvalid ? READERS'(1) << front[33:32] : '0;
-  assign beat_address = front[31:0];
+  wire [ADDRESS_BITS-1:0] address = request_address[32'(who)*ADDRESS_BITS+:ADDRESS_BITS];
+  wire [8:0] beats = request_beats[32'(who)*9+:9];
+  wire [ADDRESS_BITS+1:0] front = order[oldest];
+  assign beat = rvalid ? READERS'(1) << front[ADDRESS_BITS+:2] : '0;
+  assign beat_address = front[ADDRESS_BITS-1:0];
   assign idle = under_way == 0 && !arvalid;
 
   always_ff @(posedge clk) begin
@@ -67,9 +70,13 @@ module lds_read_arbiter #(
       else if (arready) arvalid <= 1'b0;
     end
     if (grant != 0) begin
-      order[newest] <= {who, request_address[who][31:0]};
-      araddr <= request_address[who];
-      arlen <= 8'(request_beats[who] - 9'd1);
+      order[newest] <= {who, address};
+      araddr <= address;
+      arlen <= beats[7:0] - 8'd1;
     end
   end
+
+`ifdef FORMAL
+`include "proofs/lds_read_arbiter.svh"
+`endif
 endmodule

@@ -17,10 +17,14 @@ module lds_tokens #(
   logic [$clog2(MOST+1)-1:0] count;
 
   assign some = count != 0;
-  assign overflow = push && 32'(count) == MOST;
+  assign overflow = push && !pop && 32'(count) == MOST;
   always_ff @(posedge clk) begin
     if (clear) count <= 0;
     else if (push && !pop && !overflow) count <= count + 1'b1;
     else if (pop && !push) count <= count - 1'b1;
   end
+
+`ifdef FORMAL
+`include "proofs/lds_tokens.svh"
+`endif
 endmodule

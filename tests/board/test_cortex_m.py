@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from loadstone.cli import main
-from tests.board import build, cases, models
+from loadstone.simulator.rtl_build import library
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa.registers import ERRORS, STATES
+from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run, work
@@ -58,6 +61,21 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
         MACHINE, firmware(network, cases.RUNS), device=network.device, faults=faults
     ) as board:
         cases.check(board.finish(), network)
+
+
+def test_the_driver_runs_a_model_on_the_hardware() -> None:
+    """VTA-Q's RTL under Verilator behind the same registers, interrupt and DMA; a program without
+    memory behind it gives the registers that the simulator's does."""
+    need("verilator", "verilator")
+    network = models.dense("vtaq-tiny")
+    library(load_config("vtaq-tiny"))  # built before the machine waits for it
+    runs = len(network.inputs)
+    with boot(MACHINE, firmware(network, runs), device="rtl:vtaq-tiny") as board:
+        lines = board.finish()
+    cases.check_healthy(lines, network)
+    bad = console.bad_address(lines)
+    assert (bad.state, bad.error, bad.address) == (STATES["ERROR"], ERRORS["BUS"][0], 0x30000000)
+    assert bad.irq == 0, "the interrupt did not come"
 
 
 def test_float_operators_give_the_native_bits() -> None:

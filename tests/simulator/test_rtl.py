@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from loadstone.simulator.rtl import RtlDevice, RtlResult
-from loadstone.simulator.rtl_build import missing
 from loadstone.vta.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.registers import BITS, ERRORS, STATES
@@ -18,7 +17,7 @@ from tests.programs import BASE, Program, random_program
 from tests.repeat import more, times
 from tests.simulated import refer, simulate
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "the RTL can be built")
+pytestmark = pytest.mark.usefixtures("verilator")
 
 MEASURED = builtin_timing("vtaq-rtl")
 TINY = replace(load_config("vtaq-tiny"), timing=MEASURED)
@@ -41,7 +40,7 @@ VTA = load_config("vta-pynq")
 
 
 @pytest.fixture(scope="module")
-def tiny() -> RtlDevice:
+def tiny(verilator: None) -> RtlDevice:
     return RtlDevice(TINY)
 
 

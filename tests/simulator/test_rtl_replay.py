@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from loadstone.cli import main
-from loadstone.simulator.rtl_build import missing
 from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.vectors import DramRegion, Stimulus, Vector, measure, save_vectors
 from tests.programs import BASE, random_program
 from tests.simulator.test_rtl import TINY
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "the RTL can be built")
+pytestmark = pytest.mark.usefixtures("verilator")
 
 
 def vector(seed: int) -> Vector:

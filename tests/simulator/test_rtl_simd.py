@@ -12,13 +12,12 @@ import pytest
 from loadstone.cli import main
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
-from loadstone.simulator.rtl_build import missing
 from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
 from loadstone.vta.hw_config import load_config
 from tests.sample_model import dense_model
 
 TINY = load_config("vtaq-tiny")
-needs_rtl = pytest.mark.skipif(bool(missing()), reason=missing() or "the RTL can be built")
+needs_rtl = pytest.mark.usefixtures("verilator")
 
 
 def test_names_of_the_hardware() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
@@ -19,7 +19,7 @@ from loadstone.simulator.replay import GroupFigures, Replayed, figures, replay
 from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.sim import KERNELS, Simulator
 from loadstone.simulator.trace import write_trace
-from loadstone.simulator.vectors import load_vectors
+from loadstone.simulator.vectors import Vector, load_vectors
 
 __all__ = ["configure", "run"]
 
@@ -85,29 +85,12 @@ def run(args: argparse.Namespace) -> int:
     vectors = load_vectors(args.paths, args.device.partition(":")[2] if on_rtl else args.device)
     if not vectors:
         raise LoadstoneError("no vectors: the index lists none")
-    options = {
-        "races": "races" in args.check,
-        "uninitialised": "init" in args.check,
-        "strict": args.strict,
-        "kernels": args.kernels,
-    }
-    if on_rtl and (any(value is True for value in options.values()) or args.trace):
-        raise LoadstoneError(
-            "--check, --strict and --trace are the simulator's: leave --device rtl out"
-        )
-    hardware = RtlReplay() if on_rtl else None
     done: list[Replayed] = []
     traced: list[tuple[str, Simulator]] = []
-    for vector in vectors:
-        if hardware is not None:
-            done.append(hardware.replay(vector))
-        else:
-            replayed, simulator = replay(vector, trace=args.trace is not None, **options)
-            done.append(replayed)
-            if args.trace:
-                traced.append((vector.name, simulator))
+    for replayed in _on_rtl(args, vectors) if on_rtl else _simulated(args, vectors, traced):
+        done.append(replayed)
         if not args.json:
-            print(_line(done[-1]), flush=True)
+            print(_line(replayed), flush=True)
     groups = figures(done)
     if args.trace:
         write_trace(args.trace, traced)
@@ -121,6 +104,34 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(["", _GROUP_HEADER, *map(_group_line, groups)]))
     return 0 if _passes(done, groups, args.max_median, args.max_error) else 1
+
+
+def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Replayed]:
+    """On the hardware, which has no checks of its own."""
+    if args.check or args.strict or args.trace:
+        raise LoadstoneError(
+            "--check, --strict and --trace are the simulator's: leave --device rtl out"
+        )
+    hardware = RtlReplay()
+    return map(hardware.replay, vectors)
+
+
+def _simulated(
+    args: argparse.Namespace, vectors: Sequence[Vector], traced: list[tuple[str, Simulator]]
+) -> Iterator[Replayed]:
+    """On the simulator; `traced` gets what --trace writes."""
+    for vector in vectors:
+        replayed, simulator = replay(
+            vector,
+            trace=args.trace is not None,
+            races="races" in args.check,
+            uninitialised="init" in args.check,
+            strict=args.strict,
+            kernels=args.kernels,
+        )
+        if args.trace:
+            traced.append((vector.name, simulator))
+        yield replayed
 
 
 def _passes(

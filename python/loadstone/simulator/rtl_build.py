@@ -11,13 +11,15 @@ import fcntl
 import hashlib
 import shutil
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from loadstone.errors import LoadstoneError
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.rtl_package import config_package
 
-__all__ = ["HEADER", "library", "missing", "sources"]
+__all__ = ["HEADER", "library", "main", "missing", "sources", "synthesis"]
 
 _ROOT = Path(__file__).resolve().parents[3]
 _RTL = _ROOT / "hw_sim" / "rtl"
@@ -33,7 +35,7 @@ _OPTIMIZATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
 
 
 def _declarations() -> str:
-    """What lds_rtl.h declares, for cffi."""
+    """What hw_sim/rtl/lds_rtl.h declares, for cffi."""
     path = _RTL / "lds_rtl.h"
     if not path.is_file():
         return ""
@@ -80,6 +82,31 @@ def library(config: HwConfig) -> Path:
     return built
 
 
+def synthesis(config: HwConfig) -> str:
+    """A script for yosys: the device as a circuit of an ECP5; paths from the repository's root."""
+    folder = _ROOT / "build" / "rtl" / config.name
+    folder.mkdir(parents=True, exist_ok=True)
+    parameters = folder / "lds_config_pkg.sv"
+    parameters.write_text(config_package(config), encoding="utf-8")
+    files = " ".join(str(path.relative_to(_ROOT)) for path in [parameters, *sources()])
+    netlist = (folder / "lds_device.json").relative_to(_ROOT)
+    return (
+        f"read_slang -j 1 --top lds_device {files}\n"
+        f"synth_ecp5 -top lds_device -json {netlist}\nstat\n"
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`make rtl` and `make synth`: builds the library of a device, or prints yosys's script."""
+    config = load_config(arguments[0])
+    try:
+        print(synthesis(config) if "--yosys" in arguments else library(config))
+    except LoadstoneError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 def _compile(config: HwConfig, package: str, folder: Path, built: Path) -> None:
     """Verilator and make know what they have made before, in folder/obj."""
     parameters = folder / "lds_config_pkg.sv"
@@ -105,3 +132,7 @@ def _run(command: list[str]) -> None:
     if done.returncode:
         text = (done.stderr or done.stdout).strip()
         raise LoadstoneError(f"device rtl: {command[0]} failed: {text[-2000:]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
