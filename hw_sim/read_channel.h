@@ -8,6 +8,7 @@
 // one that comes while another still waits does not wait again. At most `read_requests_in_flight` are under way; the slot of one is free
 // the cycle after its last beat, and in the cycle of a last beat no request enters (the tag memory has one port). SPDX-License-Identifier:
 // Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
