@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Two commands: `make demo` runs the main job, `make test` passes the tests. Both make their own .venv.
 #
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers

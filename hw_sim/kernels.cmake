@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Flags of the vector kernels, per file: the rest of the library runs on any host, and asks the CPU before it calls them.
 include(CheckCXXCompilerFlag)
 # psabi: vectors are passed between functions of one file only. maybe-uninitialized: gcc 12 warns inside its own header of intrinsics.

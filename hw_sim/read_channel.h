@@ -6,8 +6,8 @@
 //
 // One request a cycle enters; they are served in order, a beat a cycle. A request that finds the queue empty waits `read_latency_cycles`;
 // one that comes while another still waits does not wait again. At most `read_requests_in_flight` are under way; the slot of one is free
-// the cycle after its last beat, and in the cycle of a last beat no request enters (the tag memory has one port). SPDX-License-Identifier:
-// Apache-2.0
+// the cycle after its last beat, and in the cycle of a last beat no request enters (the tag memory has one port).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

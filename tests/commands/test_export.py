@@ -61,6 +61,78 @@ def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         make(tmp_path / "fw", "clean")
 
 
+#: What Zephyr and ESP-IDF have of CMake, as far as a module uses it: both end in one library.
+HOSTS = {
+    "zephyr": """
+        set(ZEPHYR_BASE /zephyr)
+        macro(zephyr_library_named name)
+          add_library(${name} STATIC)
+          set(LIBRARY ${name})
+        endmacro()
+        macro(zephyr_library_sources)
+          target_sources(${LIBRARY} PRIVATE ${ARGN})
+        endmacro()
+        macro(zephyr_include_directories)
+          target_include_directories(${LIBRARY} PUBLIC ${ARGN})
+        endmacro()
+        set(CONFIG_LOADSTONE y)""",
+    "esp-idf": """
+        set(ESP_PLATFORM 1)
+        function(idf_component_register)
+          cmake_parse_arguments(THE "" "" "SRCS;INCLUDE_DIRS" ${ARGN})
+          add_library(loadstone STATIC ${THE_SRCS})
+          target_include_directories(loadstone PUBLIC ${THE_INCLUDE_DIRS})
+        endfunction()""",
+    "cmake": "",
+}
+
+
+@pytest.mark.parametrize("host", ["zephyr", pytest.param("esp-idf", marks=more), "cmake"])
+def test_a_module_builds_where_hosts_look_for_it(host: str, tmp_path: Path) -> None:
+    """With the cross-compiler, from another folder; the application sees the model and the port."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    copy_model().save(tmp_path / "m.lds")
+    words = ["export", f"{tmp_path}/m.lds", "--board", "module", "-o", f"{tmp_path}/module"]
+    assert main(words) == 0
+    module = tmp_path / "module"
+    for name in ("zephyr/module.yml", "Kconfig", "idf_component.yml", "loadstone/session.c"):
+        assert (module / name).is_file()
+    library = "loadstone_model" if host == "cmake" else "loadstone"
+    (tmp_path / "main.c").write_text(
+        '#include "lds_hal_baremetal.h"\n#include "model.h"\n'
+        "lds_baremetal board;\nunsigned long size(void);\n"
+        "unsigned long size(void) { return (unsigned long)(model_bytes_end - model_bytes); }\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.22)\nproject(app LANGUAGES C ASM)\n{HOSTS[host]}\n"
+        f"add_subdirectory(module)\nadd_library(app STATIC main.c)\n"
+        f"target_link_libraries(app PRIVATE {library})\n"
+        f"target_compile_options({library} PRIVATE -Wall -Wextra -Werror)\n"
+    )
+    tools = Path(sys.executable).parent
+    cross = "-DCMAKE_SYSTEM_NAME=Generic -DCMAKE_C_COMPILER=arm-none-eabi-gcc -DCMAKE_C_FLAGS"
+    generate = [*cross.split()[:-1], "-DCMAKE_C_FLAGS=-mcpu=cortex-m33 -mthumb"]
+    ninja = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"]
+    checks = [
+        "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
+        "-DCMAKE_ASM_FLAGS=-mcpu=cortex-m33",
+    ]
+    source = ["-S", str(tmp_path), "-B", str(tmp_path / "build")]
+    for command in (
+        [str(tools / "cmake"), *source, *ninja, *generate, *checks],
+        [str(tools / "cmake"), "--build", str(tmp_path / "build")],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (archive,) = (tmp_path / "build/module").glob(f"lib{library}.a")
+    listed = subprocess.run(
+        ["arm-none-eabi-nm", str(archive)], capture_output=True, text=True, check=True
+    ).stdout
+    for symbol in ("lds_session_open", "lds_baremetal_hal", "lds_registers_native", "model_bytes"):
+        assert f" {symbol}\n" in listed, symbol
+    assert (module / "model.lds").read_bytes() in archive.read_bytes()
+
+
 def application(artifact: Artifact, device: str, x: np.ndarray, folder: Path) -> bytes:
     """What the exported Linux project writes for inputs `x`, with a simulator process."""
     artifact.save(folder / "m.lds")

@@ -52,7 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "costs.json",
     ),
     "docs/c-projects.md": ("classify/classify.c",),
-    "docs/deploy.md": ("path/to/vta_config.json", "board.c"),
+    "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),
     "docs/tune.md": ("cycles.py", "net.costs.json", "large.json"),
     "docs/tutorial.md": ("one_convolution.py",),
     "driver/devicetree/README.md": ("NAME.dts",),

@@ -3,6 +3,7 @@
  * In:   my_accel.h.
  * Out:  the same integers as the accelerator.
  * Next: the back end compiles it together with the calls that it generates. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "my_accel.h"
 
 static int32_t wrap(int64_t v) {

@@ -3,6 +3,7 @@
  * In:   int8 tensors, channels last; int32 bias, multiplier and shift for each output channel.
  * Out:  int8 tensors, as TFLite's reference kernels compute them.
  * Next: my_accel.c, a functional model; on a board, the maker's driver with the same functions. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MY_ACCEL_H
 #define MY_ACCEL_H
 

@@ -1,9 +1,9 @@
-"""`loadstone export MODEL.lds --board cortex-m|linux -o DIR`: a small C project around a compiled
-model.
+"""`loadstone export MODEL.lds --board cortex-m|linux|module -o DIR`: a small C project around a
+compiled model.
 
 In:   an artifact, the kind of board.
 Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
-      (cortex-m) a port and a linker script.
+      (cortex-m) a port and a linker script; for a module what Zephyr, ESP-IDF and CMake look for.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
 
@@ -34,6 +34,7 @@ _EPILOG = """\
 examples:
   loadstone export model.lds --board cortex-m -o firmware && make -C firmware CPU=cortex-m55
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
+  loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a CMake library
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
 
 then: change board.c and link.ld (cortex-m) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
@@ -41,6 +42,7 @@ then: change board.c and link.ld (cortex-m) for your board; under Linux, `./mode
 #: Board -> drivers it needs beside the runtime.
 BOARDS = {
     "cortex-m": ("hal_baremetal.c", "mmio.h", "pool.c"),
+    "module": ("hal_baremetal.c", "mmio.h", "pool.c"),
     "linux": (
         "hal_linux_uio.c",
         "hal_linux_devmem.c",
@@ -95,10 +97,8 @@ def run(args: argparse.Namespace) -> None:
     export(artifact, device, args.board, folder, sample)
     if (folder / "steps").is_dir():
         print(f"{folder}/steps: C from {args.model}, the code of whoever made it")
-    print(
-        f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: make "
-        f"-C {folder}"
-    )
+    then = f"name {folder} to your build" if args.board == "module" else f"make -C {folder}"
+    print(f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: {then}")
 
 
 def export(
@@ -107,8 +107,12 @@ def export(
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
     artifact, files = for_the_board(artifact)
     folder.mkdir(parents=True, exist_ok=True)
-    for file in resources.files("loadstone.boards").joinpath(board).iterdir():
-        write_whole(folder / file.name, file.read_bytes())
+    templates = Path(str(resources.files("loadstone.boards"))) / board
+    for file in templates.rglob("*"):
+        if file.is_file():
+            target = folder / file.relative_to(templates)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target, file.read_bytes())
     _copy_sources(
         folder / "loadstone", [*BOARDS[board], _REGISTER_FILES[device.register_block.name]]
     )

@@ -4,6 +4,7 @@
  * Out:  an lds_hal, and a way to print.
  * Next: driver/README.md explains each field.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
 
 #include "lds_hal_baremetal.h"

@@ -4,6 +4,7 @@
  * Out:  declarations.
  * Next: -
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BOARD_H
 #define BOARD_H
 

@@ -4,6 +4,7 @@
  * Out:  memcpy, memmove, memset.
  * Next: leave this file out if you link newlib.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,6 +4,7 @@
  * Out:  loadstone_status, output[].
  * Next: put your application here.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "board.h"

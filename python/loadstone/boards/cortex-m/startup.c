@@ -4,6 +4,7 @@
  * Out:  main() runs.
  * Next: main.c.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <string.h>
 

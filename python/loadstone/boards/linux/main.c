@@ -4,6 +4,7 @@
  * Out:  a file with the outputs, likewise; cycles on stderr.
  * Next: put your application here.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
