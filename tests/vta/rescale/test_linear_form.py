@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadstone.vta.rescale.chain import Alu, Product, run
+from loadstone.vta.rescale.chain import AluStep, Product, run
 from loadstone.vta.rescale.linear_form import Correction, LinearForm, chains
 from tests.repeat import times
 
@@ -77,7 +77,7 @@ def test_an_offset_is_as_round_as_its_range_allows() -> None:
     def additions(first: int, last: int) -> int:
         form = LinearForm((1234567,), 22, (first, last), (0,), 128)
         shortest = min(chains(form), key=len)
-        return sum(isinstance(step, Alu) and step.op == "add" for step in shortest)
+        return sum(isinstance(step, AluStep) and step.op == "add" for step in shortest)
 
     assert additions((1 << 21) - 3000, (1 << 21) + 3000) == 1
     assert additions((1 << 21) + 2999, (1 << 21) + 2999) == 2

@@ -38,9 +38,9 @@ from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
-from loadstone.vta.rescale.chain import Alu, Chain, Product
+from loadstone.vta.rescale.chain import AluStep, Chain, Product
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.linear_search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
 from loadstone.vta.stream import (
     Access,
     AluNest,
@@ -207,7 +207,7 @@ class _Resize:
         every = Access(acc, 0, (1,))
         yield FillNest((pixels,), every, 0)
         for step in self.chain:
-            if isinstance(step, Alu):
+            if isinstance(step, AluStep):
                 yield AluNest(AluOp[step.op.upper()], (pixels,), every, None, step.value)
                 continue
             for run in self.rows:
@@ -364,5 +364,7 @@ def _chain(whole: int, largest: int, unsigned: bool) -> Chain | None:
     offset = 128 if unsigned else 0
     sums, wanted = _means(whole, offset)
     taps = 4
-    problem = Problem((sums,), wanted, (1 / whole,), (-offset * whole,), -128, 127, taps, largest)
+    problem = LinearProblem(
+        (sums,), wanted, (1 / whole,), (-offset * whole,), -128, 127, taps, largest
+    )
     return find_chain(problem, (Correction.NONE, Correction.NEGATIVE))

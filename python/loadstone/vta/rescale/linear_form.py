@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from loadstone.vta.rescale.chain import Alu, Chain, Product, Step
+from loadstone.vta.rescale.chain import AluStep, Chain, Product, Step
 
 __all__ = ["Correction", "LinearForm", "chains"]
 
@@ -140,17 +140,17 @@ def _parts(total: int, count: int) -> Iterator[int]:
 def _add(value: int) -> Iterator[Step]:
     """One or several additions; of what is far too much only so many that the chain is too long."""
     count = min(-(-abs(value) // _LARGEST_IMMEDIATE), _LONGEST + 1)
-    yield from (Alu("add", part) for part in _parts(value, count))
+    yield from (AluStep("add", part) for part in _parts(value, count))
 
 
 def _right(bits: int) -> Iterator[Step]:
     for start in range(0, bits, _RIGHT_LIMIT):
-        yield Alu("shr", min(bits - start, _RIGHT_LIMIT))
+        yield AluStep("shr", min(bits - start, _RIGHT_LIMIT))
 
 
 def _left(bits: int) -> Iterator[Step]:
     for start in range(0, bits, _LEFT_LIMIT):
-        yield Alu("shr", -min(bits - start, _LEFT_LIMIT))
+        yield AluStep("shr", -min(bits - start, _LEFT_LIMIT))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ def _even(form: LinearForm, cuts: tuple[int, ...]) -> Iterator[Step]:
     quarter = (1 << form.shift) >> 2
     yield from _sums(form, (exact, exact + quarter), cuts, begun=False)
     yield from _left(31 - form.shift + sum(cuts))
-    yield Alu("min", 0)
-    yield Alu("max", -1)
+    yield AluStep("min", 0)
+    yield AluStep("max", -1)
     yield from _left(form.exponent)
 
 
