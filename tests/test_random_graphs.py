@@ -32,7 +32,7 @@ from loadstone.partition.cost.prices import CostTable
 from loadstone.vta.hw_config import load_config
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
 from tests.races import check_races
-from tests.repeat import more
+from tests.repeat import more, times
 
 FORMATS = ("tflite", "onnx")
 #: Device number k gets the networks k, k + 8, ...: the default device half of them.
@@ -140,6 +140,20 @@ def test_random_networks_are_exact(
         "reshape",
     }
     assert drawn >= wanted | {"requantize", "resize_nearest", "resize_bilinear"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", FORMATS)
+def test_random_networks_are_exact_without_a_multiplier(
+    kind: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    """VTA as it is, between any scales: in strict mode, which refuses what the hardware cannot."""
+    places: Counter[str] = Counter()
+    for seed in range(240, 240 + times(5, 400)):
+        compiled = check(kind, seed, "vta-pynq", tmp_path)
+        places.update(row["kind"] for row in compiled.explain() if row["where"] != "host")
+    figure(f"{kind} on vta-pynq: {dict(sorted(places.items()))}")
+    assert places
 
 
 @pytest.mark.parametrize("kind", FORMATS)

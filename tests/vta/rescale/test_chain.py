@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.vta.rescale.chain import Alu, Chain, Product, cycles, is_exact, run
+from loadstone.vta.rescale.chain import AluStep, Chain, Product, cycles, is_exact, run
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
 STEPS = st.one_of(
     st.builds(Product, st.integers(0, 1), st.integers(-128, 127)),
-    st.builds(Alu, st.sampled_from(["add", "min", "max"]), INT16),
-    st.builds(Alu, st.just("shr"), st.integers(-16, 15)),
+    st.builds(AluStep, st.sampled_from(["add", "min", "max"]), INT16),
+    st.builds(AluStep, st.just("shr"), st.integers(-16, 15)),
 )
 
 
@@ -34,7 +34,7 @@ def scalar(chain: Chain, inputs: tuple[int, int]) -> int:
 
 
 @given(st.lists(STEPS, min_size=1, max_size=12), st.integers(-128, 127), st.integers(-128, 127))
-def test_a_chain_is_its_steps_one_by_one(steps: list[Product | Alu], a: int, b: int) -> None:
+def test_a_chain_is_its_steps_one_by_one(steps: list[Product | AluStep], a: int, b: int) -> None:
     inputs = (np.array([[a], [-a]]), np.array([[b, 1, -b]]))
     result = run(tuple(steps), inputs)
     assert result.shape == (2, 3)
@@ -44,19 +44,19 @@ def test_a_chain_is_its_steps_one_by_one(steps: list[Product | Alu], a: int, b: 
 
 def test_a_chain_that_is_wrong_anywhere_is_not_exact() -> None:
     values = np.arange(-128, 128)
-    half = (Product(0, 1), Alu("add", 1), Alu("shr", 1))
+    half = (Product(0, 1), AluStep("add", 1), AluStep("shr", 1))
     wanted = (values + 1) // 2
     assert is_exact(half, (values,), wanted)
     wanted[77] += 1
     assert not is_exact(half, (values,), wanted)
 
 
-@pytest.mark.parametrize("step", [Product(0, 128), Alu("add", 1 << 15), Alu("shr", 16)])
-def test_what_no_field_holds_is_no_step(step: Product | Alu) -> None:
+@pytest.mark.parametrize("step", [Product(0, 128), AluStep("add", 1 << 15), AluStep("shr", 16)])
+def test_what_no_field_holds_is_no_step(step: Product | AluStep) -> None:
     with pytest.raises(AssertionError):
         run((step,), (np.arange(3),))
 
 
 def test_a_product_takes_a_cycle_for_each_tap() -> None:
-    chain = (Product(0, 3), Alu("shr", 8), Product(0, 5), Alu("max", -3))
+    chain = (Product(0, 3), AluStep("shr", 8), Product(0, 5), AluStep("max", -3))
     assert (cycles(chain), cycles(chain, taps=9)) == (5, 21)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadstone.vta.rescale.chain import Alu, run
+from loadstone.vta.rescale.chain import AluStep, Product, run
 from loadstone.vta.rescale.linear_form import Correction, LinearForm, chains
 from tests.repeat import times
 
@@ -61,13 +61,23 @@ def test_a_correction_is_subtracted_where_it_should_be(
         np.testing.assert_array_equal(run(chain, (VALUES,))[settled], wanted[settled])
 
 
+def test_a_chain_begins_with_a_product() -> None:
+    """A level of zero digits is no step, whatever the offset."""
+    form = LinearForm((3 << 14,), 20, (12345, 12345), (0,), 128)
+    for chain in chains(form):
+        assert isinstance(chain[0], Product)
+        np.testing.assert_array_equal(
+            run(chain, (VALUES,)), low_bits(((3 << 14) * VALUES + 12345) >> 20)
+        )
+
+
 def test_an_offset_is_as_round_as_its_range_allows() -> None:
     """Its low bits are zero where they may be: nothing is added on the lowest level."""
 
     def additions(first: int, last: int) -> int:
         form = LinearForm((1234567,), 22, (first, last), (0,), 128)
         shortest = min(chains(form), key=len)
-        return sum(isinstance(step, Alu) and step.op == "add" for step in shortest)
+        return sum(isinstance(step, AluStep) and step.op == "add" for step in shortest)
 
     assert additions((1 << 21) - 3000, (1 << 21) + 3000) == 1
     assert additions((1 << 21) + 2999, (1 << 21) + 2999) == 2

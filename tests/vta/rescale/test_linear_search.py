@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from loadstone.vta.rescale.chain import run
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.linear_search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
 from tests.repeat import times
 
 VALUES = np.arange(-128, 128)
 
 
-def problem(wanted: np.ndarray, factor: float, zero: int = 0) -> Problem:
-    return Problem((VALUES,), np.clip(wanted, -128, 127), (factor,), (zero,), -128, 127)
+def problem(wanted: np.ndarray, factor: float, zero: int = 0) -> LinearProblem:
+    return LinearProblem((VALUES,), np.clip(wanted, -128, 127), (factor,), (zero,), -128, 127)
 
 
 @given(st.integers(20, 20000), st.integers(-100000, 100000))

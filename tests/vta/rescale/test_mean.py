@@ -52,7 +52,20 @@ def test_means_between_any_scales(
     q_in, q_out = (
         g.Quantization(float(np.float32(s)), z) for s, z in zip(scales, zeros, strict=True)
     )
-    check(MeanRule(count, count, q_in, q_out, -128, 127, rounding))
+    rule = MeanRule(count, count, q_in, q_out, -128, 127, rounding)
+    if mean_chain(rule) is None:
+        assert rounding is MeanRounding.FLOAT32
+        assert ties_are_noise(rule)
+        return
+    check(rule)
+
+
+def ties_are_noise(rule: MeanRule) -> bool:
+    """Whether some sum is so near a tie that float32's own rounding decides it."""
+    sums = np.arange(-128 * rule.taps, 127 * rule.taps + 1) - rule.taps * rule.q_in.zero_point
+    exact = sums * (rule.q_in.scale / rule.q_out.scale / rule.count)
+    far = np.abs(np.abs(exact % 1 - 0.5))
+    return bool((far < 1e-6 * np.maximum(1, np.abs(exact))).any())
 
 
 def test_padding_may_count() -> None:

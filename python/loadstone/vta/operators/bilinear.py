@@ -1,5 +1,5 @@
 """Bilinear resizing: every output pixel is a sum of four input pixels times small integers, then
-one requantization.
+one requantization, or products and shifts on a device without it.
 
 In:   graph.ResizeBilinear under TFLite's rule (10 fractional bits per axis, half away from zero).
 Out:  operations on virtual tiles, and diagonal weight tiles.
@@ -20,7 +20,7 @@ directly: runs are no perfect nest of one tensor expression.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
@@ -31,15 +31,19 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.graph.kernels import tflite
-from loadstone.numerics import Rounding
+from loadstone.numerics import Array, Rounding
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.spec import AluOp, Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
+from loadstone.vta.rescale.chain import AluStep, Chain, Product
+from loadstone.vta.rescale.linear_form import Correction
+from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
 from loadstone.vta.stream import (
     Access,
+    AluNest,
     DramTile,
     FillNest,
     GemmNest,
@@ -77,14 +81,17 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
         return Refusal("ONNX interpolates in float32", "nearest resizing")
     rows, columns = _runs(op, 1), _runs(op, 2)
     whole = sum(rows[0].weights) * sum(columns[0].weights)
-    if whole > 1 and not config.has(Capability.REQUANTIZE):
-        return Refusal("an interpolation is no shift", "a device with the capability requantize")
     if whole > _LARGEST_WHOLE:
         return Refusal(
             f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts",
             "an integer factor of at most 4",
         )
-    if _requantization(whole, op.unsigned) is None:
+    found = (
+        _requantization(whole, op.unsigned)
+        if config.has(Capability.REQUANTIZE)
+        else _chain(whole, _largest(rows) * _largest(columns), op.unsigned)
+    )
+    if found is None:
         return Refusal(f"no requantization divides by {whole} as the kernel does", "another factor")
     return None
 
@@ -98,9 +105,16 @@ class _Resize:
     def __init__(self, op: g.ResizeBilinear, config: HwConfig) -> None:
         self.op, self.config = op, config
         self.rows, self.columns = _runs(op, 1), _runs(op, 2)
-        self.whole = sum(self.rows[0].weights) * sum(self.columns[0].weights)
+        whole = sum(self.rows[0].weights) * sum(self.columns[0].weights)
+        self.chain, self.requantization = _finish(
+            whole, _largest(self.rows) * _largest(self.columns), op.unsigned, config
+        )
+        if whole == 1:
+            self.chain, self.requantization = (Product(0, 1),), None
         products = {
-            y * x
+            step.weight * y * x
+            for step in self.chain
+            if isinstance(step, Product)
             for row in self.rows
             for column in self.columns
             for y in row.weights
@@ -112,30 +126,25 @@ class _Resize:
         self.names = (f"{op.name}.diagonals", f"{op.name}.operands")
 
     def lowered(self) -> LoweredOperator:
-        requantization = _requantization(self.whole, self.op.unsigned)
-        if requantization is None:
-            raise LoweringError(
-                f"operators: {self.op.kind} {self.op.name}: no requantization divides by "
-                f"{self.whole}"
-            )
         tiles = np.concatenate(
             [constants.identity_tile(self.config) * np.int8(weight) for weight in self.diagonals]
         )
-        rows = (requantization.bias, requantization.multiplier, requantization.shift)
-        operands = constants.operand_tiles(rows, self.config.block, self.config)
-        weights, held = (
-            VirtualTile(Memory.WGT, len(tiles), "diagonals"),
-            VirtualTile(Memory.ACC, 3, "operands"),
-        )
+        own: dict[str, tuple[Memory, Array]] = {self.names[0]: (Memory.WGT, tiles)}
+        weights = VirtualTile(Memory.WGT, len(tiles), "diagonals")
         operations: list[Operation] = [
-            TileLoad(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles)),
-            TileLoad(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3),
+            TileLoad(Memory.WGT, weights, 0, DramTile(self.names[0], 0), 1, len(tiles), len(tiles))
         ]
+        held = VirtualTile(Memory.ACC, 3, "operands")
+        if self.requantization is not None:
+            r = self.requantization
+            rows = (r.bias, r.multiplier, r.shift)
+            operands = constants.operand_tiles(rows, self.config.block, self.config)
+            own[self.names[1]] = (Memory.ACC, operands)
+            operations.append(TileLoad(Memory.ACC, held, 0, DramTile(self.names[1], 0), 1, 3, 3))
         layout = Blocked(self.op.input.shape, self.config.batch, self.config.block)
         for plane in range(layout.samples * layout.channel_blocks):
             for first, last in self._chunks():
-                operations += self._chunk(plane, first, last, weights, held, requantization)
-        own = {self.names[0]: (Memory.WGT, tiles), self.names[1]: (Memory.ACC, operands)}
+                operations += self._chunk(plane, (first, last), weights, held)
         return LoweredOperator(operations, own)
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
@@ -176,14 +185,10 @@ class _Resize:
         return min(read), max(read) + 1
 
     def _chunk(
-        self,
-        plane: int,
-        first: int,
-        last: int,
-        weights: VirtualTile,
-        operands: VirtualTile,
-        requantization: Requantization,
+        self, plane: int, rows: tuple[int, int], weights: VirtualTile, operands: VirtualTile
     ) -> Iterator[Operation]:
+        """Output rows [first, last) of a plane."""
+        first, last = rows
         height, width = self.op.input.shape[1:3]
         out_height, out_width = self.op.output.shape[1:3]
         low, high = self._inputs(first, last)
@@ -199,22 +204,23 @@ class _Resize:
             columns,
             columns,
         )
-        yield FillNest((pixels,), Access(acc, 0, (1,)), 0)
-        for run in self.rows:
-            row = _cut(run, first, last)
-            if row is not None:
-                yield from self._products(row, acc, inp, weights, first, low)
-        r = requantization
-        if self.whole > 1:
-            yield RequantizeNest(
-                (pixels,),
-                Access(acc, 0, (1,)),
-                Access(operands, 0, (0,)),
-                r.zero_point,
-                r.low,
-                r.high,
-                r.rounding,
-            )
+        every = Access(acc, 0, (1,))
+        yield FillNest((pixels,), every, 0)
+        for step in self.chain:
+            if isinstance(step, AluStep):
+                yield AluNest(AluOp[step.op.upper()], (pixels,), every, None, step.value)
+                continue
+            for run in self.rows:
+                row = _cut(run, first, last)
+                if row is not None:
+                    above, below = row.weights
+                    scaled = replace(row, weights=(step.weight * above, step.weight * below))
+                    yield from self._products(scaled, acc, inp, weights, (first, low))
+        if self.requantization is not None:
+            r = self.requantization
+            held = Access(operands, 0, (0,))
+            target = (r.zero_point, r.low, r.high, r.rounding)
+            yield RequantizeNest((pixels,), every, held, *target)
         yield TileStore(
             acc,
             0,
@@ -230,10 +236,11 @@ class _Resize:
         acc: VirtualTile,
         inp: VirtualTile,
         weights: VirtualTile,
-        first: int,
-        low: int,
+        origin: tuple[int, int],
     ) -> Iterator[Operation]:
-        """The taps of one run of rows and every run of columns."""
+        """The taps of one run of rows and every run of columns. origin: the first output row and
+        input row on the chip."""
+        first, low = origin
         width, out_width = self.op.input.shape[2], self.op.output.shape[2]
         for column in self.columns:
             dst = Access(
@@ -313,15 +320,51 @@ def _cut(run: _Run, first: int, last: int) -> _Run | None:
 
 def _small_parts(weight: int) -> list[int]:
     """Weights of 8 bits that add up to one."""
-    parts = -(-weight // _LARGEST_WEIGHT)
+    parts = -(-abs(weight) // _LARGEST_WEIGHT)
     return [(weight + part) // parts for part in range(parts)]
+
+
+def _largest(runs: tuple[_Run, ...]) -> int:
+    return max(max(run.weights) for run in runs)
+
+
+def _finish(
+    whole: int, largest: int, unsigned: bool, config: HwConfig
+) -> tuple[Chain, Requantization | None]:
+    """What becomes of the sum: once, and RQ; or products of it and shifts."""
+    if config.has(Capability.REQUANTIZE):
+        found = _requantization(whole, unsigned)
+        if found is not None:
+            return (Product(0, 1),), found
+    else:
+        chain = _chain(whole, largest, unsigned)
+        if chain is not None:
+            return chain, None
+    raise LoweringError(f"operators: resize_bilinear: nothing divides by {whole}")
+
+
+def _means(whole: int, offset: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every sum, and its share: half away from zero of x + offset."""
+    sums = np.arange(-128 * whole, 127 * whole + 1)
+    raised = sums + offset * whole
+    return sums, np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset
 
 
 @lru_cache(maxsize=64)
 def _requantization(whole: int, unsigned: bool) -> Requantization | None:
-    """Division by the sum of weights, half away from zero, tried on every sum; in uint8 models of x
-    + 128."""
-    sums, offset = np.arange(-128 * whole, 127 * whole + 1), 128 if unsigned else 0
-    raised = sums + offset * whole
-    wanted = np.sign(raised) * ((2 * np.abs(raised) + whole) // (2 * whole)) - offset
+    """Division by the sum of weights, tried on every sum; in uint8 models of x + 128."""
+    offset = 128 if unsigned else 0
+    sums, wanted = _means(whole, offset)
     return find_requantization(sums, wanted, 1 / whole, offset * whole, OutputRange(-offset))
+
+
+@lru_cache(maxsize=64)
+def _chain(whole: int, largest: int, unsigned: bool) -> Chain | None:
+    """The same by products and shifts. largest: the largest weight of a tap."""
+    offset = 128 if unsigned else 0
+    sums, wanted = _means(whole, offset)
+    taps = 4
+    problem = LinearProblem(
+        (sums,), wanted, (1 / whole,), (-offset * whole,), -128, 127, taps, largest
+    )
+    return find_chain(problem, (Correction.NONE, Correction.NEGATIVE))

@@ -7,7 +7,7 @@ Next: linear_search.py finds chains; schedule/chain.py makes a loop nest of each
 
     acc = 0                               a GEMM that resets
     Product(input, weight)                acc += weight * input       a GEMM by a diagonal tile
-    Alu("add" | "shr" | "min" | "max")    acc = acc op immediate
+    AluStep("add" | "shr" | "min" | "max")    acc = acc op immediate
     out = the low 8 bits of acc           STORE
 
 Floors compose: (((a >> 8) + b) >> 7) is (a + 256 b) >> 15, so that a multiplier of many bits is a
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from loadstone.numerics import wrap_int32
 
-__all__ = ["Alu", "Chain", "Product", "Step", "cycles", "is_exact", "run"]
+__all__ = ["AluStep", "Chain", "Product", "Step", "cycles", "is_exact", "run"]
 
 IntArray = NDArray[np.int64]
 
@@ -44,14 +44,14 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Alu:
+class AluStep:
     """acc = acc op value. shr: an arithmetic shift, of a negative value to the left."""
 
     op: Literal["add", "shr", "min", "max"]
     value: int
 
 
-Step: TypeAlias = Product | Alu
+Step: TypeAlias = Product | AluStep
 Chain: TypeAlias = tuple[Step, ...]
 
 
@@ -79,7 +79,7 @@ def is_exact(chain: Chain, inputs: Sequence[IntArray], wanted: IntArray) -> bool
     return np.array_equal(run(chain, inputs), wanted)
 
 
-def _alu(step: Alu, acc: IntArray) -> IntArray:
+def _alu(step: AluStep, acc: IntArray) -> IntArray:
     match step.op:
         case "shr":
             assert step.value in _SHIFTS, step

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from loadstone.vta.rescale.chain import Alu, Chain, Product, Step
+from loadstone.vta.rescale.chain import AluStep, Chain, Product, Step
 
 __all__ = ["Correction", "LinearForm", "chains"]
 
@@ -74,7 +74,8 @@ def chains(form: LinearForm) -> Iterator[Chain]:
         steps = _roundest(*form.offsets) >> form.shift
         for whole in dict.fromkeys((0, steps, steps + 1)):
             first, last = (offset - (whole << form.shift) for offset in form.offsets)
-            chain = (*start, *_sums(form, (first, last), cuts), *_right(rest), *_add(whole))
+            sums = _sums(form, (first, last), cuts, begun=bool(start))
+            chain = (*start, *sums, *_right(rest), *_add(whole))
             if len(chain) <= _LONGEST:
                 yield chain
 
@@ -84,15 +85,22 @@ def chains(form: LinearForm) -> Iterator[Chain]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _sums(form: LinearForm, offsets: tuple[int, int], cuts: tuple[int, ...]) -> Iterator[Step]:
-    """What is to be added to the accumulator, with shifts by `cuts` between."""
+def _sums(
+    form: LinearForm, offsets: tuple[int, int], cuts: tuple[int, ...], *, begun: bool
+) -> Iterator[Step]:
+    """What is to be added to the accumulator, with shifts by `cuts` between. begun: the accumulator
+    holds something already."""
     rest, offset = list(form.multipliers), _roundest(*offsets)
     for level in range(len(cuts) + 1):
         cut = cuts[level] if level < len(cuts) else None
         for number, multiplier in enumerate(rest):
             digit = multiplier if cut is None else _signed(multiplier, cut)
             rest[number] = 0 if cut is None else (multiplier - digit) >> cut
+            begun = begun or digit != 0
             yield from (Product(number, weight) for weight in _weights(digit, form.largest))
+        if cut is not None and not begun:  # nothing but the offset yet
+            offset >>= cut
+            continue
         now = offset
         if cut is not None and abs(offset) > _LARGEST_IMMEDIATE:
             now = offset & ((1 << cut) - 1)
@@ -132,17 +140,17 @@ def _parts(total: int, count: int) -> Iterator[int]:
 def _add(value: int) -> Iterator[Step]:
     """One or several additions; of what is far too much only so many that the chain is too long."""
     count = min(-(-abs(value) // _LARGEST_IMMEDIATE), _LONGEST + 1)
-    yield from (Alu("add", part) for part in _parts(value, count))
+    yield from (AluStep("add", part) for part in _parts(value, count))
 
 
 def _right(bits: int) -> Iterator[Step]:
     for start in range(0, bits, _RIGHT_LIMIT):
-        yield Alu("shr", min(bits - start, _RIGHT_LIMIT))
+        yield AluStep("shr", min(bits - start, _RIGHT_LIMIT))
 
 
 def _left(bits: int) -> Iterator[Step]:
     for start in range(0, bits, _LEFT_LIMIT):
-        yield Alu("shr", -min(bits - start, _LEFT_LIMIT))
+        yield AluStep("shr", -min(bits - start, _LEFT_LIMIT))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -169,10 +177,10 @@ def _even(form: LinearForm, cuts: tuple[int, ...]) -> Iterator[Step]:
     exact = (1 << form.shift) - sum(multiplier * zero for multiplier, zero in pairs)
     exact = _signed(exact, form.shift + 1)  # an even number of quotients more is no other parity
     quarter = (1 << form.shift) >> 2
-    yield from _sums(form, (exact, exact + quarter), cuts)
+    yield from _sums(form, (exact, exact + quarter), cuts, begun=False)
     yield from _left(31 - form.shift + sum(cuts))
-    yield Alu("min", 0)
-    yield Alu("max", -1)
+    yield AluStep("min", 0)
+    yield AluStep("max", -1)
     yield from _left(form.exponent)
 
 

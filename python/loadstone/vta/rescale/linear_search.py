@@ -1,7 +1,7 @@
 """Chains that equal a rule: sums of inputs times constants, shifted and clamped.
 
-In:   a Problem: every combination of inputs that can occur, what the rule makes of each, and the
-      real factor of each input.
+In:   a LinearProblem: every combination of inputs that can occur, what the rule makes of each, and
+      the real factor of each input.
 Out:  the shortest chain that was found, proven on all of them; None where none was.
 Next: pair.py and mean.py know the rules.
 
@@ -24,10 +24,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.rescale.chain import Alu, Chain, cycles, is_exact
+from loadstone.vta.rescale.chain import AluStep, Chain, cycles, is_exact
 from loadstone.vta.rescale.linear_form import Correction, LinearForm, chains
 
-__all__ = ["Problem", "find_chain"]
+__all__ = ["LinearProblem", "find_chain"]
 
 IntArray = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ _FAR = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LinearProblem:
     """A rule on all combinations of its inputs.
 
     inputs: int8 values, or sums of them, that broadcast against each other; wanted: of the shape
@@ -72,7 +72,7 @@ class Problem:
 
 
 def find_chain(
-    problem: Problem, corrections: Sequence[Correction] = (Correction.NONE,)
+    problem: LinearProblem, corrections: Sequence[Correction] = (Correction.NONE,)
 ) -> Chain | None:
     """A proven chain of the first correction, and of the fewest digits, that have one."""
     points = _Points(problem)
@@ -85,10 +85,10 @@ def find_chain(
     return None
 
 
-def _shortest(problem: Problem, form: LinearForm) -> Chain | None:
+def _shortest(problem: LinearProblem, form: LinearForm) -> Chain | None:
     """The shortest proven chain of a form, without clamps that nothing reaches."""
     ways = sorted(chains(form), key=lambda chain: cycles(chain, problem.taps))
-    low, high = Alu("max", problem.low), Alu("min", problem.high)
+    low, high = AluStep("max", problem.low), AluStep("min", problem.high)
     for chain in ways[:2]:
         for clamp in ((), (low,), (high,), (low, high)):
             if is_exact((*chain, *clamp), problem.inputs, problem.wanted):
@@ -144,7 +144,7 @@ class _Offsets:
 class _Points:
     """All combinations, flat, and the few of them that have decided so far."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
         shape = problem.wanted.shape
         self.x = np.stack([np.broadcast_to(x, shape).ravel() for x in problem.inputs])

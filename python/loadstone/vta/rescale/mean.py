@@ -22,7 +22,7 @@ from loadstone.graph.kernels import onnx, tflite
 from loadstone.numerics import requantize_double, requantize_float32
 from loadstone.vta.rescale.chain import Chain
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.linear_search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
 
 __all__ = ["MeanRounding", "MeanRule", "integer_means", "mean_chain"]
 
@@ -83,7 +83,7 @@ def mean_chain(rule: MeanRule) -> Chain | None:
     sums = np.arange(-128 * rule.taps, 127 * rule.taps + 1)
     of_integers = rule.rounding in (MeanRounding.INTEGERS, MeanRounding.RAISED)
     centre = 0 if of_integers else rule.taps * rule.q_in.zero_point
-    problem = Problem(
+    problem = LinearProblem(
         inputs=(sums,),
         wanted=rule.apply(sums),
         factors=((1 if of_integers else rule.q_in.scale / rule.q_out.scale) / rule.count,),

@@ -19,7 +19,7 @@ from loadstone.numerics import Rounding
 from loadstone.vta.requantization_search import on_all_values
 from loadstone.vta.rescale.chain import Chain
 from loadstone.vta.rescale.linear_form import Correction
-from loadstone.vta.rescale.linear_search import Problem, find_chain
+from loadstone.vta.rescale.linear_search import LinearProblem, find_chain
 
 __all__ = ["Linear", "linear_chain", "rescaled_part"]
 
@@ -57,7 +57,7 @@ def _found(key: _RuleKey) -> Chain | None:
     *q_inputs, q_out = key.quantizations
     shapes = [(256, 1), (1, 256)][: len(q_inputs)]
     signs = (1, -1 if key.kind == "sub" else 1)
-    problem = Problem(
+    problem = LinearProblem(
         inputs=tuple(np.arange(-128, 128).reshape(shape) for shape in shapes),
         wanted=_wanted(key.op),
         factors=tuple(

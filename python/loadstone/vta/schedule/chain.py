@@ -26,7 +26,7 @@ from loadstone.vta.schedule.script import (
 )
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule
+    from loadstone.relax.types import IRModule, SBlockRV, Schedule
 
 __all__ = ["ChainSpec", "schedule"]
 
@@ -70,27 +70,29 @@ def schedule(spec: ChainSpec, config: HwConfig) -> IRModule:
         stage = s.get_sblock(f"acc{number}")
         s.set_scope(stage, 0, "local.acc")
         s.compute_at(stage, outer[-1], preserve_unit_loops=True)
-    readers = {
-        number: [n for n, step in enumerate(spec.steps) if _reads(step, number)]
-        for number in range(len(spec.moves))
-    }
-    products = [n for numbers in readers.values() for n in numbers]
-    for source, numbers in (("weights", products), *((f"x{n}", m) for n, m in readers.items())):
-        blocks = [s.get_sblock(f"acc{number}") for number in numbers]
-        position = [str(region.source.name) for region in s.get(blocks[0]).reads].index(source)
-        cached = s.cache_read(
-            blocks[0], position, "local.wgt" if source == "weights" else "local.inp", blocks
-        )
-        if source != "weights":
-            s.compute_at(cached, outer[-1], preserve_unit_loops=True)
-    for number in products:
-        stage = s.get_sblock(f"acc{number}")
+    _cached(s, spec, "weights", "local.wgt")
+    for number in range(len(spec.moves)):
+        pixels = _cached(s, spec, f"x{number}", "local.inp")
+        s.compute_at(pixels, outer[-1], preserve_unit_loops=True)
+    for stage in _readers(s, spec):
         s.decompose_reduction(stage, s.get_loops(stage)[len(outer)])
     return s.mod
 
 
-def _reads(step: ChainStep, number: int) -> bool:
-    return isinstance(step, Multiply) and step.input == number
+def _cached(s: Schedule, spec: ChainSpec, source: str, scope: str) -> SBlockRV:
+    """Reads a parameter through a scratchpad, once for all products; the block that does it."""
+    stages = _readers(s, spec, None if source == "weights" else int(source.removeprefix("x")))
+    position = [str(region.source.name) for region in s.get(stages[0]).reads].index(source)
+    return s.cache_read(stages[0], position, scope, stages)
+
+
+def _readers(s: Schedule, spec: ChainSpec, number: int | None = None) -> list[SBlockRV]:
+    """The products, or those of one input."""
+    return [
+        s.get_sblock(f"acc{position}")
+        for position, step in enumerate(spec.steps)
+        if isinstance(step, Multiply) and number in (None, step.input)
+    ]
 
 
 def _text(spec: ChainSpec, config: HwConfig) -> str:
