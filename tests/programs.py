@@ -176,8 +176,11 @@ class _Maker:
         ).reshape(-1)
 
     def micro_ops(self, uops: list[MicroOp]) -> int:
-        """LOADs them to some place of UOP; returns its first index."""
+        """LOADs them to some place of UOP; returns its first index. For real hardware in bursts of
+        two beats at least: four at a time."""
         depth = self.config.depth(Memory.UOP)
+        if self.safe:
+            uops = uops + [MicroOp(0, 0)] * (-len(uops) % 4)
         first = self.below(depth - len(uops) + 1)
         table = encode_uops(uops, self.config)
         base = self.uop_start // 4 + self.uop_count
