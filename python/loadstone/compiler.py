@@ -94,7 +94,7 @@ class _Choices(TypedDict, total=False):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end."""
+    target calls each back end. remarks: by operator, how its device does it."""
 
     artifact: Artifact
     device: Device
@@ -104,15 +104,19 @@ class Compiled:
     seconds: Mapping[str, float] = field(default_factory=dict)
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Writes the artifact."""
         self.artifact.save(path)
 
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives:
-        place, pattern, us, transfer_us."""
+        """One row per operator: operator, kind, where, why, remedy, and how, where that is no
+        matter of course; by cost also its alternatives: place, pattern, us, transfer_us."""
         rows: list[JsonObject] = [{**row} for row in explain(self.partition)]
+        for row in rows:
+            if remark := self.remarks.get(row["operator"]):
+                row["how"] = remark
         if self.choice is not None:
             for row in rows:
                 row["alternatives"] = [
@@ -270,6 +274,12 @@ def _compiled(
         clock.seconds,
         partitioner.choice,
         names,
+        {
+            name: remark
+            for region in lowered.regions
+            if isinstance(region, LoweredRegion)
+            for name, remark in region.remarks.items()
+        },
     )
 
 

@@ -136,6 +136,8 @@ def table(rows: list[JsonObject]) -> str:
     lines = [f"{'operator':<48} {'kind':<16} where"]
     for row in rows:
         lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
+        if row.get("how"):
+            lines.append(f"    how: {row['how']}")
         if row["why"]:
             lines.append(f"    why: {row['why']}")
         if row["remedy"]:

@@ -52,9 +52,16 @@ def test_dense_layers_of_any_scale_are_exact(data: Any) -> None:
     np.testing.assert_array_equal(result, lo.reference(op, [x]))
 
 
-@pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.FLOAT32])
 @pytest.mark.parametrize(
-    ("scale", "form"), [(0.02, "D2"), (0.0012, "D3"), (0.0012, "P"), (1e-9, "D2")]
+    ("scale", "form", "rounding"),
+    [
+        (0.02, "D2", Rounding.DOUBLE),
+        (0.0012, "D3", Rounding.DOUBLE),
+        (0.0012, "P", Rounding.DOUBLE),
+        (1e-9, "D2", Rounding.DOUBLE),
+        (0.02, "D2", Rounding.FLOAT32),
+        (0.0012, "P", Rounding.FLOAT32),
+    ],
 )
 def test_each_form_is_exact(scale: float, form: str, rounding: Rounding) -> None:
     config = load_config("vta-pynq")
