@@ -22,7 +22,7 @@ from tests import lowered as lo
 from tests.repeat import times
 
 quick = settings(
-    max_examples=times(12, 300),
+    max_examples=times(5, 300),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
