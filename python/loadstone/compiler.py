@@ -102,7 +102,7 @@ class _Choices(TypedDict, total=False):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end."""
+    target calls each back end. remarks: by operator, how its device does it."""
 
     artifact: Artifact
     device: Device
@@ -112,6 +112,7 @@ class Compiled:
     seconds: Mapping[str, float] = field(default_factory=dict)
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -134,7 +135,8 @@ class Compiled:
         return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
 
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy, shape of its output, macs, and
+        """One row per operator: operator, kind, where, why, remedy, how (where that is no
+        matter of course), shape of its output, macs, and
         cycles that the compute stage of a simulated device works for it (None elsewhere); by cost
         also its alternatives: place, pattern, us, transfer_us."""
         cycles = self._cycles()
@@ -146,6 +148,8 @@ class Compiled:
             macs = operator.macs if isinstance(operator, g.Weighted) else 0
             figures = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
+            if remark := self.remarks.get(operator.name):
+                rows[-1]["how"] = remark
         if self.choice is not None:
             for full, assignment in zip(rows, self.partition.assignments, strict=True):
                 full["alternatives"] = [
@@ -314,6 +318,12 @@ def _compiled(
         clock.seconds,
         partitioner.choice,
         names,
+        {
+            name: remark
+            for region in lowered.regions
+            if isinstance(region, LoweredRegion)
+            for name, remark in region.remarks.items()
+        },
     )
 
 

@@ -86,6 +86,11 @@ class LoweredRegion(ABC):
         do."""
 
     @property
+    def remarks(self) -> Mapping[str, str]:
+        """By operator, how the device does it, where that is worth a line of `--explain`."""
+        return {}
+
+    @property
     def stages(self) -> Mapping[str, Sequence[tuple[str, str]]]:
         """By operator, (title, text) of the steps that made its part of the program, for dumps."""
         return {}

@@ -173,6 +173,8 @@ def table(rows: list[JsonObject]) -> str:
             f"{_short(row['operator'], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
             f"{cycles:>9}  {row['where']}"
         )
+        if row.get("how"):
+            lines.append(f"    how: {row['how']}")
         if row["why"]:
             lines.append(f"    why: {row['why']}")
         if row["remedy"]:

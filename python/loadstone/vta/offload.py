@@ -83,6 +83,12 @@ class OffloadedRegion(LoweredRegion):
         return texts
 
     @property
+    def remarks(self) -> Mapping[str, str]:
+        """By operator, how it is done where that is no matter of course."""
+        lowered = {name: entry for name, entry in self._lowered.items() if entry is not None}
+        return {name: entry.remark for name, entry in lowered.items() if entry.remark}
+
+    @property
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
         """Every layout and the first and last operator that touches it."""
         return list(self._layouts.values())

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from loadstone.vta.rescale.plan import BlockPlan, name_of
 from loadstone.vta.rescale.runs import Runs
+from tests.repeat import times
 from tests.vta.rescale.made import device, made_runs, outputs, plan_of
 
-quick = settings(max_examples=20, deadline=None, derandomize=True)
+quick = settings(max_examples=times(6, 60), deadline=None, derandomize=True)
 
 
 def check_everywhere(plan: BlockPlan, runs: Runs) -> None:

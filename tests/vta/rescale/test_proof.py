@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from loadstone.vta.rescale.plan import BlockPlan
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan, prove_digits, prove_parts
+from tests.repeat import times
 from tests.vta.rescale.made import device, made_runs, outputs, plan_of
 
-quick = settings(max_examples=20, deadline=None, derandomize=True)
+quick = settings(max_examples=times(6, 60), deadline=None, derandomize=True)
 
 
 @given(st.integers(0, 2**32 - 1))

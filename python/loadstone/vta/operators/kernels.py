@@ -60,7 +60,7 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP.
+        -> tiles of INP. remark: what --explain says of it.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -69,6 +69,7 @@ class LoweredOperator:
     constants: Constants
     kernels: tuple[Kernel, ...] = ()
     scratch: Mapping[str, int] = field(default_factory=dict)
+    remark: str = ""
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:

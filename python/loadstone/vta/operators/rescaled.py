@@ -10,6 +10,7 @@ specs of it, and here are the constants. The kernels of all blocks run side by s
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -22,12 +23,21 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.lower import Kernel
 from loadstone.vta.operators.kernels import LoweredOperator, emit
-from loadstone.vta.operators.rescaled_layer import Blocks, RescaledLayer, last_shift, part_levels
+from loadstone.vta.operators.rescaled_layer import (
+    Blocks,
+    RescaledLayer,
+    cycles,
+    last_shift,
+    part_levels,
+)
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
 from loadstone.vta.rescale.levels import constant_steps, constant_tile
+from loadstone.vta.rescale.plan import name_of
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import IntArray
+from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.stream import DramTile
 
@@ -102,6 +112,7 @@ class _Lowering:
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
+            _remark(layer),
         )
 
     def _places(
@@ -206,3 +217,26 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
             rows[number, -1, :lanes] = plan.right
     shape = (rows.shape[0] * rows.shape[1], layer.config.batch, layer.config.block)
     return np.broadcast_to(rows.reshape(-1, 1, shape[2]), shape).astype(np.int32)
+
+
+def _remark(layer: RescaledLayer) -> str:
+    """The forms of a layer, why it has them, and what it would take with other scales or RQ."""
+    forms = Counter(name_of(plan) for plan in layer.plans)
+    names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
+    scales = np.sort(layer.op.real_scales())
+    own = cycles(layer.op, layer.spec, layer.config)
+    shifts = (
+        RowOperand("add", 0),
+        RowOperand("shr", 1),
+        Immediate("max", layer.op.low),
+        Immediate("min", layer.op.high),
+    )
+    rq = (Rq(layer.op.output.zero_point, layer.op.low, layer.op.high, layer.op.rounding),)
+    pow2, with_rq = (
+        conv.tiling(replace(layer.spec, tail=tail), layer.config).cycles for tail in (shifts, rq)
+    )
+    return (
+        f"requantized by GEMM, exactly: {names} of {len(layer.plans)} blocks of channels (scales "
+        f"{scales[0]:.3g} to {scales[-1]:.3g} are no powers of two); about {own} cycles, with "
+        f"powers of two {pow2}, with RQ {with_rq}"
+    )

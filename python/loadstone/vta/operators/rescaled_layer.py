@@ -138,7 +138,8 @@ class RescaledLayer:
         self.count = spec.groups * spec.out_blocks
         self.pixels = spec.output[0] * spec.output[1]
         taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
-        plans = layer_plans(op, config, taps) or ()
+        few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
+        plans = layer_plans(op, config, _MANY_STEPS if few else taps) or ()
         self.plans = [plan for plan in plans if plan is not None]
         assert self.plans, "the predicate refused it"
         assert len(self.plans) == len(plans), "the predicate refused it"
@@ -269,6 +270,8 @@ class RescaledLayer:
         return replace(spec, tile=rescaled_tile.choose(spec, self.count, self.config).tile)
 
 
+#: So few pixels do not make up for loading weights in several parts, however short the sum.
+_FEW_PIXELS, _MANY_STEPS = 32, 1 << 20
 #: Output pixels of one tile, at least, where blocks of channels can be joined.
 _PIXELS = 64
 

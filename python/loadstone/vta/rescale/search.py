@@ -123,7 +123,7 @@ class _Candidate:
 def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     """Nearest first."""
     near = [(0, 0)]
-    seconds, thirds = range(-6, 7), range(-12, 13, 3) if form.count == 3 else range(1)
+    seconds, thirds = range(-3, 4), range(-6, 7, 3) if form.count == 3 else range(1)
     near += sorted(
         ((a, b) for a in seconds for b in thirds if (a, b) != (0, 0)),
         key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
@@ -133,7 +133,7 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     for part, apart, bits in (
         (near[:ring], offsets, 2),
         (near[ring:], offsets, 2),
-        (near[: 3 * ring], () if form.signed else range(-24, 25), 4),
+        (near[:ring], () if form.signed else range(-126, 127, 36), 3),
     ):
         for offset in apart:
             for finer in range(bits):
