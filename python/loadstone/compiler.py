@@ -146,15 +146,15 @@ class Compiled:
         ):
             operator = assignment.operator
             macs = operator.macs if isinstance(operator, g.Weighted) else 0
-            figures = {"shape": list(operator.output.shape), "macs": macs}
+            figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):
                 rows[-1]["how"] = remark
         if self.choice is not None:
-            for full, assignment in zip(rows, self.partition.assignments, strict=True):
-                full["alternatives"] = [
+            for entries in rows:
+                entries["alternatives"] = [
                     entry.to_json()
-                    for entry in self.choice.alternatives.get(assignment.operator.name, ())
+                    for entry in self.choice.alternatives.get(entries["operator"], ())
                 ]
         return rows
 

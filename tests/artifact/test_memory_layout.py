@@ -4,14 +4,18 @@ overlaps."""
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loadstone import graph as g
+from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.lifetimes import find_lifetimes
 from loadstone.artifact.memory_layout import Content, MemoryLayout, RegionIndex, plan_memory
+from loadstone.compiler import compile
 from loadstone.numerics import Rounding
+from tests import onnx_builder
 from tests.artifact.test_deploy import conv, join, tensor
 from tests.artifact.test_lifetimes import region
 
@@ -98,3 +102,26 @@ def test_a_constant_of_the_graph_is_a_view_with_its_quantization() -> None:
     (view,) = (view for view in memory.views if view.name == "two")
     assert (view.region, view.scale, view.zero_point) == (RegionIndex.CONSTANTS, 0.5, 3)
     assert memory.constants == bytes([2] * 4)
+
+
+def test_a_constant_operand_is_packed_when_the_model_is_compiled(tmp_path: Path) -> None:
+    """Not before each run; on a device of four samples each of them has it."""
+    graph, random = onnx_builder.Graph(), np.random.default_rng(0)
+    x = graph.dequantize(graph.input((1, 20, 5, 6), np.int8), 2**-4, 3)
+    weights = graph.constant(random.integers(-127, 128, (20, 20, 1, 1)).astype(np.int8))
+    y = graph.node("Conv", x, graph.dequantize(weights, 2**-7, 0))
+    y = graph.dequantize(graph.quantize(y, 2**-4, 1), 2**-4, 1)
+    other = graph.constant(random.integers(-127, 128, (1, 20, 5, 6)).astype(np.int8))
+    y = graph.quantize(graph.node("Add", y, graph.dequantize(other, 2**-5, -2)), 2**-4, 1)
+    data = graph.save([(y, np.int8)])
+    (tmp_path / "m.onnx").write_bytes(data)
+    compiled = compile(tmp_path / "m.onnx", "vtaq-4x16x16")
+    assert [a.backend for a in compiled.partition.assignments if a.operator.kind == "add"] == [
+        "vta"
+    ]
+    packs = [s for s in compiled.artifact.steps if getattr(s, "opcode", None) == HostOpcode.PACK]
+    assert len(packs) == 1
+    samples = random.integers(-128, 128, (6, 1, 20, 5, 6)).astype(np.int8)
+    (got,) = compiled.run(samples)
+    for k, sample in enumerate(samples):
+        np.testing.assert_array_equal(got[k], onnx_builder.run(data, [sample])[0])

@@ -44,7 +44,8 @@ MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 HISTORY = ("docs/decisions.md", "CHANGELOG.md")
 #: Names that are no file of ours, by the file that names them ("*": any), and why.
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "*": ("vta_config.json", "mine.json", "index.json"),  # VTA's own device file; what users make
+    # VTA's own device file; what users make; the name of an external function
+    "*": ("vta_config.json", "mine.json", "index.json", "loadstone.c"),
     "docs/bring-your-own-accelerator.md": (
         "mine/npu.py",
         "mine/test_npu.py",
@@ -62,6 +63,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/boards/cortex-m/board.c": ("model.h",),  # `loadstone export` writes it
     "python/loadstone/commands/backend.py": ("DIR/NAME.py", "DIR/test_NAME.py"),
     "python/loadstone/commands/export.py": ("main.c",),
+    "python/loadstone/commands/exported_steps.py": ("main.c",),
+    "runtime/FORMAT.md": ("stdint.h",),
     "driver/README.md": ("board.c",),
     "python/loadstone/errors.py": ("npu.py",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
@@ -72,7 +75,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.
-NO_MODULES = ("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax")
+NO_MODULES = (
+    *("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax"),
+    "loadstone.c",
+)
 FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 

@@ -46,7 +46,7 @@ def test_a_symbolic_batch_is_one_and_any_other_symbol_is_named() -> None:
     function = from_bytes(symbolic(0), "m.onnx")["main"]
     assert [int(extent) for extent in function.params[0].ty.shape] == [1, 8, 4]
     text = refusal(symbolic(1), UnsupportedError)
-    assert "has the dynamic dimension 1 (n): export it with a fixed size" in text
+    assert "is (1, n, 4), and dimension 1 is open: say its size, --shape in0=1,N,4" in text
 
 
 def test_scales_per_channel_in_an_old_opset_are_named() -> None:

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from loadstone.compiler import Compiled, compile
+from loadstone.frontend.onnx import from_bytes as load_bytes
+from loadstone.frontend.ranks import two_dimensional
+from loadstone.relax.compat import bindings, op_name, shape
 from tests.onnx_builder import Graph, run
 
 RNG = np.random.default_rng(0)
@@ -84,3 +87,16 @@ def test_convolutions_and_pools_along_a_line(tmp_path: Path) -> None:
     compiled = check(*line(), tmp_path)
     assert on_device(compiled, "conv2d") == 2
     assert on_device(compiled, "max_pool2d") == 1
+
+
+def test_a_bias_of_reals_joins_its_convolution() -> None:
+    """As a float model has it: a constant that is reshaped before it is added."""
+    graph = Graph()
+    values = graph.constant(RNG.normal(0, 1, (4, 8, 3)).astype(np.float32))
+    bias = graph.constant(np.arange(4, dtype=np.float32))
+    y = graph.node("Conv", graph.input((1, 8, 10), np.float32), values, bias)
+    module = load_bytes(graph.save([(y, np.float32)]), "m.onnx")
+    made = [entry for _, entry in bindings(two_dimensional(module["main"]))]
+    assert [op_name(entry) for entry in made[-3:-1]] == ["add", "reshape"]
+    assert op_name(made[0]) == "reshape"
+    assert shape(made[-3]) == (1, 4, 1, 8)

@@ -267,7 +267,10 @@ def test_an_operator_without_an_importer_is_named() -> None:
     x, y = graph.input((1, 4), np.float32), graph.tensor((1, 4), np.float32)
     graph.operator("SKIP_GRAM", [x], [y])
     text = refusal(graph.save([y]), UnsupportedError)
-    assert text == 'm.tflite: SKIP_GRAM (operator 0, output "t1"): no importer for this operator'
+    assert text == (
+        'm.tflite: SKIP_GRAM (operator 0, output "t1"): no importer for this operator; '
+        "end the model before it (--outputs in0) and compute it yourself"
+    )
 
 
 def test_int8_weights_with_a_zero_point_are_refused_where_litert_would_not_read_it() -> None:

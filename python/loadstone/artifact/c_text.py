@@ -33,7 +33,8 @@ class COperator:
 def translation_unit(
     helpers: set[str], functions: Sequence[str], body: Sequence[str]
 ) -> tuple[str, str]:
-    """(symbol, text) of a file. helpers: names of c_math.py. body: statements that see `operands`.
+    """(symbol, text) of a file. helpers: names of relax/c_math.py. body: statements that see
+    `operands`.
 
     The symbol is a hash of the text, so that steps with one text are one function.
     """

@@ -211,6 +211,8 @@ class _Assembly:
         """Packs what it reads and the host makes, the program, unpacks what others read."""
         made = {t.name for o in region.operators for t in o.outputs}
         for layout, _, _ in region.layouts:
+            if self.memory.addresses[layout.name].region == RegionIndex.CONSTANTS:
+                continue
             if layout.tensor.name not in made | self.on_device and layout.name not in self.packed:
                 self.packed.add(layout.name)
                 self.steps.append(self._pack(layout))

@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
+
+import numpy as np
 
 from loadstone import graph as g
 from loadstone.backend.region import DeviceLayout, ExternalRegion, LoweredRegion
 
-__all__ = ["Lifetime", "Lifetimes", "Step", "aliases_of", "find_lifetimes", "programs_of"]
+__all__ = [
+    "Lifetime",
+    "Lifetimes",
+    "Step",
+    "aliases_of",
+    "find_lifetimes",
+    "is_packed_now",
+    "programs_of",
+]
 
 #: One step of a network: a device program to be, one call of a function, an operator of the host.
 Step: TypeAlias = LoweredRegion | ExternalRegion | g.Operator
@@ -62,6 +73,21 @@ def programs_of(segments: Sequence[Step]) -> Iterator[LoweredRegion]:
 def aliases_of(segments: Sequence[Step]) -> Mapping[str, tuple[str, int]]:
     """Layouts that are parts of others: name -> (name of the whole, offset in bytes)."""
     return {name: part for region in programs_of(segments) for name, part in region.aliases.items()}
+
+
+def is_packed_now(
+    layout: DeviceLayout, graph: g.Graph, aliases: Mapping[str, tuple[str, int]]
+) -> bool:
+    """Whether a layout is of a constant, whose bytes the file can hold as the device reads them."""
+    value = graph.constants.get(layout.tensor.name)
+    return (
+        value is not None
+        and value.dtype == np.int8
+        and value.size == prod(layout.shape)
+        and layout.kernel == (1, 1)
+        and layout.name not in aliases
+        and layout.name not in {whole for whole, _ in aliases.values()}
+    )
 
 
 def find_lifetimes(graph: g.Graph, segments: Sequence[Step]) -> Lifetimes:
@@ -109,7 +135,7 @@ class _Finder:
                 if self.is_read_as_rows(tensor):
                     self.unpacked.add(tensor.name)
                     self.use_rows(tensor, end)
-            else:
+            elif not is_packed_now(layout, self.graph, self.aliases):
                 if tensor.name not in self.on_device:
                     self.use_rows(tensor, position)
                 self.use_layout(layout, position, position + last)

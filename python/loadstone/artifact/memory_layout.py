@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.arena import ArenaPlan, plan
-from loadstone.artifact.lifetimes import Lifetimes, Step, aliases_of, programs_of
+from loadstone.artifact.lifetimes import (
+    Lifetimes,
+    Step,
+    aliases_of,
+    is_packed_now,
+    programs_of,
+)
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, DataType, ViewLayout
 from loadstone.backend.region import Address, DeviceLayout
 
@@ -115,14 +121,14 @@ def plan_memory(
             views[name] = constant_view(named.get(name), name, value, content)
     for name, offset in host.offset_bytes.items():
         views[name] = row_view(named[name], RegionIndex.HOST, offset)
-    addresses = _addresses(segments, arena, content)
+    addresses = _addresses(graph, segments, arena, content)
     return MemoryLayout(
         tuple(views.values()), addresses, bytes(content.data), size_bytes, arena, host, align_bytes
     )
 
 
 def _addresses(
-    segments: Sequence[Step], arena: ArenaPlan, content: Content
+    graph: g.Graph, segments: Sequence[Step], arena: ArenaPlan, content: Content
 ) -> Mapping[str, Address]:
     """Of what the programs name: constants, whose content is added, and device layouts."""
     addresses = {}
@@ -132,6 +138,11 @@ def _addresses(
             offset = content.add(value.tobytes(), align_bytes)
             addresses[name] = Address(RegionIndex.CONSTANTS, offset)
         for layout, _, _ in region.layouts:
+            if is_packed_now(layout, graph, aliases):
+                if layout.name not in addresses:
+                    offset = content.add(packed(graph.constants[layout.tensor.name], layout))
+                    addresses[layout.name] = Address(RegionIndex.CONSTANTS, offset)
+                continue
             whole, offset = layout.name, 0
             while whole in aliases:
                 whole, more = aliases[whole]
@@ -139,6 +150,21 @@ def _addresses(
             offset += arena.offset_bytes[whole]
             addresses[layout.name] = Address(RegionIndex.ARENA, offset)
     return addresses
+
+
+def packed(value: NDArray[np.int8], layout: DeviceLayout) -> bytes:
+    """A constant as the device reads it, the tiles' spare lanes filled with pad_value. value: int8,
+    of any shape with as many elements as the layout; the batch first."""
+    n, height, width, channels = layout.shape
+    rows, blocks = -(-n // layout.batch_block), -(-channels // layout.channel_block)
+    whole = np.full(
+        (rows * layout.batch_block, height, width, blocks * layout.channel_block),
+        layout.pad_value,
+        np.int8,
+    )
+    whole[:n, :, :, :channels] = value.reshape(layout.shape)
+    tiles = whole.reshape(rows, layout.batch_block, height, width, blocks, layout.channel_block)
+    return tiles.transpose(0, 4, 2, 3, 1, 5).tobytes()
 
 
 # --- views ----------------------------------------------------------------------------------------

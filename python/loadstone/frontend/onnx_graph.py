@@ -111,33 +111,40 @@ def input_shapes(model: ModelProto, name: str, reading: Reading) -> dict[str, li
 
 
 def _fixed(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) -> list[int]:
+    """The sizes of one input."""
     dimensions = entry.type.tensor_type.shape.dim
     if said is not None and len(said) != len(dimensions):
         raise ModelError(
             f'{name}: input "{entry.name}" has {len(dimensions)} dimensions, not {len(said)}'
         )
-    texts = [str(d.dim_value if d.dim_value > 0 else d.dim_param or "?") for d in dimensions]
+    own = [int(d.dim_value) if d.dim_value > 0 else None for d in dimensions]
+    wanted = said if said is not None else [1, *(0 for _ in own[1:])]  # 0: nobody knows
     extents = []
-    for axis, dimension in enumerate(dimensions):
-        if dimension.HasField("dim_value") and dimension.dim_value > 0:
-            extent = int(dimension.dim_value)
-            if said is not None and said[axis] != extent:
-                raise ModelError(
-                    f'{name}: input "{entry.name}" has {extent} in dimension {axis}, not '
-                    f"{said[axis]}"
-                )
-        elif said is not None or axis == 0:
-            extent = said[axis] if said is not None else 1
-            dimension.dim_value = extent
-        else:
-            sizes = [t if t.isdecimal() else "N" for t in texts]
-            example = ",".join(["1" if texts[0] != sizes[0] else sizes[0], *sizes[1:]])
-            raise UnsupportedError(
-                f'{name}: input "{entry.name}" is ({", ".join(texts)}), and dimension {axis} is '
-                f"open: say its size, --shape {entry.name}={example}"
+    for axis, size in enumerate(own):
+        other = wanted[axis]
+        if size is None and other == 0:
+            raise _open_size(entry, name, axis, own)
+        if size is not None and said is not None and other != size:
+            raise ModelError(
+                f'{name}: input "{entry.name}" has {size} in dimension {axis}, not {other}'
             )
-        extents.append(extent)
+        extents.append(other if size is None else size)
+        dimensions[axis].dim_value = extents[axis]
     return extents
+
+
+def _open_size(
+    entry: onnx.ValueInfoProto, name: str, axis: int, own: Sequence[int | None]
+) -> UnsupportedError:
+    """What to say for a size that the file leaves open."""
+    dimensions = entry.type.tensor_type.shape.dim
+    texts = [str(size or d.dim_param or "?") for size, d in zip(own, dimensions, strict=True)]
+    sizes = [str(size or "N") for size in own]
+    example = ",".join([str(own[0] or 1), *sizes[1:]])
+    return UnsupportedError(
+        f'{name}: input "{entry.name}" is ({", ".join(texts)}), and dimension {axis} is '
+        f"open: say its size, --shape {entry.name}={example}"
+    )
 
 
 def fold_shapes(model: ModelProto) -> ModelProto:
@@ -195,31 +202,36 @@ def _computed(
     shapes: Mapping[str, list[int]],
     model: ModelProto,
 ) -> Sequence[Array] | None:
-    """What a node of constants gives."""
+    """What a node of constants gives; None for one that cannot be computed now."""
     if node.op_type in _KEPT or node.domain not in ("", "ai.onnx"):
         return None
     if node.op_type == "Shape" and node.input[0] in shapes:
         return [_sliced(node, np.array(shapes[node.input[0]], np.int64))]
-    if any(entry and entry not in constants for entry in node.input):
+    read = [entry for entry in node.input if entry]
+    if any(entry not in constants for entry in read):
         return None
-    given = {e: onnx.numpy_helper.to_array(constants[e]) for e in node.input if e}
-    if node.op_type != "Constant" and any(v.size > _MOST_ELEMENTS for v in given.values()):
+    given = {entry: onnx.numpy_helper.to_array(constants[entry]) for entry in read}
+    if any(value.size > _MOST_ELEMENTS for value in given.values()):
         return None
     try:
-        graph = onnx.helper.make_graph(
-            [node],
-            "one",
-            [
-                onnx.helper.make_tensor_value_info(e, constants[e].data_type, v.shape)
-                for e, v in given.items()
-            ],
-            [onnx.helper.make_empty_tensor_value_info(e) for e in node.output],
-        )
-        alone = onnx.helper.make_model(graph, opset_imports=model.opset_import)
-        made = onnx.reference.ReferenceEvaluator(alone).run(None, given)
+        made = _evaluated(node, given, model)
     except Exception:
         return None
     return made if all(np.asarray(v).size <= _MOST_ELEMENTS for v in made) else None
+
+
+def _evaluated(node: NodeProto, given: Mapping[str, Array], model: ModelProto) -> list[Array]:
+    """One node alone, by ONNX's own definition. given: of any shape."""
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            entry, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for entry, value in given.items()
+    ]
+    outputs = [onnx.helper.make_empty_tensor_value_info(entry) for entry in node.output]
+    graph = onnx.helper.make_graph([node], "one", inputs, outputs)
+    alone = onnx.helper.make_model(graph, opset_imports=model.opset_import)
+    return list(onnx.reference.ReferenceEvaluator(alone).run(None, dict(given)))
 
 
 def _sliced(node: NodeProto, sizes: Array) -> Array:

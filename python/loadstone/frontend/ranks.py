@@ -178,11 +178,11 @@ class _TwoDimensional(Rewriter):
 
     def constant_as(self, expr: Expr, form: tuple[int, ...]) -> Expr | None:
         """A constant, or a quantized one, in another shape; canonical.py folds the reshape."""
-        if is_constant(expr):
-            return constant(value(expr).reshape(form))
         made = self.value(expr)
         while is_call(made, "reshape", "expand_dims"):
             made = self.value(made.args[0])
+        if is_constant(made):
+            return constant(value(made).reshape(form))
         if not is_call(made, "dequantize") or not is_constant(made.args[0]):
             return None
         return self.emit(relax.op.reshape(expr, form), f"{expr.name}/formed")

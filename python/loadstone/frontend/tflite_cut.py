@@ -53,4 +53,5 @@ def cut_hint(file: TfliteFile, operator: OperatorRecord) -> str:
     """How to do without an operator that nobody knows: what it reads becomes the result."""
     read = [file.tensors[index] for index in operator.inputs if index >= 0]
     names = [record.name for record in read if record.data is None]
-    return "compute it yourself from " + " ".join(f"--outputs {name}" for name in names)
+    where = " ".join(f"--outputs {name}" for name in names)
+    return f"end the model before it ({where}) and compute it yourself"

@@ -3,7 +3,7 @@
 In:   a PrimFunc of TVM (a legalized Relax operator), and a name.
 Out:  CFunction: a static function of pointers without headers, malloc or libm, the size of its
       workspace, and the helpers that it calls.
-Next: c_module.py calls several of them in a row.
+Next: artifact/c_operator.py calls several of them in a row.
 
 Real constants are hexadecimal, so that no digit is lost (TVM's own printer writes seven). A node
 that has no C here is refused by its name: UnsupportedError.

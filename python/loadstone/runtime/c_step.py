@@ -49,7 +49,7 @@ def prepare(artifact: Artifact) -> None:
 
 
 def run_c_step(operands: Sequence[Array], attributes: str) -> None:
-    """Calls the step's function on its operands, in place."""
+    """Calls the step's function on its operands, of any shape, in place."""
     symbol = attributes.partition("\n")[0]
     pointers = (ctypes.c_void_p * len(operands))(*(array.ctypes.data for array in operands))
     _FUNCTIONS[symbol, attributes](pointers)

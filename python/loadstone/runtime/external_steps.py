@@ -50,8 +50,8 @@ def check_externals(artifact: Artifact, trust: bool) -> None:
 
 
 def call_external(step: HostStep, operands: Sequence[Array]) -> None:
-    """Computes the outputs, which stand behind the inputs in `operands`. Raises what the function
-    raises; of a plug-in's as one line that names the step."""
+    """Computes the outputs, which stand behind the inputs in `operands`, each in its own shape.
+    Raises what the function raises; of a plug-in's as one line that names the step."""
     if step.function == EXTERNAL_C:
         from loadstone.runtime.c_step import run_c_step
 

@@ -42,8 +42,8 @@ def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
 
 
 def step_operator(attributes: str, inputs: Sequence[Array]) -> g.Operator:
-    """The operator of such a step. inputs: as above; only those behind the operator's own matter.
-    Raises ArtifactError."""
+    """The operator of such a step. inputs: as above, each of its own shape; only those behind the
+    operator's own matter. Raises ArtifactError."""
     try:
         return _operator_of(inputs, attributes)[0]
     except Exception as error:

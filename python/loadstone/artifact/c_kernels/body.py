@@ -25,7 +25,7 @@ __all__ = ["Body", "c_real", "grid", "operator_arrays", "row_major"]
 
 _TYPES = {"float32": "float", "float64": "double"}
 
-#: Helpers of integers; each names what it needs of c_math.py.
+#: Helpers of integers; each names what it needs of relax/c_math.py.
 _ROUNDING = {
     "lds_clamp": """\
 static inline int32_t lds_clamp(int64_t value, int32_t low, int32_t high) {
@@ -84,7 +84,7 @@ class Body:
         self.helpers: set[str] = set()
 
     def constant(self, value: Array) -> str:
-        """The name of a table in C."""
+        """The name of a table in C. value: of any shape, in row-major order there."""
         self.tables.append(np.ascontiguousarray(value))
         return f"c{len(self.tables) - 1}"
 

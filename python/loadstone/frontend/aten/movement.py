@@ -104,6 +104,14 @@ def _split(build: Build, x: Expr, size: int, axis: int = 0) -> list[Expr]:
     return [_sliced(x, axis, begin, min(begin + size, extent)) for begin in range(0, extent, size)]
 
 
+@importer("aten.unbind.int")
+def _unbind(build: Build, x: Expr, axis: int = 0) -> list[Expr]:
+    axis %= len(extents(x))
+    rest = (*extents(x)[:axis], *extents(x)[axis + 1 :])
+    parts = [build.emit(_sliced(x, axis, k, k + 1)) for k in range(extents(x)[axis])]
+    return [relax.op.reshape(part, rest) for part in parts]
+
+
 def _sliced(x: Expr, axis: int, begin: int, end: int, step: int = 1) -> Expr:
     return relax.op.strided_slice(x, [axis % len(extents(x))], [begin], [end], [step])
 

@@ -57,6 +57,24 @@ def _max_pool2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     )
 
 
+@importer("aten.max_pool1d")
+def _max_pool1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    pool = _MaxPool(*arguments, **named)
+    return relax.op.nn.max_pool1d(
+        x,
+        pool_size=_one(pool.kernel),
+        strides=_one(pool.stride or pool.kernel),
+        padding=_one(pool.padding),
+        dilation=_one(pool.dilation),
+        ceil_mode=pool.ceil_mode,
+    )
+
+
+def _one(numbers: Numbers) -> int:
+    """The number of an operator along one axis, which may stand in a list."""
+    return numbers if isinstance(numbers, int) else int(numbers[0])
+
+
 @importer("aten.max_pool2d_with_indices")
 def _max_pool2d_with_indices(build: Build, *arguments: Any) -> list[Expr | None]:
     return [_max_pool2d(build, *arguments), None]

@@ -246,3 +246,22 @@ def _layer_norm(
     gamma = constant(np.ones(axes, np.float32)) if weight is None else weight
     beta = constant(np.zeros(axes, np.float32)) if bias is None else bias
     return relax.op.nn.layer_norm(x, gamma, beta, axes=list(range(-len(axes), 0)), epsilon=epsilon)
+
+
+@importer("aten.group_norm")
+def _group_norm(
+    build: Build,
+    x: Expr,
+    groups: int,
+    weight: Expr = None,
+    bias: Expr = None,
+    epsilon: float = 1e-5,
+    *_: object,
+) -> Expr:
+    channels = extents(x)[1]
+    gamma = constant(np.ones(channels, np.float32)) if weight is None else weight
+    beta = constant(np.zeros(channels, np.float32)) if bias is None else bias
+    axes = list(range(2, len(extents(x))))
+    return relax.op.nn.group_norm(
+        x, gamma, beta, num_groups=groups, channel_axis=1, axes=axes, epsilon=epsilon
+    )

@@ -1,0 +1,58 @@
+"""artifact/c_operator.py: a module of several operators as one function; memory between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.c_operator import c_operator, parameter_bytes
+from loadstone.errors import UnsupportedError
+from loadstone.relax.compat import constant, relax
+from loadstone.relax.saved import run_module
+from tests.relax.c_steps import call
+from tests.relax.test_c_printer import module
+
+RNG = np.random.default_rng(0)
+op = relax.op
+SHAPE = (1, 6, 8)
+
+
+def chain() -> object:
+    """Two results, one of them an input of the other; a constant that is read twice."""
+    table = constant(RNG.normal(0, 1, (8, 8)).astype(np.float32))
+
+    def make(x: object) -> object:
+        first = op.nn.softmax(op.matmul(x, table))
+        return relax.Tuple([op.matmul(op.exp(first), table), first])
+
+    return module(make, (SHAPE, "float32"))
+
+
+def test_values_between_operators_share_memory() -> None:
+    made = c_operator(chain())
+    assert len(made.constants) == 1
+    assert made.workspace_bytes < 4 * 6 * 8 * 4
+    x = RNG.normal(0, 1, SHAPE).astype(np.float32)
+    wanted = run_module(chain(), [x])
+    assert parameter_bytes(chain()) == [6 * 8 * 4]
+    for got, want in zip(call(c_operator(chain()), [x], wanted), wanted, strict=True):
+        assert got.shape == want.shape
+
+
+def test_samples_go_through_one_by_one() -> None:
+    made = chain()
+    x = RNG.normal(0, 1, (3, *SHAPE[1:])).astype(np.float32)
+    wanted = [run_module(made, [row[None]]) for row in x]
+    joined = [np.concatenate(rows) for rows in zip(*wanted, strict=True)]
+    for got, want in zip(call(c_operator(made, 3), [x], joined), joined, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_equal_texts_have_one_symbol() -> None:
+    assert c_operator(chain()).symbol == c_operator(chain()).symbol
+    assert c_operator(chain()).symbol != c_operator(chain(), 2).symbol
+
+
+def test_what_has_no_form_is_named() -> None:
+    with pytest.raises(UnsupportedError, match="float16"):
+        c_operator(module(lambda x: op.astype(x, "float16"), (SHAPE, "float32")))
