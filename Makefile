@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml | system
 	@touch $@
 
 lib: $(STAMP)
-	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >/dev/null
+	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DLOADSTONE_IN_TREE=ON >/dev/null
 	@$(BIN)/cmake --build build/native
 
 demo: lib
@@ -87,4 +87,4 @@ bench: lib
 	$(BIN)/python -m tests.bench
 
 clean:
-	rm -rf build .venv python/loadstone/libloadstone.so python/loadstone/_api.h
+	rm -rf build .venv python/loadstone/libloadstone*.so python/loadstone/_api.h

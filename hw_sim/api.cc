@@ -80,10 +80,11 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
 }
 
 // The second pass. What stops a program that ran to its FINISH takes the place of its outcome.
-void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
+void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint64_t insn_address, uint32_t count, uint64_t cycle_limit,
+              lds_sim_result *result) {
   const bool traced = sim->options[LDS_SIM_TRACE] != 0;
-  const TimingInput input = {sim->machine.g, sim->machine.regions,     sim->constants, sim->bus_bits, program,
-                             outcome.done,   outcome.rq_operand_tiles, count,          cycle_limit,   &sim->poll};
+  const TimingInput input = {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, program,   outcome.done,
+                             outcome.slow_step_cycles, insn_address,         count,          cycle_limit,   &sim->poll};
   const TimingOutcome timed = time_program(input, result, traced ? &sim->events : nullptr);
   if (outcome.status != LDS_ERROR_NONE || timed.status == LDS_ERROR_NONE) return;
   result->status = outcome.status = timed.status;
@@ -105,9 +106,10 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
     return static_cast<int>(stop.status);
   }
   RunControl control;
+  control.constants = sim->constants;
   control.cycle_limit = cycle_limit;
   control.progress = &sim->progress;
-  Strict strict(sim->machine, count);
+  Strict strict(sim->machine, program, count, sim->constants, sim->bus_bits);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
   if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
   outcome = run_program(sim->machine, program, control, result);
@@ -117,7 +119,7 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   result->error_pc = outcome.pc;
   result->error_address = outcome.address;
   sim->waiting = outcome.waiting;
-  if (sim->options[LDS_SIM_TIMING] != 0) time_run(sim, program, outcome, count, cycle_limit, result);
+  if (sim->options[LDS_SIM_TIMING] != 0) time_run(sim, program, outcome, insn_address, count, cycle_limit, result);
   if (outcome.status != LDS_ERROR_NONE) {
     if (outcome.message.empty()) outcome.message = why_refused(sim->machine.g, bytes.data() + size_t{outcome.pc} * LDS_INSN_BYTES);
     sim->message = format("instruction %u: %s", outcome.pc, outcome.message.c_str());

@@ -21,6 +21,8 @@ namespace lds::sim {
   X(alu_tensor_step_cycles, 2)       \
   X(rq_step_cycles, 2)               \
   X(rq_operand_cycles, 0)            \
+  X(rq_overhead_cycles, 7)           \
+  X(rq_result_cycles, 0)             \
   X(load_request_cycles, 2)          \
   X(load_done_cycles, 4)             \
   X(load_uop_done_cycles, 3)         \
@@ -40,6 +42,7 @@ namespace lds::sim {
   X(fetch_batch_instructions, 128)   \
   X(fetch_deliver_cycles, 3)         \
   X(fetch_next_cycles, 2)            \
+  X(fetch_splits, 0)                 \
   X(stage_queue_entries, 512)
 
 struct TimingConstants {

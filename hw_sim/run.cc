@@ -14,7 +14,7 @@ const char *const kStageNames[3] = {"load", "compute", "store"};
 class Sequencer {
  public:
   Sequencer(Machine &m, const Program &p, const RunControl &control, lds_sim_result *result)
-      : m_(m), p_(p), control_(control), r_(*result) {}
+      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants) {}
 
   RunOutcome run() {
     m_.registers = Registers{};
@@ -117,7 +117,7 @@ class Sequencer {
       case LDS_OPCODE_ALU:
         count_steps(uint64_t{f.u.alu.iter_out} * f.u.alu.iter_in, f.u.alu.uop_bgn, f.u.alu.uop_end, &r_.alu_steps);
         exec_alu(m_, f.u.alu);
-        if (f.u.alu.alu_op == LDS_ALU_RQ) out_.rq_operand_tiles.push_back(moves_of_src(loops_of(m_, f.u.alu)));
+        if (is_slow(f.u.alu)) out_.slow_step_cycles.push_back(slow_.cycles(m_, f.u.alu));
         return;
       case LDS_OPCODE_CONFIG:
         return exec_config(m_, f.u.config);
@@ -139,18 +139,6 @@ class Sequencer {
     }
   }
 
-  // Steps whose src is not that of the step before. Both loops move all micro-ops alike: which of the list move is the same in every
-  // turn, and whether the first of the next turn does depends on the loop alone.
-  static uint64_t moves_of_src(const Loops &l) {
-    if (l.steps() == 0) return 0;
-    const int64_t last = l.uops[l.count - 1].src, first = l.uops[0].src, ins = l.iter_in;
-    uint64_t within = 0;
-    for (uint32_t u = 1; u < l.count; ++u) within += l.uops[u].src != l.uops[u - 1].src;
-    const bool moves_in = first + l.src_in != last, moves_out = first + l.src_out != last + (ins - 1) * l.src_in;
-    const uint64_t turns = l.steps() / l.count, next_in = turns - l.iter_out, next_out = l.iter_out - 1u;
-    return 1 + within * turns + (moves_in ? next_in : 0) + (moves_out ? next_out : 0);
-  }
-
   void count_memory(const lds_insn_memory &i, uint64_t &bytes) {
     bytes += uint64_t{i.x_size} * i.y_size * m_.g.dram_tile_bytes[i.memory_id];
   }
@@ -170,6 +158,7 @@ class Sequencer {
   const RunControl &control_;
   lds_sim_result &r_;
   RunOutcome out_;
+  SlowSteps slow_;
   uint32_t tokens_[kTokenQueues + 1] = {};  // the last stays 0: the queue that does not exist
   uint64_t steps_ = 0, last_steps_ = 0;
   uint32_t at_ = 0;

@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <string>
 
+#include "constants.h"
 #include "lds_sim.h"
 #include "machine.h"
 #include "program.h"
+#include "slow_steps.h"
 
 namespace lds::sim {
 
@@ -42,7 +44,8 @@ class Observer {
 };
 
 struct RunControl {
-  uint64_t cycle_limit = 0;  // steps of GEMM and ALU above it stop the run; 0: no limit
+  TimingConstants constants;  // of the steps of RQ and MUL, which can be counted only while their micro-ops are there
+  uint64_t cycle_limit = 0;   // steps of GEMM and ALU above it stop the run; 0: no limit
   std::atomic<uint32_t> *progress = nullptr;
   std::vector<Observer *> observers;
 };
@@ -53,7 +56,7 @@ struct RunOutcome {
   uint64_t address = 0;
   std::string message;
   uint32_t done[3] = {0, 0, 0};            // instructions completed, by stage
-  std::vector<uint64_t> rq_operand_tiles;  // of each RQ: how often src moved, and new operands were read
+  std::vector<uint64_t> slow_step_cycles;  // of each RQ and MUL: what its steps take
   lds_sim_waiting waiting = {{~0u, ~0u, ~0u}, {0, 0, 0}};
 };
 

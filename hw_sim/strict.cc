@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strict.h"
 
+#include <algorithm>
+
 #include "access.h"
 #include "stop.h"
 
@@ -59,12 +61,20 @@ void check_distance(const Machine &m, const Loops &l, bool reads_src) {
 
 }  // namespace
 
+Strict::Strict(const Machine &m, const Program &program, uint32_t insn_count, const TimingConstants &constants, uint32_t bus_bits)
+    : m_(m), bus_(bus_bits, constants), measured_bus_(bus_bits == 64), insn_count_(insn_count), computed_(m.g.depth[LDS_MEMORY_ACC]) {
+  const uint32_t batch = static_cast<uint32_t>(std::max<int64_t>(1, constants.fetch_batch_instructions));
+  if (insn_count_ != 0) last_read_ = (insn_count_ - 1) / batch * batch;
+  for (uint32_t i = last_read_; i < program.insns.size(); ++i)
+    if (program.insns[i].fields.opcode == LDS_OPCODE_LOAD && !program.insns[i].is_nop()) last_read_ = i;
+}
+
 void Strict::before(uint32_t index, const Insn &insn) {
   count_tokens(insn.stage, insn.fields.flags);
   switch (insn.fields.opcode) {
     case LDS_OPCODE_LOAD:
     case LDS_OPCODE_STORE:
-      memory(insn);
+      memory(index, insn);
       break;
     case LDS_OPCODE_GEMM:
       gemm(insn.fields.u.gemm);
@@ -89,7 +99,18 @@ void Strict::count_tokens(int stage, const lds_insn_flags &f) {
   tokens_[q.push_next] += f.push_next;
 }
 
-void Strict::memory(const Insn &insn) {
+// The RTL's memory wrapper is overrun by a burst of a single beat that has another read behind it.
+void Strict::bursts(uint32_t index, const lds_insn_memory &i) const {
+  const uint64_t tile_bytes = m_.g.dram_tile_bytes[i.memory_id];
+  Bursts left(bus_, m_.regions[i.region].base + i.dram_base * tile_bytes, i.x_size * tile_bytes, i.y_size, i.x_stride * tile_bytes);
+  while (!left.done()) {
+    m_.poll->spend(Poll::kBurst);
+    if (left.next() == 1 && (!left.done() || index < last_read_))
+      unsafe(format("LOAD %s has a burst of a single beat with another read behind it", memory_name(i.memory_id)));
+  }
+}
+
+void Strict::memory(uint32_t index, const Insn &insn) {
   const lds_insn_memory &i = insn.fields.u.memory;
   if (i.x_size == 0) {
     if (!all_zero(i)) unsafe("a no-op (x_size = 0) whose other fields are not 0");
@@ -101,6 +122,7 @@ void Strict::memory(const Insn &insn) {
   if (i.memory_id == LDS_MEMORY_UOP && (pads != 0 || i.y_size != 1)) unsafe("LOAD UOP must be one-dimensional: y_size = 1, no pads");
   if (i.memory_id == LDS_MEMORY_INP && uint64_t{i.x_size} * i.y_size > kMaxInpTiles)
     unsafe(format("LOAD INP of %u tiles, more than %u", i.x_size * i.y_size, kMaxInpTiles));
+  if (measured_bus_ && insn.fields.opcode == LDS_OPCODE_LOAD) bursts(index, i);
   if (scratchpad_of(i.memory_id) != LDS_MEMORY_ACC) return;
   const uint64_t rows = uint64_t{i.y_pad_0} + i.y_size + i.y_pad_1, width = uint64_t{i.x_pad_0} + i.x_size + i.x_pad_1;
   check_sram(m_, i.memory_id, i.sram_base + rows * width - 1, "the instruction");

@@ -165,7 +165,9 @@ class Model {
       case LDS_OPCODE_GEMM:
         return cycles_of(c_.gemm_overhead_cycles) + steps(f.u.gemm) * cycles_of(c_.gemm_step_cycles);
       case LDS_OPCODE_ALU:
-        return cycles_of(c_.alu_overhead_cycles) + alu_steps(f.u.alu);
+        if (is_slow(f.u.alu)) return cycles_of(c_.rq_overhead_cycles) + in_.slow_step_cycles[next_slow_++];
+        return cycles_of(c_.alu_overhead_cycles) +
+               steps(f.u.alu) * cycles_of(f.u.alu.use_imm != 0 ? c_.alu_imm_step_cycles : c_.alu_tensor_step_cycles);
       case LDS_OPCODE_CONFIG:
         return cycles_of(c_.config_cycles);
       case LDS_OPCODE_LOAD:  // of no row, but perhaps of padding; or a no-op
@@ -180,12 +182,6 @@ class Model {
   template <typename Loop>
   static uint64_t steps(const Loop &i) {
     return i.uop_end > i.uop_bgn ? uint64_t{i.uop_end - i.uop_bgn} * i.iter_out * i.iter_in : 0;
-  }
-
-  uint64_t alu_steps(const lds_insn_alu &i) {
-    if (i.alu_op == LDS_ALU_RQ)
-      return steps(i) * cycles_of(c_.rq_step_cycles) + in_.rq_operand_tiles[next_rq_++] * cycles_of(c_.rq_operand_cycles);
-    return steps(i) * cycles_of(i.use_imm != 0 ? c_.alu_imm_step_cycles : c_.alu_tensor_step_cycles);
   }
 
   Bursts bursts_of(const lds_insn_memory &i) const {
@@ -282,10 +278,11 @@ class Model {
     Reader &reader = readers_[LDS_SIM_READ_FETCH];
     request_at_[LDS_SIM_READ_FETCH] = cycle;
     reader.beats = 0;
-    // One burst whatever its address and size: fetch does not split at boundaries.
-    BusShape whole = bus_;
-    whole.boundary_bytes = whole.max_bytes = uint64_t{1} << 40;
-    reader.bursts = Bursts(whole, 0, uint64_t{batch} * LDS_INSN_BYTES, 1, 0);
+    // VTA's fetch does not split at boundaries: a batch is one burst, whatever its address and size.
+    BusShape shape = bus_;
+    if (c_.fetch_splits == 0) shape.boundary_bytes = shape.max_bytes = uint64_t{1} << 40;
+    const uint64_t address = c_.fetch_splits == 0 ? 0 : in_.insn_address + uint64_t{batch_end_} * LDS_INSN_BYTES;
+    reader.bursts = Bursts(shape, address, uint64_t{batch} * LDS_INSN_BYTES, 1, 0);
     batch_end_ += batch;
   }
 
@@ -354,7 +351,7 @@ class Model {
   uint64_t start_cycle_ = kNever;
   uint64_t next_delivery_ = 0;
   uint32_t delivered_ = 0, batch_end_ = 0;
-  size_t next_rq_ = 0;
+  size_t next_slow_ = 0;
   bool fetch_blocked_ = false, finished_ = false;
 };
 

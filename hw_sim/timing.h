@@ -1,6 +1,6 @@
 // How many cycles a program takes: an event model of fetch, the three stages, their tokens, and the read channel.
 //
-// In:   a program that run.cc has executed (which instructions, how often RQ's operands changed); the device's constants.
+// In:   a program that run.cc has executed (which instructions, what the steps of RQ and MUL take); the device's constants.
 // Out:  cycles, busy and stall cycles, beats and bursts; an event for each instruction.
 // Next: api.cc. docs/timing.md explains the model.
 //
@@ -27,7 +27,8 @@ struct TimingInput {
   uint32_t bus_bits;
   const Program &program;
   const uint32_t *done;                           // by stage: instructions that were executed
-  const std::vector<uint64_t> &rq_operand_tiles;  // of each executed RQ, in order: how often its src moved
+  const std::vector<uint64_t> &slow_step_cycles;  // of each executed RQ and MUL, in order: what its steps take
+  uint64_t insn_address;                          // where the stream stands
   uint32_t insn_count;                            // of the whole stream: fetch reads all of it
   uint64_t cycle_limit;
   Poll *poll;

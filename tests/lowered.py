@@ -45,6 +45,8 @@ def run(
     dram[op.output.name] = np.full(
         (layout.size_tiles, config.batch, config.block), WRITTEN_BY_NOBODY, np.int8
     )
+    for name, tiles in lowered.scratch.items():
+        dram[name] = np.full((tiles, config.batch, config.block), WRITTEN_BY_NOBODY, np.int8)
     execute(lowered.operations, dram, config)
     return layout.unpack(dram[op.output.name]), lowered
 

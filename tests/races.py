@@ -15,7 +15,9 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.simulator.sim import Simulator
+from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import INSN_BYTES, Capability
 
 __all__ = ["check_races"]
 
@@ -25,6 +27,7 @@ _SPACING = 1 << 28
 def check_races(artifact: Artifact, config: HwConfig) -> None:
     """Raises AssertionError with the first findings."""
     simulator = Simulator(config, timing=False, races=True, uninitialised=True)
+    bases = [_SPACING * (number + 1) for number in range(len(artifact.regions))]
     for number, region in enumerate(artifact.regions):
         if region.on_device:
             memory = (
@@ -32,13 +35,17 @@ def check_races(artifact: Artifact, config: HwConfig) -> None:
                 if region.data
                 else np.zeros(region.size_bytes, np.uint8)
             )
-            base = _SPACING * (number + 1)
-            simulator.map(base, memory, read_only=not region.device_writes)
-            simulator.set_region(
-                number, base, region.size_bytes, read_only=not region.device_writes
-            )
+            simulator.map(bases[number], memory, read_only=not region.device_writes)
+            if config.has(Capability.REGIONS):
+                simulator.set_region(
+                    number, bases[number], region.size_bytes, read_only=not region.device_writes
+                )
     for program in artifact.programs:
         simulator.reset()
-        simulator.run(program.instructions)
+        instructions = program.instructions
+        if not config.has(Capability.REGIONS):  # as the runtime does when it binds a model
+            rows = np.frombuffer(instructions, np.uint8).reshape(-1, INSN_BYTES)
+            instructions = absolute(rows, config, bases).tobytes()
+        simulator.run(instructions)
         findings = [f"{program.name}: {finding.text}" for finding in simulator.findings()]
         assert not findings, "\n".join(findings[:5])

@@ -23,8 +23,8 @@ RELAX = (
 
 
 TFLITE = (
-    *("COPIES", "ONE_QUANTIZATION", "COMPUTED", "COMPUTED_INT8", "OUTPUT_AXIS", "TYPE_CHANGING"),
-    *("PRODUCTS", "RATIOS", "PROBABILITIES", "BY_TYPE"),
+    *("COPIES", "ONE_QUANTIZATION", "COMPUTED", "COMPUTED_INT8", "COMPUTED_UINT8", "SCALELESS"),
+    *("OPERANDS", "TYPE_CHANGING", "PRODUCTS", "RATIOS", "STEPS", "BY_TYPE"),
 )
 
 
@@ -54,7 +54,7 @@ def test_words_of_tflite_are_operators_of_tflite(name: str) -> None:
 
     unknown = [
         word
-        for word in words_of(f"frontend.tflite_rules.{name}")
+        for word in words_of(f"frontend.tflite_kernels.{name}")
         if not isinstance(getattr(schema.BuiltinOperator, word, None), int)
     ]
     assert unknown == []
@@ -62,12 +62,13 @@ def test_words_of_tflite_are_operators_of_tflite(name: str) -> None:
 
 def test_a_tflite_kernel_has_one_rule_of_requantization() -> None:
     """The tables that say which bytes a kernel copies and which it computes do not overlap."""
-    names = ("COPIES", "ONE_QUANTIZATION", "COMPUTED", "COMPUTED_INT8")
-    every = [word for name in names for word in words_of(f"frontend.tflite_rules.{name}")]
+    names = ("COPIES", "ONE_QUANTIZATION", "COMPUTED", "COMPUTED_INT8", "COMPUTED_UINT8")
+    every = [word for name in names for word in words_of(f"frontend.tflite_kernels.{name}")]
     assert len(every) == len(set(every))
-    computed = set(words_of("frontend.tflite_rules.COMPUTED"))
-    for name in ("OUTPUT_AXIS", "TYPE_CHANGING", "PRODUCTS", "RATIOS", "PROBABILITIES"):
-        assert set(words_of(f"frontend.tflite_rules.{name}")) <= computed, name
+    names = ("COMPUTED", "COMPUTED_INT8", "COMPUTED_UINT8")
+    computed = {word for name in names for word in words_of(f"frontend.tflite_kernels.{name}")}
+    for name in ("OPERANDS", "TYPE_CHANGING", "PRODUCTS", "RATIOS", "STEPS"):
+        assert set(words_of(f"frontend.tflite_kernels.{name}")) <= computed, name
 
 
 @pytest.mark.parametrize("place", ONNX)

@@ -55,6 +55,9 @@ _OPTIONS = {
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
     "MEAN": "ReducerOptions",
     "SUM": "ReducerOptions",
+    "REDUCE_PROD": "ReducerOptions",
+    "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
+    "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "MAXIMUM": "MaximumMinimumOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
@@ -64,7 +67,7 @@ _OPTIONS = {
     "RELU6": None,
     "RELU_N1_TO_1": None,
     "LOGISTIC": None,
-    **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SQRT", "TANH")),
+    **dict.fromkeys(("ELU", "LOG", "PRELU", "RSQRT", "SIN", "SQRT", "TANH")),
 }
 
 #: Kernel versions: LiteRT refuses int8 below a certain one; these are what the converter writes for
@@ -72,11 +75,12 @@ _OPTIONS = {
 _VERSIONS = {
     "CONV_2D": 3,
     "SQUEEZE": 1,
+    "TRANSPOSE_CONV": 3,
     "DEPTHWISE_CONV_2D": 3,
     "FULLY_CONNECTED": 4,
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
-    **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU"), 1),
+    **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
 }
 
 

@@ -30,6 +30,7 @@ from loadstone.backend.target import Target, resolve
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
+from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.eager import HOST, Partition, explain
@@ -37,6 +38,7 @@ from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
 from loadstone.quantization.pipeline import Options, Quantized, quantize_module
 from loadstone.relax.dump import Dump
+from loadstone.runtime.step_source import python_steps
 
 if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
+
+#: Relax operators that a quantized network has in integers.
+_MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
@@ -65,6 +70,7 @@ class CompileOptions:
         the network takes least (partition/cost/choice.py).
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
+    reading: sizes that the model's file leaves open, and which part of it is wanted.
     """
 
     target: Any
@@ -74,6 +80,7 @@ class CompileOptions:
     options: Mapping[str, Any] | None = None
     strategy: str = "eager"
     costs: str | Path | None = None
+    reading: Reading = WHOLE
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -89,6 +96,7 @@ class _Choices(TypedDict, total=False):
     options: Mapping[str, Any] | None
     strategy: str
     costs: str | Path | None
+    reading: Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +113,51 @@ class Compiled:
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def python_steps(self) -> list[HostStep]:
+        """The steps that C cannot run: what a board without Python lacks."""
+        return python_steps(self.artifact)
+
     def save(self, path: str | Path) -> None:
         """Writes the artifact."""
         self.artifact.save(path)
 
+    @property
+    def is_float(self) -> bool:
+        """Nothing runs on an accelerator, and what multiplies does so in float32: a model that was
+        not quantized."""
+        relax: set[str] = set()
+        for entry in self.partition.assignments:
+            if not isinstance(entry.operator, g.Host) or entry.backend != HOST:
+                return False
+            relax.update(entry.operator.operators)
+        return bool(relax & _MULTIPLY) and not relax & {"quantize", "dequantize"}
+
     def explain(self) -> list[JsonObject]:
-        """One row per operator: operator, kind, where, why, remedy; by cost also its alternatives:
-        place, pattern, us, transfer_us."""
-        rows: list[JsonObject] = [{**row} for row in explain(self.partition)]
+        """One row per operator: operator, kind, where, why, remedy, shape of its output, macs, and
+        cycles that the compute stage of a simulated device works for it (None elsewhere); by cost
+        also its alternatives: place, pattern, us, transfer_us."""
+        cycles = self._cycles()
+        rows: list[JsonObject] = []
+        for row, assignment in zip(
+            explain(self.partition), self.partition.assignments, strict=True
+        ):
+            operator = assignment.operator
+            macs = operator.macs if isinstance(operator, g.Weighted) else 0
+            figures = {"shape": list(operator.output.shape), "macs": macs}
+            rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
         if self.choice is not None:
             for row in rows:
                 row["alternatives"] = [
                     entry.to_json() for entry in self.choice.alternatives.get(row["operator"], ())
                 ]
         return rows
+
+    def _cycles(self) -> dict[str, int]:
+        """By layer."""
+        from loadstone.simulator.profile import layer_cycles
+
+        return layer_cycles(self.artifact, self.device)
 
     def run(self, *inputs: Array, device: str = "sim") -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
@@ -147,6 +186,7 @@ class Compiled:
             "instructions": sum(len(p) for p in self.artifact.programs),
             "programs": len(self.artifact.programs),
             "steps": len(self.artifact.steps),
+            "steps_in_python": [f"{s.name} ({_python_name(s)})" for s in self.python_steps],
             "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
             "arena_bytes": arena.size_bytes,
             "arena_sum_bytes": arena.sum_bytes,
@@ -163,6 +203,7 @@ def quantize(
     labels: Array | None = None,
     show: bool = False,
     where: str = "samples",
+    reading: Reading = WHOLE,
     **options: Any,
 ) -> Quantized:
     """Quantizes a float model: a file, or a Relax module. The result has `module` (for compile),
@@ -171,12 +212,13 @@ def quantize(
     samples: an array (samples, ...) of real numbers, several of them in the order of the inputs, or
         a mapping in0, in1 ...; behind the first axis each is shaped as the model's input is.
     labels: (samples,), a class per sample: accuracy before and after.
+    reading: sizes that the model's file leaves open, and which part of it is wanted.
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
     from loadstone.relax.compat import result
 
-    imported = import_model(model)
+    imported = import_model(model, reading)
     main = imported["main"]
     names = (
         main.attrs["loadstone.outputs"]
@@ -219,11 +261,12 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("import TVM"):
         import loadstone.relax.compat  # noqa: F401
     with clock("frontend"):
-        module = load(model)
+        module = load(model, options.reading)
         writer.write("relax", module)
     if options.samples is not None:
         with clock("quantize"):
-            quantized = quantize(model, options.samples, **_quantize_options(options, target))
+            given = _quantize_options(options, target)
+            quantized = quantize(model, options.samples, reading=options.reading, **given)
             module = load(quantized.module)
             writer.write("qdq", module)
     with clock("partition"):
@@ -284,6 +327,10 @@ def _dump(lowered: LoweredPartition, writer: Dump) -> None:
                     writer.write(f"{layer}.{title}", text)
     writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
     writer.check()
+
+
+def _python_name(step: HostStep) -> str:
+    return step.function.removeprefix("loadstone.")
 
 
 def _described(step: DeviceProgram | HostStep) -> str:

@@ -1,10 +1,11 @@
 /* Everything that libloadstone exports, for cffi.
  *
- * In:   the public headers of runtime/, driver/ and hw_sim/.
+ * In:   the public headers of runtime/, runtime/hosts/, driver/ and hw_sim/.
  * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
  * Next: python/loadstone/runtime/native.py.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lds_easy.h"
 #include "lds_hal_linux.h"
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"

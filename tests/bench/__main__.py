@@ -12,7 +12,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("codec", "simulator", "runtime", "networks", "partition", "resnet18", "quantization")
+MODULES = (
+    *("codec", "simulator", "runtime", "hosts", "networks", "partition", "resnet18"),
+    "quantization",
+)
 
 
 def main(names: list[str]) -> int:

@@ -16,13 +16,15 @@ import numpy as np
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
+from loadstone.artifact.host import EXTERNAL_C
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
+from tests import onnx_builder
 from tests.sample_model import dense_model
 from tests.tflite_builder import Activation, Graph, Padding, run
 
-__all__ = ["Network", "convolutions", "dense", "floats", "resnet8"]
+__all__ = ["Network", "convolutions", "dense", "floats", "island", "islands", "resnet8"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,27 @@ def dense(name: str) -> Network:
     return _checked(_native(name, model.artifact, inputs), model.expected(inputs).tobytes())
 
 
+def island(folder: Path, name: str) -> Artifact:
+    """A dense layer for the device, between it and the result real numbers that only a step in C
+    computes."""
+    graph, random = onnx_builder.Graph(), np.random.default_rng(5)
+    x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
+    weights = random.integers(-127, 128, (16, 10)).astype(np.int8)
+    y = graph.node("MatMul", x, graph.dequantize(graph.constant(weights), 0.01, 0))
+    y = graph.dequantize(graph.quantize(y, 0.05, -5), 0.05, -5)
+    y = graph.node("Softmax", graph.node("Sin", graph.node("Exp", y)), axis=-1)
+    (folder / "island.onnx").write_bytes(graph.save([(y, np.float32)]))
+    artifact = compile_model(folder / "island.onnx", name).artifact
+    assert any(getattr(step, "function", "") == EXTERNAL_C for step in artifact.steps)
+    return artifact
+
+
+def islands(folder: Path) -> Network:
+    """`island` on three inputs: reals whose bits an exp of the board's own would change."""
+    inputs = np.random.default_rng(6).integers(-128, 128, (3, 1, 16), np.int8)
+    return _native("vtaq-1x16x16", island(folder, "vtaq-1x16x16"), inputs)
+
+
 def floats() -> Network:
     """No device program: quantize, dequantize and softmax in float32, which a compiler could round
     otherwise on each CPU."""
@@ -132,7 +155,7 @@ def floats() -> Network:
 
 def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:
     outputs, cycles = [], []
-    with device.open(f"sim:{name}") as dev, dev.load(artifact) as session:
+    with device.open(f"sim:{name}") as dev, dev.load(artifact, trust=True) as session:
         for x in inputs:
             session.inputs[0][...] = x
             session.execute()

@@ -70,6 +70,15 @@ def test_float_operators_give_the_native_bits() -> None:
 def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
     """`loadstone export --board cortex-m`, told only where this board's registers and interrupt
     are: link.ld is made for its memory."""
+    check_exported(network, tmp_path)
+
+
+def test_exported_steps_in_c_give_the_native_bytes(tmp_path: Path) -> None:
+    """Without a floating-point unit and without libm."""
+    check_exported(models.islands(tmp_path), tmp_path)
+
+
+def check_exported(network: Network, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
     network.artifact.save(tmp_path / "model.lds")
@@ -87,7 +96,8 @@ def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> Non
     ]
     assert main([str(word) for word in words]) == 0
     flags = (
-        f"-DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
+        f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u "
+        f"-DBOARD_IRQ={machine.line}"
     )
     run(["make", "-C", project, f"FLAGS={flags}"])
     with boot(

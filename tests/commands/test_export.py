@@ -12,9 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.artifact import host_step
+from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.runtime import device
 from loadstone.vta.hw_config import device_names, load_config
+from tests.board.models import island
 from tests.board.tools import need
 from tests.repeat import more
 from tests.runtime.test_device import external_model
@@ -58,34 +61,49 @@ def test_a_firmware_builds(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         make(tmp_path / "fw", "clean")
 
 
-def test_an_application_runs_against_the_simulator(tmp_path: Path) -> None:
-    config = load_config("vtaq-4x16x16")
-    model = dense_model(config)
-    model.artifact.save(tmp_path / "m.lds")
-    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
-    make(tmp_path / "app", "FLAGS=-Werror")
-    x = np.random.default_rng(1).integers(-128, 128, (8, 1, model.weights.shape[1]), np.int8)
-    (tmp_path / "in").write_bytes(x.tobytes())
-    socket = tmp_path / "socket"
+def application(artifact: Artifact, device: str, x: np.ndarray, folder: Path) -> bytes:
+    """What the exported Linux project writes for inputs `x`, with a simulator process."""
+    artifact.save(folder / "m.lds")
+    assert main(["export", f"{folder}/m.lds", "--board", "linux", "-o", f"{folder}/app"]) == 0
+    make(folder / "app", "FLAGS=-Werror")
+    (folder / "in").write_bytes(x.tobytes())
+    socket = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", config.name]
+        [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
     ) as server:
         try:
             while not socket.exists() and server.poll() is None:
                 time.sleep(0.02)
             command = [
-                str(tmp_path / "app/model"),
+                str(folder / "app/model"),
                 f"simd:{socket}",
-                str(tmp_path / "in"),
-                str(tmp_path / "out"),
+                str(folder / "in"),
+                str(folder / "out"),
             ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         finally:
             server.terminate()
     assert done.returncode == 0, done.stderr
-    assert "dense: 2 runs, " in done.stderr
-    y = np.frombuffer((tmp_path / "out").read_bytes(), np.int8).reshape(8, 1, -1)
+    assert ": 2 runs, " in done.stderr
+    return (folder / "out").read_bytes()
+
+
+def test_an_application_runs_against_the_simulator(tmp_path: Path) -> None:
+    config = load_config("vtaq-4x16x16")
+    model = dense_model(config)
+    x = np.random.default_rng(1).integers(-128, 128, (8, 1, model.weights.shape[1]), np.int8)
+    written = application(model.artifact, config.name, x, tmp_path)
+    y = np.frombuffer(written, np.int8).reshape(8, 1, -1)
     assert np.array_equal(y, model.expected(x))
+
+
+def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) -> None:
+    """On a device that takes four samples at once: the steps go through them one by one."""
+    artifact = island(tmp_path, "vtaq-4x16x16")
+    x = np.random.default_rng(1).integers(-128, 128, (8, 1, 16), np.int8)
+    with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact, trust=True) as session:
+        (wanted,) = session.run([x])
+    assert application(artifact, "vtaq-4x16x16", x, tmp_path) == wanted.tobytes()
 
 
 @pytest.mark.parametrize("name", device_names())
@@ -129,9 +147,18 @@ def test_names_in_a_model_are_no_code(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\n#error" not in header
 
 
+def test_a_plugins_function_becomes_a_stub(tmp_path: Path) -> None:
+    external_model().save(tmp_path / "m.lds")
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
+    assert "int plugin_tests_total(" in (tmp_path / "app/steps/plugins.c").read_text()
+    make(tmp_path / "app", "FLAGS=-Werror")
+
+
 def test_a_model_that_needs_python_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    external_model().save(tmp_path / "m.lds")
+    step = external_model()
+    steps = (*step.steps[:-1], host_step.external("total", (1,), (2,), "loadstone.relax", "{}"))
+    dataclasses.replace(step, steps=steps).save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
-    assert "needs the function 'tests.total' of the Python runtime" in capsys.readouterr().err
+    assert "needs the function 'loadstone.relax' of the Python" in capsys.readouterr().err

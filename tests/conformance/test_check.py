@@ -13,6 +13,7 @@ from loadstone.backend.template import backend as template
 from loadstone.cli import main
 from loadstone.conformance.check import CASES, Verdict, conform
 from loadstone.conformance.networks import NETWORKS
+from loadstone.conformance.reduction_cases import REDUCTION_CASES
 from loadstone.graph import reference as graph_reference
 from tests.conftest import ROOT
 from tests.repeat import more, times
@@ -43,8 +44,10 @@ def test_vta_is_right_and_takes_all_but_a_few(device: str, cases: int) -> None:
     verdicts = judged(device, cases=cases)
     assert wrong(verdicts) == []
     refused = set(CASES) - {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
-    assert refused >= {"softmax", "transpose", "lookup", "argmax", "quantize", "dequantize"}
-    assert len(refused) == 6 or cases < 3
+    never = {"softmax", "transpose", "lookup", "argmax", "quantize", "dequantize"}
+    never |= set(REDUCTION_CASES)
+    assert refused >= never
+    assert refused == never or cases < 3
 
 
 @pytest.mark.full
@@ -132,6 +135,9 @@ def test_cases_are_not_vacuous() -> None:
             "classifier": 3,
             "conv2d_edges": 30,
             "affine": 20,
+            "l2_normalize": 20,
+            "reduce_product": 20,
+            "reduce_sum": 20,
         }
         assert len(levels) > few.get(kind, 50), kind
 

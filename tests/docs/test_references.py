@@ -29,6 +29,8 @@ PACKAGE = ROOT / "python/loadstone"
 BASES = (
     PACKAGE,
     ROOT / "runtime/include",
+    ROOT / "runtime/hosts",
+    ROOT / "runtime/hosts/include",
     ROOT / "driver/include",
     ROOT / "hw_sim/include",
     ROOT / "tests",
@@ -49,6 +51,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "spoiled/npu.py",
         "costs.json",
     ),
+    "docs/c-projects.md": ("classify/classify.c",),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c"),
     "docs/tune.md": ("cycles.py", "net.costs.json", "large.json"),
     "docs/tutorial.md": ("one_convolution.py",),
@@ -63,6 +66,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/errors.py": ("npu.py",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
     "python/loadstone/vta/timing_tables.py": ("devices/timing/NAME.json",),
+    "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
+    "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),
+    "runtime/hosts/tvm/lds_tvm.h": ("tvm/ffi/c_api.h",),  # of tvm_ffi's wheel
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.

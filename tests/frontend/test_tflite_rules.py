@@ -121,7 +121,7 @@ def unary(kind: str, q_in: tuple[float, int], q_out: tuple[float, int], **change
             "steps of 1/256 from 0, the file says",
         ),
         (
-            unary("ABS", (0.1, -128), (0.2, 0)),
+            unary("NEG", (0.1, -128), (0.2, 0)),
             'what its kernel makes of the int8 tensor "in0" is not implemented',
         ),
         (

@@ -9,8 +9,8 @@ Next: test_fuzz.py runs it for twenty seconds.
 A mutant is sound as a file and strange as a network: other scales and zero points, a fused
 activation that has no kernel, an operator in the place of another one, options, axes and shapes
 that do not fit. Loadstone must refuse it in one line, or give what LiteRT's reference kernels and
-ONNX Runtime without optimisations give. Loadstone and framework run in processes of their own,
-forked for each mutant, with a limit of time: both may die. ONNX Runtime computes QDQ in float32, so
+ONNX Runtime without optimisations give. Loadstone and framework run in processes of their own
+(worker.py), with a limit of time: both may die. ONNX Runtime computes QDQ in float32, so
 one element in ten may differ by one there (NUMERICS: the integers are what is meant); such mutants
 are single operators.
 """
@@ -18,16 +18,12 @@ are single operators.
 from __future__ import annotations
 
 import argparse
-import os
-import pickle
-import select
-import signal
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +32,9 @@ from numpy.typing import NDArray
 
 from tests import onnx_builder, tflite_builder
 from tests.fuzz import onnx_mutants, tflite_mutants
+from tests.fuzz.worker import Worker
 
-__all__ = ["BAD", "Mutant", "fuzz", "main", "mutant", "verdict"]
+__all__ = ["BAD", "Mutant", "fuzz", "main", "mutant", "verdict", "workers"]
 
 DEVICE = "vtaq-1x16x16"
 #: Seconds that one mutant may take, in each of its two processes.
@@ -72,16 +69,24 @@ def mutant(kind: str, number: int) -> Mutant:
     return Mutant(kind, number, *made)
 
 
-def verdict(case: Mutant, folder: Path) -> tuple[str, str]:
+def verdict(case: Mutant, ours: Worker, theirs: Worker) -> tuple[str, str]:
     """(verdict, its reason): refused, equal, near, unchecked (the framework refuses it), or one of
     BAD."""
-    said, ours = _in_child(lambda: _compile_and_run(case, folder))
+    said, outputs = ours.ask(case)
     if said != "done":
-        return said, str(ours)
-    theirs_said, theirs = _in_child(lambda: _framework(case))
+        return said, str(outputs)
+    theirs_said, wanted = theirs.ask(case)
     if theirs_said != "done":
-        return "unchecked", str(theirs)
-    return _compared(case, ours, theirs)
+        return "unchecked", str(wanted)
+    return _compared(case, outputs, wanted)
+
+
+def workers(folder: Path) -> tuple[Worker, Worker]:
+    """Loadstone and the frameworks, each in a process of its own."""
+    return (
+        Worker(lambda case: _compile_and_run(case, folder), TIMEOUT_SECONDS),
+        Worker(_framework, TIMEOUT_SECONDS),
+    )
 
 
 def _compile_and_run(case: Mutant, folder: Path) -> tuple[str, Any]:
@@ -143,68 +148,42 @@ def _compared(
     return verdict_, worst
 
 
-def _in_child(work: Callable[[], tuple[str, Any]]) -> tuple[str, Any]:
-    """What `work` gives in a process of its own; ("traceback" | "hang", why) when it does not."""
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reader)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            try:
-                answer = work()
-            except BaseException as error:
-                lines = str(error).strip().splitlines() or [""]
-                answer = ("traceback", f"{type(error).__name__}: {lines[0][:200]}")
-            with os.fdopen(writer, "wb") as stream:
-                pickle.dump(answer, stream)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writer)
-    data, deadline = b"", time.monotonic() + TIMEOUT_SECONDS
-    while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        if not (more := os.read(reader, 1 << 20)):
-            break
-        data += more
-    else:
-        os.kill(child, signal.SIGKILL)
-    os.close(reader)
-    _, status = os.waitpid(child, 0)
-    if data and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
-        answer = pickle.loads(data)  # of our own child
-        return str(answer[0]), answer[1]
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-        return "hang", f"no end within {TIMEOUT_SECONDS} s"
-    return "traceback", f"the process ended with status {status}"
-
-
 def fuzz(
     seconds: float,
     formats: tuple[str, ...] = FORMATS,
     first: int = 0,
+    count: int | None = None,
     say: Callable[[str], None] = print,
 ) -> tuple[Counter[str], list[str]]:
-    """Mutants from number `first` on, formats in turn, for so long. Counts by "format verdict", and
-    what was bad."""
-    import loadstone.compiler  # noqa: F401  before the forks: importing TVM takes a second
-
+    """Mutants from number `first` on, formats in turn, for so long or `count` of each. Counts by
+    "format verdict", and what was bad."""
+    _import_all()
     counts: Counter[str] = Counter()
     bad: list[str] = []
     end, number = time.monotonic() + seconds, first
     with tempfile.TemporaryDirectory() as folder:
-        while time.monotonic() < end:
-            for kind in formats:
-                case = mutant(kind, number)
-                said, why = verdict(case, Path(folder))
-                counts[f"{kind} {said}"] += 1
-                if said in BAD:
-                    bad.append(f"{case.name} {said}: {why} [{'; '.join(case.changes)}]")
-                    say(bad[-1])
-            number += 1
+        ours, theirs = workers(Path(folder))
+        with ours, theirs:
+            while time.monotonic() < end and (count is None or number < first + count):
+                for kind in formats:
+                    case = mutant(kind, number)
+                    said, why = verdict(case, ours, theirs)
+                    counts[f"{kind} {said}"] += 1
+                    if said in BAD:
+                        bad.append(f"{case.name} {said}: {why} [{'; '.join(case.changes)}]")
+                        say(bad[-1])
+                number += 1
     return counts, bad
+
+
+def _import_all() -> None:
+    """Before the forks: importing TVM and the frameworks takes seconds."""
+    for name in ("loadstone.compiler", "ai_edge_litert.interpreter", "onnxruntime"):
+        import_module(name)
+
+
+def _flushed(line: str) -> None:
+    print(line, flush=True)
 
 
 def main(words: list[str]) -> int:
@@ -217,6 +196,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--first", type=int, default=0, help="number of the first mutant (default 0)"
     )
+    parser.add_argument("--count", type=int, help="so many of each format at most")
     parser.add_argument("--only", help="one mutant, as format:number; says what became of it")
     parser.add_argument("--save", type=Path, help="with --only: write its model there")
     args = parser.parse_args(words)
@@ -226,9 +206,12 @@ def main(words: list[str]) -> int:
         if args.save:
             args.save.write_bytes(case.model)
         with tempfile.TemporaryDirectory() as folder:
-            said, why = verdict(case, Path(folder))
+            ours, theirs = workers(Path(folder))
+            with ours, theirs:
+                said, why = verdict(case, ours, theirs)
         print(f"{case.name} {said}: {why} [{'; '.join(case.changes)}]")
         return int(said in BAD)
-    counts, bad = fuzz(args.seconds, (args.format,) if args.format else FORMATS, args.first)
+    formats = (args.format,) if args.format else FORMATS
+    counts, bad = fuzz(args.seconds, formats, args.first, args.count, say=_flushed)
     print(", ".join(f"{count} {label}" for label, count in sorted(counts.items())))
     return int(bool(bad))

@@ -64,7 +64,9 @@ def test_what_is_wrong_with_a_mutant_is_seen(
 
     def after(work: Callable[[], list[np.ndarray]]) -> str:
         monkeypatch.setattr(models, "_compile_and_run", lambda *_: ("done", work()))
-        return models.verdict(case, tmp_path)[0]
+        ours, theirs = models.workers(tmp_path)
+        with ours, theirs:
+            return models.verdict(case, ours, theirs)[0]
 
     assert after(lambda: outputs) == "equal"
     assert after(lambda: [outputs[0] + np.int8(outputs[0] == 7)]) == "different"

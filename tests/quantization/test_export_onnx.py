@@ -186,10 +186,12 @@ def real(shared: Path, file: str) -> tuple[FakeQuantizedRunner, Any]:
     [
         ("small", "affine"),
         ("small", "pow2"),
+        ("small", "pow2, half up"),
         pytest.param("mlpt_ad_f32.tflite", "affine", marks=[pytest.mark.full, more]),
         pytest.param("mlpt_ad_f32.tflite", "pow2", marks=pytest.mark.full),
         pytest.param("mlpt_resnet8_f32.tflite", "affine", marks=pytest.mark.full),
         pytest.param("mlpt_resnet8_f32.tflite", "pow2", marks=[pytest.mark.full, more]),
+        pytest.param("mlpt_resnet8_f32.tflite", "pow2, half up", marks=[pytest.mark.full, more]),
     ],
 )
 def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
@@ -204,7 +206,8 @@ def test_every_layer_of_the_exported_file_is_what_the_simulator_computes(
     compiled, samples = (
         (runner(), images(12)) if file == "small" else real(request.getfixturevalue("shared"), file)
     )
-    quantize_prepared(compiled, samples[:8], Options(scheme=scheme)).save(tmp_path / "model.onnx")
+    options = Options(scheme=scheme.partition(",")[0], half_up=scheme.endswith("half up"))
+    quantize_prepared(compiled, samples[:8], options).save(tmp_path / "model.onnx")
     layers = Layers(tmp_path / "model.onnx")
     layers.compare("vtaq-1x16x16" if scheme == "affine" else "vta-pynq", samples[8:])
     figure(

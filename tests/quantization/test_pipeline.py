@@ -12,10 +12,13 @@ import pytest
 from onnx import numpy_helper
 
 import loadstone
+from loadstone import graph
 from loadstone.cli import main
 from loadstone.commands.vectors import of_artifact
 from loadstone.demo import Digits, load_digits, network_path
+from loadstone.numerics import Rounding
 from loadstone.quantization.pipeline import Options, quantize_prepared
+from loadstone.simulator.profile import program_cycles
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.reference import DramBytes, Machine
 from tests.float_models import images, runner, small_onnx
@@ -91,6 +94,24 @@ def test_powers_of_two_run_on_vta_as_it_is(digits: Digits) -> None:
         Machine(config, [memory]).run(vector.insns)
         np.testing.assert_array_equal(memory.data, vector.dram_out())
         assert vector.out.size > 0
+
+
+def test_convolutions_round_half_up_where_that_was_asked_for(tmp_path: Path) -> None:
+    """In the module, and in the file, which every reader of ONNX understands: a tail of 4 cycles on
+    VTA as it is, where ties to even take 11."""
+    even, up = (
+        quantize_prepared(runner(), images(8), Options(scheme="pow2", half_up=half_up))
+        for half_up in (False, True)
+    )
+    up.save(tmp_path / "up.onnx")
+    found = {}
+    for name, model in (("even", even.module), ("up", up.module), ("file", tmp_path / "up.onnx")):
+        compiled = loadstone.compile(model, "vta-pynq")
+        rounded = {o.rounding for o in compiled.graph.operators if isinstance(o, graph.Conv2D)}
+        found[name] = (rounded, sum(program_cycles(compiled.artifact, compiled.device)))
+    assert found["even"][0] == {Rounding.FLOAT32}
+    assert found["up"][0] == found["file"][0] == {Rounding.SINGLE}
+    assert found["up"][1] < 0.9 * found["even"][1]
 
 
 @pytest.mark.full

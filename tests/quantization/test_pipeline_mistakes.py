@@ -156,6 +156,8 @@ def test_names_that_mean_nothing() -> None:
         quantize_prepared(runner(), images(1), Options(scheme="int4"))
     with pytest.raises(LoadstoneError, match="choose one of minmax"):
         quantize_prepared(runner(), images(1), Options(method="magic"))
+    with pytest.raises(LoadstoneError, match="half_up is said with scheme 'affine'"):
+        quantize_prepared(runner(), images(1), Options(half_up=True))
 
 
 def test_a_network_without_weights_is_refused() -> None:

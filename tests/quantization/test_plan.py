@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,9 @@ from loadstone.quantization.calibrate import Calibration, calibrate
 from loadstone.quantization.network import Network
 from loadstone.quantization.plan import (
     bias_scales,
+    half_step_bias,
     make_plan,
+    make_shiftable,
     quantized_bias,
     quantized_weights,
     settings,
@@ -68,6 +71,55 @@ def test_powers_of_two_everywhere(runner: FakeQuantizedRunner, calibration: Cali
     assert all(quantization.zero_point == 0 for quantization in plan.activations.values())
 
 
+def test_a_plan_in_powers_of_two_asks_for_nothing_that_a_shift_cannot_do(
+    runner: FakeQuantizedRunner, calibration: Calibration
+) -> None:
+    """Channels that hardly are, or are not, beside others; two tensors of which one is far finer
+    than the other; an output finer than the products that make it."""
+    network = runner.network
+    first, *others = network.weighted
+    weights = first.weights.copy()
+    weights[1] *= 1e-9
+    weights[2] = 0
+    faint = replace(first, weights=weights)
+    network = replace(
+        network, layers=tuple(faint if layer is first else layer for layer in network.layers)
+    )
+    histograms = dict(calibration.histograms)
+    (total,) = (layer for layer in network.layers if layer.kind == "add")
+    fine, dense = network.groups[total.inputs[0]], network.groups[others[-1].output]
+    for group, factor in ((fine, 2.0**-20), (dense, 2.0**-30)):
+        histograms[group] = copy(histograms[group])
+        histograms[group].low *= factor
+        histograms[group].high *= factor
+    plan = make_plan(network, histograms, SCHEMES["pow2"], "minmax")
+    scale = {v: plan.activations[group].scale for v, group in network.groups.items()}
+    for layer in network.weighted:
+        unit = scale[layer.output] / scale[layer.inputs[0]]
+        shifts = np.log2(unit / plan.weights[layer.name])
+        assert shifts.min() >= 0
+        assert np.ptp(shifts) != 1
+        assert shifts.max() <= 12
+    sums = [scale[variable] for variable in (*total.inputs, total.output)]
+    assert max(sums[:2]) / min(sums) <= 64
+
+
+def test_a_sum_of_two_tensors_needs_no_weight_beyond_8_bits(
+    runner: FakeQuantizedRunner, calibration: Calibration
+) -> None:
+    """The finer tensor, and what reads it too, gets steps that can be seen in the sum."""
+    network = runner.network
+    plan = make_plan(network, calibration.histograms, SCHEMES["pow2"], "expected")
+    (total,) = (layer for layer in network.layers if layer.kind == "add")
+    fine, coarse = (network.groups[variable] for variable in total.inputs)
+    activations = dict(plan.activations)
+    activations[fine] = Quantization(2.0**-30, 0)
+    weights = {name: np.asarray(s * 2.0**-60, np.float32) for name, s in plan.weights.items()}
+    make_shiftable(network, activations, weights, set(activations))
+    assert activations[coarse] == plan.activations[coarse]
+    assert activations[fine].scale == activations[coarse].scale / 64
+
+
 def with_bias(found: Network, values: np.ndarray) -> Network:
     first = found.weighted[0]
     return replace(
@@ -76,6 +128,29 @@ def with_bias(found: Network, values: np.ndarray) -> Network:
             replace(layer, bias=values) if layer is first else layer for layer in found.layers
         ),
     )
+
+
+def test_a_bias_of_half_a_step_rounds_half_up(
+    runner: FakeQuantizedRunner, calibration: Calibration
+) -> None:
+    network = runner.network
+    even = make_plan(network, calibration.histograms, SCHEMES["pow2"], "expected")
+    up = replace(even, half_up=True)
+    kinds = set()
+    for layer in network.weighted:
+        source = even.activations[network.groups[layer.inputs[0]]]
+        target = even.activations[network.groups[layer.output]]
+        assert half_step_bias(layer, even, source, target) is None
+        found = half_step_bias(layer, up, source, target)
+        kinds.add((layer.kind, found is not None))
+        if found is not None:
+            steps = found.astype(np.float64) / bias_scales(up.weights[layer.name], source)
+            np.testing.assert_array_equal(steps, quantized_bias(layer, up, source) + 0.5)
+            real = settings(network, up).biases[layer.name]
+            np.testing.assert_array_equal(real, found)
+            fine = replace(target, scale=float(bias_scales(up.weights[layer.name], source).max()))
+            assert half_step_bias(layer, up, source, fine) is None
+    assert kinds == {("nn.conv2d", True), ("matmul", False)}
 
 
 @pytest.mark.parametrize("per_channel", [True, False])

@@ -13,6 +13,7 @@ from loadstone.quantization.scales import (
     METHODS,
     SCHEMES,
     activation_range,
+    shiftable_scales,
     squared_error,
     weight_scales,
 )
@@ -122,3 +123,19 @@ def test_weights_fit_and_a_searched_scale_errs_less(
         return float(((np.clip(np.rint(weights / steps), -127, 127) * steps - weights) ** 2).sum())
 
     assert error(searched) <= error(plain) * (1 + 1e-9)
+
+
+def test_shifts_of_a_layer_agree_where_little_is_lost() -> None:
+    """144 inputs: weights finer than a shift of 10 make no noise that counts beside the output's
+    own rounding."""
+    finest = 2.0**-3
+
+    def shifts(*given: int) -> list[int]:
+        scales = (finest * 2.0 ** -np.array(given)).astype(np.float32)
+        return list(np.log2(finest / shiftable_scales(scales, finest, 144)).astype(int))
+
+    assert shifts(8, 9, 8, 9) == [8, 8, 8, 8]
+    assert shifts(6, 9, 8, 9) == [6, 9, 8, 9]
+    assert shifts(6, 40, 10, 9) == [6, 10, 10, 9]
+    assert shifts(9, 30, 12, 11) == [9, 9, 9, 9]
+    assert shifts(14, 14, 20, 15) == [14, 14, 14, 14]

@@ -17,6 +17,8 @@ from loadstone.simulator.vectors import (
     load_vectors,
     save_vectors,
 )
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import dense_model
 
 
 def test_every_measured_program_is_exact_to_the_byte_and_to_the_cycle(shared: Path) -> None:
@@ -97,3 +99,16 @@ def test_mistakes_name_the_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "y.npz", insns=np.zeros((1, 16), np.uint8))
     with pytest.raises(LoadstoneError, match=r"y\.npz: has no array 'dram_base"):
         load_vectors([tmp_path / "y.npz"])
+
+
+def test_vectors_are_for_the_device_that_a_model_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four boards share a fingerprint; their cycles are not the same."""
+    artifact = dense_model(load_config("vta-zcu104")).artifact
+    artifact.save(tmp_path / "dense.ldsm")
+    assert main(["vectors", str(tmp_path / "dense.ldsm"), "-o", str(tmp_path / "out")]) == 0
+    assert load_vectors([tmp_path / "out"])[0].config == load_config("vta-zcu104")
+    replace(artifact, device="mine").save(tmp_path / "mine.ldsm")
+    assert main(["vectors", str(tmp_path / "mine.ldsm"), "-o", str(tmp_path / "out")]) != 0
+    assert "for device 'mine' (config hash" in capsys.readouterr().err

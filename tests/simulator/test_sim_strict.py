@@ -9,7 +9,7 @@ import pytest
 from tests.programs import BASE
 from tests.simulated import run_text
 
-_UOP = "load uop[0] = dram[1024 + x] for x<1\n"
+_UOP = "load uop[0] = dram[1024 + x] for x<4\n"
 _ALU = "alu acc[u+1j]"
 _NINE = "i<1 j<9 u in 0..1"
 _ACC = "load acc[0] = dram[64 + x] for x<16\n"
@@ -59,6 +59,21 @@ _ACC = "load acc[0] = dram[64 + x] for x<16\n"
             "nop load push(compute)\n",
             "nop load push(compute)\npop(load) nop compute\n",
             "leaves a token",
+        ),
+        (
+            f"load uop[0] = dram[1024 + x] for x<2\n{_ACC}",
+            f"load uop[0] = dram[1024 + x] for x<3\n{_ACC}",
+            "LOAD UOP has a burst of a single beat with another read behind it",
+        ),
+        (
+            "load uop[0] = dram[1535 + x] for x<5\n",
+            "load uop[0] = dram[1532 + x] for x<4\n",
+            "a single beat",
+        ),
+        (
+            f"load uop[0] = dram[1500 + x] for x<38\n{_ACC}",
+            f"load uop[0] = dram[1500 + x] for x<40\n{_ACC}",
+            "a single beat",
         ),
         ("finish\nnop compute\n", "nop compute\n", "FINISH is not the last"),
         ("pop(compute) nop load\n", "nop load\n", "has instructions left"),

@@ -11,7 +11,7 @@ import pytest
 
 from loadstone.simulator.result import Event
 from loadstone.simulator.sim import Simulator
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.isa.insn import Alu, Finish, Load, MicroOp
@@ -193,8 +193,61 @@ def test_the_stages_account_for_every_cycle() -> None:
     assert result.stall_token_cycles["store"] > 200
 
 
+def slow_cycles(steps: list[tuple[int, int]], *, requantizes: bool, result: int) -> int:
+    """Cycles of RQ's or MUL's steps (dst, src), as lds_hazards.sv lets them pass."""
+    now, kept, ready = 0, -1, dict[int, int]()
+    for dst, src in steps:
+        reads = [dst] if requantizes else [dst, src]
+        if requantizes and src != kept:
+            now, kept = max([now, *(ready.get(src + k, 0) for k in range(3))]) + 3, src
+        now = max([now, *(ready.get(tile, 0) for tile in reads)])
+        if requantizes and 0 <= dst - src < 3:
+            kept = -1
+        ready[dst] = now + result
+        now += 1
+    return now
+
+
+@pytest.mark.parametrize("operation", [AluOp.RQ, AluOp.MUL])
+def test_a_step_of_rq_or_mul_waits_for_what_another_wrote(operation: AluOp) -> None:
+    device = replace(TINY, timing=builtin_timing("vtaq-rtl"))
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        uops = [MicroOp(*map(int, rng.integers(0, 6, 2))) for _ in range(4)]
+        turns = [(i, j) for i in range(2) for j in range(3)]
+        steps = [(u.dst + i + 2 * j, u.src + 3 * i + j) for i, j in turns for u in uops]
+        memory = np.zeros(1 << 16, np.uint8)
+        memory[:16] = encode_uops(uops, device).view(np.uint8).reshape(-1)
+        simulator = Simulator(device, strict=False, trace=True)
+        simulator.map(BASE, memory)
+        simulator.set_region(0, BASE, memory.size)
+        load = Load(memory_id=Memory.UOP, y_size=1, x_size=4, x_stride=4)
+        loops = {"uop_end": 4, "iter_out": 2, "iter_in": 3, "src_out": 3, "src_in": 1}
+        alu = Alu(alu_op=int(operation), dst_out=1, dst_in=2, **loops)
+        simulator.run(encode_stream([load, alu, alu, Finish()], device))
+        expected = 18 + slow_cycles(steps, requantizes=operation == AluOp.RQ, result=14)
+        taken = [e.end - e.start for e in simulator.events() if e.insn in (1, 2)]
+        assert taken == [expected, expected], steps
+
+
+def test_fetch_splits_its_bursts_where_the_hardware_must() -> None:
+    """300 instructions of 16 bytes: three batches of 2, 2 and 1 boundaries of 2048 bytes."""
+    bursts = []
+    for name in ("vta-rtl", "vtaq-rtl"):
+        device = replace(load_config("vtaq-1x16x16"), timing=builtin_timing(name))
+        simulator = Simulator(device, strict=False)
+        memory = np.zeros(1 << 16, np.uint8)
+        memory[1024 : 1024 + 300 * 16] = np.frombuffer(
+            encode_stream([*[Load(memory_id=Memory.UOP)] * 299, Finish()], device), np.uint8
+        )
+        simulator.map(BASE, memory)
+        bursts.append(simulator.run_at(BASE + 1024, 300).read_bursts)
+    assert bursts == [3, 5]
+
+
 def test_rq_counts_the_steps_whose_operands_are_others() -> None:
-    """Counted here step by step; the simulator does not walk the steps."""
+    """Counted here step by step; where no result is waited for the simulator does not walk the
+    steps."""
     rng = np.random.default_rng(0)
     for _ in range(60):
         count, outs, ins = (int(rng.integers(1, 5)) for _ in range(3))
@@ -212,7 +265,7 @@ def test_rq_counts_the_steps_whose_operands_are_others() -> None:
         for name, value in (
             ("rq_step_cycles", 0),
             ("rq_operand_cycles", 1),
-            ("alu_overhead_cycles", 0),
+            ("rq_overhead_cycles", 0),
         ):
             simulator.set_timing(name, value)
         simulator.map(BASE, memory)

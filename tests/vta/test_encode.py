@@ -238,6 +238,16 @@ def test_the_ring_forgets_the_oldest_lists() -> None:
     assert len(uop_loads(twice)) > len(uop_loads(once))
 
 
+@pytest.mark.parametrize(("device", "instructions"), [("vta-pynq", 9), ("vtaq-1x16x16", 1)])
+def test_a_reduction_into_few_tiles_is_an_instruction_for_each_turn(
+    device: str, instructions: int
+) -> None:
+    """VTA's ALU does not see what the last two steps of the instruction wrote."""
+    largest = AluNest(AluOp.MAX, (3, 3, 2), Access(ACC, 0, (0, 0, 1)), Access(ACC, 8, (6, 2, 1)))
+    program = encoded(largest, config=load_config(device))
+    assert sum(isinstance(p.insn, Alu) for p in program.instructions) == instructions
+
+
 # --- the verifier ---------------------------------------------------------------------------------
 def test_the_verifier_finds_spoilt_instructions() -> None:
     program = encoded(gemm((2, 3), (1, 0), (0, 1)))

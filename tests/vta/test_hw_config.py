@@ -222,6 +222,11 @@ def test_the_hash_follows_what_changes_meaning_and_nothing_else() -> None:
 
 def test_a_device_from_its_fingerprint() -> None:
     assert config_of(load_config("vtaq-1x32x32").fingerprint()).name == "vtaq-1x32x32"
+    pynq = load_config("vta-pynq").fingerprint()  # three more boards have the same
+    assert config_of(pynq, "vta-pynq") == load_config("vta-pynq")
+    assert config_of(pynq, "vta-ultra96") == load_config("vta-ultra96")
+    assert config_of(pynq, "of a JSON file").name == "of a JSON file"
+    assert config_of(pynq).name in device_names()
     odd = HwConfig("odd", 1, 3, 12, 13, 14, 14, capabilities=Capability.CONFIG)
     found = config_of(odd.fingerprint())
     assert (found.name, found.widths, found.capabilities) == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,12 @@ def test_an_artifact_knows_its_device_and_layers() -> None:
         match=r"^x is for device vtaq-1x16x16 \(config hash 0x\w+\), not for vta-pynq \(0x\w+\)$",
     ):
         lines_of(data, "vta-pynq")
+
+
+def test_an_artifact_is_for_the_device_that_it_names() -> None:
+    model = copy_model()
+    renamed = replace(model, device="mine\nfinish")
+    assert lines_of(renamed.to_bytes())[0] == "# copy: 5 instructions for mine finish"
 
 
 def test_a_name_cannot_become_an_instruction() -> None:

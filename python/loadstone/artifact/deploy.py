@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from loadstone import graph as g
@@ -72,6 +72,7 @@ def deploy(
     assembly = _Assembly(graph, lifetimes, memory)
     for segment in segments:
         assembly.add(segment, scope)
+    assembly.finish()
     artifact = Artifact(
         graph.name,
         device.fingerprint(),
@@ -108,6 +109,8 @@ class _Assembly:
         self.index = {view.name: number for number, view in enumerate(memory.views)}
         self.constants, self.micro_ops = Content(memory.constants), Content()
         self.host_bytes = memory.size_bytes[RegionIndex.HOST]
+        self.scratch_view: int | None = None
+        self.scratch_bytes = 0
         self.steps: list[DeviceProgram | HostStep] = []
         self.on_device: set[str] = set()  # tensors that a program has made
         self.packed: set[str] = set()  # device layouts that the host has packed
@@ -162,6 +165,23 @@ class _Assembly:
             self._view(constant_view(self.named.get(name), name, value, self.constants))
         return self.index[name]
 
+    def scratch(self, size_bytes: int) -> int:
+        """One tensor for all; its size and place are known when all steps are."""
+        self.scratch_bytes = max(self.scratch_bytes, size_bytes, 1)
+        if self.scratch_view is None:
+            tensor = g.Tensor("scratch of host steps", (1,), "uint8")
+            self.scratch_view = self._view(row_view(tensor, RegionIndex.HOST, 0))
+        return self.scratch_view
+
+    def finish(self) -> None:
+        """After the last step: puts the scratch memory behind all else of the host's."""
+        if self.scratch_view is not None:
+            view = self.views[self.scratch_view]
+            self.views[self.scratch_view] = replace(
+                view, shape=(self.scratch_bytes,), offset_bytes=self.host_bytes
+            )
+            self.host_bytes += rounded_up(self.scratch_bytes, DEVICE_ALIGN_BYTES)
+
     # --- inside -----------------------------------------------------------------------------------
     def _view(self, view: BufferView) -> int:
         self.index[view.name] = len(self.views)
@@ -201,7 +221,7 @@ class _Assembly:
         self.steps.append(program)
         for layout, _, _ in region.layouts:
             name = layout.tensor.name
-            if name in made and name in self.lifetimes.unpacked:
+            if name in made & self.lifetimes.unpacked and not layout.scratch:
                 self.steps.append(
                     steps.unpack(f"unpack {name}", self._device_view(layout), self.index[name])
                 )

@@ -1,15 +1,16 @@
 """What stays on the host: operators of the graph -> steps of the artifact.
 
 In:   an operator that no accelerator takes, and a Workspace that knows the artifact's tensors.
-Out:  host steps: the C runtime's built-in operators where they suffice, else one `external` step
-      for the Python runtime.
+Out:  host steps: the C runtime's built-in operators where they suffice, else one `external` step:
+      an operator as data, or code.
 Next: deploy.py puts them between the device programs.
 
 Most of what stays only moves bytes (copy with strides), or is a function of one int8 (a table of
 256 entries, computed here by graph/reference.py, so that it is exact by construction). What is
-neither goes to the Python runtime, whole: the operator's fields as JSON, its arrays as further
-inputs; runtime/externals.py runs it there, with graph/reference.py again, or TVM for a Relax
-function.
+neither becomes an external step. An operator of the graph is data, its fields as JSON, its arrays
+as further inputs: graph/reference.py computes it in Python, and `loadstone export` makes C of it
+(c_kernels/). A Relax function is C at once (c_operator.py), its constants further inputs; one that
+has no form in C stays a module of TVM.
 """
 
 from __future__ import annotations
@@ -23,14 +24,26 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.artifact import host_step as steps
+from loadstone.artifact.c_kernels import operator_arrays
+from loadstone.artifact.c_text import COperator
 from loadstone.artifact.host_step import HostStep, Strided
+from loadstone.errors import UnsupportedError
 from loadstone.files import JsonValue
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array, Rounding
 
-__all__ = ["EXTERNAL_OPERATOR", "EXTERNAL_RELAX", "Workspace", "host_steps", "is_built_in"]
+__all__ = [
+    "EXTERNAL_C",
+    "EXTERNAL_OPERATOR",
+    "EXTERNAL_RELAX",
+    "Workspace",
+    "host_steps",
+    "is_built_in",
+]
 
-#: Names of the two external functions, as runtime/device.py registers them.
+#: Names of the runtime's external functions: C of the step's own, whose attributes are the
+#: function's symbol, a line break and its source; and what Python runs.
+EXTERNAL_C = "loadstone.c"
 EXTERNAL_OPERATOR = "loadstone.operator"
 EXTERNAL_RELAX = "loadstone.relax"
 
@@ -49,6 +62,10 @@ class Workspace(Protocol):
 
     def constant(self, name: str, value: Array) -> int:
         """A row-major tensor whose content the file holds. value: of any shape."""
+        ...
+
+    def scratch(self, size_bytes: int) -> int:
+        """Memory that one step may use as it likes; all steps share it."""
         ...
 
 
@@ -73,6 +90,9 @@ class _Nothing:
         return 0
 
     def constant(self, name: str, value: Array) -> int:
+        return 0
+
+    def scratch(self, size_bytes: int) -> int:
         return 0
 
 
@@ -305,16 +325,47 @@ _MAKERS: Mapping[type[g.Operator], Callable[[g.Operator, Workspace], list[HostSt
 
 # --- what the C runtime has not -------------------------------------------------------------------
 def _external(o: g.Operator, space: Workspace) -> HostStep:
+    if isinstance(o, g.Host) and (made := _as_c(o)) is not None:
+        return _c_step(o, made, space)
     inputs = [space.tensor(t) for t in o.inputs]
     outputs = [space.tensor(t) for t in o.outputs]
     if isinstance(o, g.Host):
         from loadstone.relax.saved import save_function
 
         return steps.external(o.name, inputs, outputs, EXTERNAL_RELAX, save_function(o.function))
-    arrays = [entry.name for entry in fields(o) if isinstance(getattr(o, entry.name), np.ndarray)]
+    arrays = operator_arrays(o)
     for name in arrays:
         inputs.append(space.constant(f"{o.name}.{name}", getattr(o, name)))
     return steps.external(o.name, inputs, outputs, EXTERNAL_OPERATOR, _to_json(o, arrays))
+
+
+def _as_c(o: g.Host) -> COperator | None:
+    """None for what has no form in C."""
+    from loadstone.artifact.c_operator import c_operator, parameter_bytes
+
+    try:
+        samples = o.inputs[0].size_bytes // parameter_bytes(o.function)[0] if o.inputs else 1
+        return c_operator(o.function, samples)
+    except UnsupportedError:
+        return None
+
+
+def _c_step(o: g.Host, made: COperator, space: Workspace) -> HostStep:
+    inputs = [space.tensor(t) for t in o.inputs]
+    for k, value in enumerate(made.constants):
+        inputs.append(space.constant(f"{o.name}.constant{k}", _storable(value)))
+    outputs = [space.tensor(t) for t in o.outputs]
+    if made.workspace_bytes:
+        outputs.append(space.scratch(made.workspace_bytes))
+    attributes = f"{made.symbol}\n{made.source}"
+    return steps.external(o.name, inputs, outputs, EXTERNAL_C, attributes)
+
+
+def _storable(value: Array) -> Array:
+    """The same bytes in a type that an artifact has: C reads them as what they are."""
+    if value.dtype.name in ("float64", "uint16", "uint32", "uint64"):
+        return value.view(f"int{value.dtype.itemsize * 8}")
+    return value
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.

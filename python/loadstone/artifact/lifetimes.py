@@ -101,7 +101,9 @@ class _Finder:
         made = {t.name for o in region.operators for t in o.outputs}
         for layout, first, last in region.layouts:
             tensor = layout.tensor
-            if tensor.name in made:
+            if layout.scratch:
+                self.use_layout(layout, position + first, position + last)
+            elif tensor.name in made:
                 leaves = self.is_read_outside(tensor, region)
                 self.use_layout(layout, position + first, end if leaves else position + last)
                 if self.is_read_as_rows(tensor):

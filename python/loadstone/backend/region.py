@@ -36,7 +36,8 @@ class DeviceLayout:
     """How the device wants a tensor: blocked, as (N, H, W, C); a kernel larger than 1x1 folds taps
     into C when packed.
 
-    name: unique among all layouts. strides, pads (top, left), pad_value: of the folding.
+    name: unique among all layouts. strides, pads (top, left), pad_value: of the folding. scratch:
+    memory that one operator, which makes the tensor, uses for itself.
     """
 
     name: str
@@ -48,6 +49,7 @@ class DeviceLayout:
     strides: tuple[int, int] = (1, 1)
     pads: tuple[int, int] = (0, 0)
     pad_value: int = 0
+    scratch: bool = False
 
     @property
     def size_bytes(self) -> int:

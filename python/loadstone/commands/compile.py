@@ -1,7 +1,8 @@
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
 In:   a .tflite, .onnx or .pt2 file, a device.
-Out:  the artifact; a summary, or JSON; with --explain who runs each operator, and why.
+Out:  the artifact, or with --format a model file of a host that carries artifacts; a summary, or
+      JSON; with --explain who runs each operator, and why.
 Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone export model.lds`.
 """
 
@@ -12,6 +13,7 @@ import json
 from pathlib import Path
 
 from loadstone.commands import quantize
+from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
@@ -29,9 +31,14 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
                                                                  one stage, printed: the instructions with their tokens
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+  loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      open sizes; without what follows `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
                                                                  each operator where the whole takes least
+  loadstone compile net.tflite -t vtaq-1x16x16 --format litert -o net_lds.tflite
+                                                                 the same .tflite file, with artifacts for LiteRT's delegate
+  loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
+                                                                 EPContext nodes for ONNX Runtime, what no accelerator takes beside them
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
                                                                  a back end of your own before VTA; add --help for its options
 
@@ -85,12 +92,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
         "operations, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
     )
+    add_format(parser)
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
+    parser.add_argument(
+        "--require-c",
+        action="store_true",
+        help="refuse a model of which a step needs Python: no board could run it",
+    )
+    parser.add_argument(
+        "--float",
+        action="store_true",
+        help="compile a float model as it is, without --data: all of it stays on the host",
+    )
     parser.add_argument(
         "--data",
         metavar="SAMPLES.npz",
         help="quantize a float model with these samples first (in0, in1 ...)",
     )
+    quantize.add_reading(parser)
     quantize.add_options(parser)
 
 
@@ -98,6 +117,9 @@ def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
     from loadstone.compiler import compile as compile_model
 
+    if args.format != ARTIFACT:
+        compile_for_host(args)
+        return
     if args.costs and args.partition != "cost":
         raise ConfigError(
             "--costs is for --partition cost: the eager partition does not look at costs"
@@ -112,9 +134,18 @@ def run(args: argparse.Namespace) -> None:
         target_of(args, args.target),
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
+        reading=quantize.reading(args),
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
+    if not args.float and compiled.is_float:
+        raise ConfigError(
+            f"{args.model}: a float model, of which nothing runs on {compiled.device.name}: "
+            "quantize it with --data SAMPLES.npz (inputs in0, in1 ... of a hundred samples or so), "
+            "or compile it for the host alone with --float"
+        )
+    if args.require_c and compiled.python_steps:
+        raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)
     report = {**compiled.report(), "artifact": str(output)}
     if args.json:
@@ -133,9 +164,15 @@ def run(args: argparse.Namespace) -> None:
 def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
-    lines = [f"{'operator':<48} {'kind':<16} where"]
+    lines = [f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9}  where"]
     for row in rows:
-        lines.append(f"{_short(row['operator'], 48):<48} {row['kind']:<16} {row['where']}")
+        shape = "x".join(map(str, row["shape"])) or "1"
+        cycles = "" if row["cycles"] is None else f"{row['cycles']:,}"
+        macs = f"{row['macs']:,}" if row["macs"] else ""
+        lines.append(
+            f"{_short(row['operator'], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
+            f"{cycles:>9}  {row['where']}"
+        )
         if row["why"]:
             lines.append(f"    why: {row['why']}")
         if row["remedy"]:
@@ -155,7 +192,9 @@ def _cost(alternative: JsonObject) -> str:
 
 
 def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else "..." + text[3 - width :]
+    """Cut in the middle: the ends of a name say which layer it is and what it does."""
+    head = (width - 3) // 2
+    return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
 
 
 def _some(names: list[str], most: int = 8) -> str:
@@ -186,8 +225,18 @@ def summary(report: JsonObject) -> str:
             f"unshared, {report['arena_bound_bytes']} at least",
             *_by_cost(report.get("by_cost")),
             f"  compiled in    {seconds:.2f} s",
+            f"  runs in C      {_in_c(report)}",
         )
     )
+
+
+def _in_c(report: JsonObject) -> str:
+    """`yes`, or how many steps keep a board without Python from running the model."""
+    steps = report["steps_in_python"]
+    if not steps:
+        return "yes"
+    need = "1 step needs" if len(steps) == 1 else f"{len(steps)} steps need"
+    return f"no: {need} Python: {_some(steps)}"
 
 
 def _by_cost(choice: JsonObject | None) -> list[str]:

@@ -16,14 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.errors import ArtifactError, LoadstoneError
+from loadstone.commands.exported_steps import for_the_board
+from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.native import ffi, lib
+from loadstone.runtime.sources import source_folder
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["BOARDS", "configure", "export", "run"]
@@ -91,6 +93,8 @@ def run(args: argparse.Namespace) -> None:
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
     export(artifact, device, args.board, folder, sample)
+    if (folder / "steps").is_dir():
+        print(f"{folder}/steps: C from {args.model}, the code of whoever made it")
     print(
         f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: make "
         f"-C {folder}"
@@ -101,41 +105,31 @@ def export(
     artifact: Artifact, device: Device, board: str, folder: Path, sample: bytes | None = None
 ) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
-    for step in artifact.steps:
-        if isinstance(step, HostStep) and step.function:
-            raise ArtifactError(
-                f"step {step.name!r} needs the function {step.function!r} of the Python "
-                "runtime: C cannot run this model alone"
-            )
+    artifact, files = for_the_board(artifact)
     folder.mkdir(parents=True, exist_ok=True)
     for file in resources.files("loadstone.boards").joinpath(board).iterdir():
         write_whole(folder / file.name, file.read_bytes())
     _copy_sources(
         folder / "loadstone", [*BOARDS[board], _REGISTER_FILES[device.register_block.name]]
     )
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        write_whole(folder / name, text.encode())
     data = artifact.to_bytes()
     write_whole(folder / "model.lds", data)
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
-    write_whole(folder / "model.h", _header(artifact, device, data, sample is not None))
+    write_whole(
+        folder / "model.h", _header(artifact, device, data, sample is not None, bool(files))
+    )
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
     )
     write_whole(folder / "model.S", assembly)
 
 
-def _sources() -> Path:
-    """The folder with runtime/ and driver/: in an installed package `csrc`, in a checkout its
-    root."""
-    package = Path(str(resources.files("loadstone")))
-    for folder in (package / "csrc", package.parent.parent):
-        if (folder / "runtime/include/loadstone.h").is_file():
-            return folder
-    raise LoadstoneError("the C sources of the runtime are not installed beside the package")
-
-
 def _copy_sources(folder: Path, drivers: list[str]) -> None:
-    root = _sources()
+    root = source_folder()
     (folder / "include").mkdir(parents=True, exist_ok=True)
     headers = [*(root / "runtime/include").glob("*.h"), *(root / "driver/include").glob("*.h")]
     for header in headers:
@@ -170,7 +164,14 @@ def _session_bytes(data: bytes) -> int:
     return int(lib().lds_session_size_bytes(model, config))
 
 
-def _header(artifact: Artifact, device: Device, data: bytes, sample: bool) -> str:
+#: Of a model with external steps.
+_EXTERNAL = """#define MODEL_EXTERNAL 1
+/* Executes the external steps: steps/steps.c. */
+int model_external(void *ctx, lds_session *session, uint32_t step);
+"""
+
+
+def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, external: bool) -> str:
     inputs = "".join(
         f" *   {c_comment(artifact.tensors[i].name)}: "
         f"{artifact.tensors[i].dtype.name.lower()} {list(artifact.tensors[i].shape)}\n"
@@ -195,7 +196,7 @@ def _header(artifact: Artifact, device: Device, data: bytes, sample: bool) -> st
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];
-{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
+{_EXTERNAL if external else ""}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
 #endif /* MODEL_H */
 """
 

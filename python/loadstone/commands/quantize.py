@@ -15,9 +15,10 @@ from typing import Any
 
 from loadstone.errors import ModelError
 from loadstone.files import JsonObject, unpacked_arrays, write_whole
+from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
 
-__all__ = ["add_options", "arguments", "configure", "run"]
+__all__ = ["add_options", "add_reading", "arguments", "configure", "reading", "run"]
 
 _EPILOG = """\
 examples:
@@ -57,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sensitivity", action="store_true", help="measure every layer alone, for the report"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_reading(parser)
     add_options(parser)
 
 
@@ -79,6 +81,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="one scale for all weights of a layer, not one per channel",
     )
     group.add_argument(
+        "--half-up",
+        action="store_true",
+        help="convolutions round ties up, not to even: faster on VTA as it is (scheme pow2)",
+    )
+    group.add_argument(
         "--host-cycles",
         type=int,
         default=0,
@@ -95,9 +102,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How the model's file is read, for `quantize` and `compile`."""
+    group = parser.add_argument_group("the model's file")
+    group.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="the sizes of an input that the file leaves open; repeated for several inputs",
+    )
+    for name, what in (("inputs", "begins behind"), ("outputs", "ends with")):
+        group.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"cut the model: the part that {what} this tensor; repeated for several",
+        )
+
+
+def reading(args: argparse.Namespace) -> Reading:
+    """What was said of the model's file."""
+    return Reading(parse_shapes(args.shape), tuple(args.inputs), tuple(args.outputs))
+
+
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of quantize.Options."""
-    names = ("scheme", "method", "host_cycles", "equalize", "compensate", "correct")
+    names = ("scheme", "method", "half_up", "host_cycles", "equalize", "compensate", "correct")
     return {**{name: getattr(args, name) for name in names}, "per_channel": not args.per_tensor}
 
 
@@ -136,6 +168,7 @@ def run(args: argparse.Namespace) -> None:
         labels=labels,
         show=sys.stderr.isatty(),
         where=args.data,
+        reading=reading(args),
         **chosen,
     )
     found.save(output)

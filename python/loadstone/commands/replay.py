@@ -16,6 +16,7 @@ from pathlib import Path
 
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.replay import GroupFigures, Replayed, figures, replay
+from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.sim import KERNELS, Simulator
 from loadstone.simulator.trace import write_trace
 from loadstone.simulator.vectors import load_vectors
@@ -27,6 +28,7 @@ examples:
   loadstone replay ../shared/vta_rtl                       all vectors of a folder
   loadstone replay conv.npz --trace conv.pftrace           where the cycles go: open it at https://ui.perfetto.dev
   loadstone replay conv.npz --check races --check init     with checks that hardware does not have
+  loadstone replay ../shared/vta_rtl --device rtl          on the hardware under Verilator; rtl:NAME: as device NAME
   loadstone replay vectors --max-error 0.5 --max-median 0  exit status 1 when cycles are further off, in percent
 
 lat0 and lat64 are the two memory models: 64 cycles more in front of every read burst.
@@ -42,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="NAME",
-        help="a device, or its JSON file (default: the one in index.json, else vta-pynq)",
+        help="a device, its JSON file, or rtl (default: the one in index.json, else vta-pynq)",
     )
     parser.add_argument(
         "--check",
@@ -79,7 +81,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replays and prints."""
-    vectors = load_vectors(args.paths, args.device)
+    on_rtl = args.device is not None and args.device.partition(":")[0] == "rtl"
+    vectors = load_vectors(args.paths, args.device.partition(":")[2] if on_rtl else args.device)
     if not vectors:
         raise LoadstoneError("no vectors: the index lists none")
     options = {
@@ -88,15 +91,23 @@ def run(args: argparse.Namespace) -> int:
         "strict": args.strict,
         "kernels": args.kernels,
     }
+    if on_rtl and (any(value is True for value in options.values()) or args.trace):
+        raise LoadstoneError(
+            "--check, --strict and --trace are the simulator's: leave --device rtl out"
+        )
+    hardware = RtlReplay() if on_rtl else None
     done: list[Replayed] = []
     traced: list[tuple[str, Simulator]] = []
     for vector in vectors:
-        replayed, simulator = replay(vector, trace=args.trace is not None, **options)
-        done.append(replayed)
-        if args.trace:
-            traced.append((vector.name, simulator))
+        if hardware is not None:
+            done.append(hardware.replay(vector))
+        else:
+            replayed, simulator = replay(vector, trace=args.trace is not None, **options)
+            done.append(replayed)
+            if args.trace:
+                traced.append((vector.name, simulator))
         if not args.json:
-            print(_line(replayed))
+            print(_line(done[-1]), flush=True)
     groups = figures(done)
     if args.trace:
         write_trace(args.trace, traced)

@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from loadstone.artifact.format import Artifact
 from loadstone.commands.plugin_options import add_plugin_options
@@ -23,6 +24,9 @@ from loadstone.printable import one_line
 from loadstone.runtime import device
 from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
 from loadstone.runtime.parallel import run_in_threads
+from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
+from loadstone.vta.hw_config import config_of
+from loadstone.vta.hw_config import load_config as vta_config
 
 __all__ = ["configure", "extend", "run"]
 
@@ -35,10 +39,11 @@ examples:
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
+  loadstone run model.lds --inputs x.npz --device rtl
   loadstone run mine.lds --inputs x.npz --trust               a file of yours with steps that TVM computes
   loadstone run model.lds --inputs x.npz --uma-backends mine/     the functions of your own back ends
 
-devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
+devices: sim (as compiled for), sim:NAME or sim:FILE, simd:SOCKET, rtl or rtl:NAME (the hardware under Verilator), null, uio:PATH[,UDMABUF], devmem:ADDRESS+BYTES
 arrays: in0, in1 ... (or the tensors' names) and out0, out1 ..., each with a leading axis of samples
 """
 _BAR_SECONDS = 0.2
@@ -101,9 +106,10 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
     begin = time.perf_counter()
     progress = _bar(len(inputs[0]) if inputs else 1)
-    outputs, counters, config = run_in_threads(
-        artifact, inputs, lambda: device.open(args.device), args.threads, progress, trust=args.trust
-    )
+    with _device(args.device, artifact) as name:
+        outputs, counters, config = run_in_threads(
+            artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
+        )
     seconds = time.perf_counter() - begin
     if args.output is not None:
         write_arrays(args.output, outputs, "out")
@@ -127,6 +133,14 @@ def run(args: argparse.Namespace) -> int:
     }
     print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
+
+
+def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
+    """The device's name for device.open; `rtl` is served from here meanwhile."""
+    rtl = rtl_name(name)
+    if rtl is None:
+        return nullcontext(name)
+    return rtl_socket(vta_config(rtl) if rtl else config_of(artifact.fingerprint))
 
 
 def _text(report: JsonObject, differences: list[Difference], atol: float) -> str:

@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loadstone.errors import DeviceError
+from loadstone.simulator.rtl_simd import RtlSimulated, rtl_name
 from loadstone.simulator.server import Server
 from loadstone.simulator.simd import FAULTS, Fault, SharedMemory, SimulatedDevice
 from loadstone.vta.hw_config import load_config
 
 __all__ = ["configure", "run"]
 
+_DEFAULT = "vtaq-1x16x16"
 _EXIT_TERMINATED = 143  # 128 + SIGTERM
 _WIDTH = max(map(len, FAULTS))
 _EPILOG = f"""\
@@ -47,8 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="NAME",
-        default="vtaq-1x16x16",
-        help="a device, or a JSON file (default: %(default)s)",
+        default=_DEFAULT,
+        help="a device, a JSON file, or rtl:NAME, its hardware under Verilator (default: %(default)s)",
     )
     parser.add_argument(
         "--registers",
@@ -87,14 +89,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
-    config = load_config(args.device)
+    rtl = rtl_name(args.device)
+    config = load_config((rtl or _DEFAULT) if rtl is not None else args.device)
+    if rtl is not None and (args.fault or args.registers not in (None, "native")):
+        raise DeviceError(
+            "--fault and other register pages are the simulator's: the RTL has the native page, "
+            "and no faults to order"
+        )
     memory = (
         SharedMemory.of_file(args.memory, args.base)
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
     with _signals() as (stop, caught), contextlib.ExitStack() as ends:
-        device = SimulatedDevice(config, memory, registers=args.registers, faults=tuple(args.fault))
+        device: SimulatedDevice | RtlSimulated
+        if rtl is not None:
+            device = RtlSimulated(config, memory)
+        else:
+            faults = tuple(args.fault)
+            device = SimulatedDevice(config, memory, registers=args.registers, faults=faults)
         ends.callback(device.close)
         server = Server(args.socket, device, memory)
         ends.callback(server.close)

@@ -142,13 +142,15 @@ def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
 
 
 def _device_of(artifact: Artifact) -> HwConfig:
-    for name in device_names():
-        config = load_config(name)
+    """The built-in device that the model names: its timing table gives the vectors' cycles, so that
+    no other of the same fingerprint will do."""
+    if artifact.device in device_names():
+        config = load_config(artifact.device)
         if config.fingerprint() == artifact.fingerprint:
             return config
     raise LoadstoneError(
-        f"model {artifact.name!r} is for a device that is not built in (config hash "
-        f"{artifact.config_hash:#010x}): give --device FILE"
+        f"model {artifact.name!r} is for device {artifact.device or 'unknown'!r} (config hash "
+        f"{artifact.config_hash:#010x}), which is not built in: give --device FILE"
     )
 
 

@@ -27,6 +27,7 @@ from loadstone.conformance.draw import (
     pick,
 )
 from loadstone.conformance.movement_cases import Parts
+from loadstone.conformance.reduction_cases import REDUCTION_CASES
 from loadstone.numerics import Rounding
 
 __all__ = ["OPERATORS"]
@@ -276,4 +277,5 @@ OPERATORS: Mapping[str, Callable[[Rng], g.Graph]] = {
     "requantize": _requantize,
     "quantize": _one_to_one(_quantize),
     "dequantize": _one_to_one(_dequantize),
+    **REDUCTION_CASES,
 }

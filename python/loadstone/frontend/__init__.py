@@ -6,7 +6,8 @@ Out:  an IRModule in canonical form (canonical.py), or, for the quantizer, as th
 Next: quantization/ for float models, partition/eager.py for quantized ones.
 
     .tflite   tflite_file.py reads and checks the bytes, tflite.py converts
-    .onnx     qoperator.py rewrites integer operators to QDQ, onnx.py imports
+    .onnx     onnx_graph.py makes it whole, qoperator.py rewrites integer operators to QDQ, onnx.py
+              imports
     .pt2      torch.py reads and walks the program, aten/ converts; a program in memory, too
     then      layout.py channels last; canonical.py the one form
 """
@@ -14,30 +15,32 @@ Next: quantization/ for float models, partition/eager.py for quantized ones.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.frontend.message import one_line
+from loadstone.frontend.reading import WHOLE, Reading
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from loadstone.relax.types import IRModule
 
-__all__ = ["Model", "import_model", "load"]
+__all__ = ["Model", "Reading", "import_model", "load"]
 
 #: A model file, or a model in memory.
 Model: TypeAlias = "str | Path | IRModule | ExportedProgram"
 
 
-def load(source: Model) -> IRModule:
+def load(source: Model, reading: Reading = WHOLE) -> IRModule:
     """A model file, an IRModule or a torch.export.ExportedProgram, in canonical form. Raises
-    ModelError, one line that names the file."""
+    ModelError, one line that names the file. reading: sizes and the part of a file."""
     from loadstone.frontend.canonical import canonical
 
     name = _name(source)
-    module = import_model(source)
+    module = import_model(source, reading)
     try:
         return canonical(module)
     except LoadstoneError:
@@ -46,9 +49,11 @@ def load(source: Model) -> IRModule:
         raise ModelError(f"{name}: cannot be brought into QDQ form: {one_line(error)}") from error
 
 
-def import_model(source: Model) -> IRModule:
+def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
     """The module as the importer of the format leaves it; an IRModule is returned as it is."""
     if not isinstance(source, str | Path):
+        if not reading.is_whole:
+            raise ModelError("shapes, inputs and outputs are said of model files")
         return _from_memory(source)
     path = Path(source)
     try:
@@ -67,7 +72,7 @@ def import_model(source: Model) -> IRModule:
             f"{path}: unknown kind of model {suffix or 'without a suffix'}: Loadstone reads "
             ".tflite, .onnx and .pt2"
         )
-    return reader.from_bytes(data, path.name)
+    return reader.from_bytes(data, path.name, replace(reading, folder=path.parent))
 
 
 def _from_memory(source: Model) -> IRModule:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.frontend.layout import channels_last, transposed
+from loadstone.frontend.ranks import two_dimensional
 from loadstone.frontend.real import (
     Real,
     clamps_on_grid,
@@ -79,12 +80,9 @@ CLAMPS = ("nn.relu", "clip")
 
 def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
-    functions = {
-        variable: function
-        for variable, function in module.functions.items()
-        if variable.name_hint != "main"
-    }
-    functions["main"] = _Canonical(channels_last(module["main"])).run()
+    others = ((v, f) for v, f in module.functions.items() if v.name_hint != "main")
+    functions = dict(others)
+    functions["main"] = _Canonical(channels_last(two_dimensional(module["main"]))).run()
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 

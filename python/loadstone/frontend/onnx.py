@@ -1,6 +1,6 @@
 """ONNX to Relax: float, QDQ and QOperator models.
 
-In:   the bytes of an .onnx file with static shapes (a symbolic batch becomes 1).
+In:   the bytes of an .onnx file, whose open sizes are known (a symbolic batch becomes 1).
 Out:  an IRModule whose `main` carries the file's tensor names and the attributes
       "loadstone.numerics" = "onnx" and "loadstone.outputs".
 Next: canonical.py brings it into the one QDQ form (NHWC, int8).
@@ -12,17 +12,18 @@ import contextlib
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnx.version_converter
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
+from loadstone.frontend.onnx_graph import fold_shapes, input_shapes, read
 from loadstone.frontend.qoperator import rewrite_to_qdq
+from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import (
     FloatImm,
     abandoning,
@@ -58,18 +59,16 @@ LEAST_IR_VERSION = 4
 QDQ_OPSET = 13
 
 
-def from_bytes(data: bytes, name: str) -> IRModule:
+def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """The model as an IRModule, NCHW as ONNX has it.
 
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    try:
-        model = onnx.load_model_from_string(data)
-    except (DecodeError, ValueError) as error:
-        raise ModelError(f"{name}: not an ONNX file: {one_line(error)}") from error
-    shapes = _input_shapes(model, name)
+    model = read(data, name, reading)
+    shapes = input_shapes(model, name, reading)
     _refuse(model, name)
+    model = fold_shapes(model)
 
     try:
         return _import(_checked(_qdq(model, name), name), shapes, name)
@@ -84,35 +83,6 @@ def _describe(node: NodeProto) -> str:
         f'{node.op_type} (node "{short(node.name)}", output '
         f'"{short(node.output[0]) if node.output else ""}")'
     )
-
-
-def _input_shapes(model: ModelProto, name: str) -> dict[str, list[int]]:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    shapes = {}
-    for entry in model.graph.input:
-        if entry.name in constants:
-            continue
-        if not entry.type.HasField("tensor_type") or not entry.type.tensor_type.HasField("shape"):
-            raise UnsupportedError(f'{name}: input "{entry.name}" has no static tensor shape')
-        extents = []
-        for axis, dimension in enumerate(entry.type.tensor_type.shape.dim):
-            if dimension.HasField("dim_value") and dimension.dim_value > 0:
-                extents.append(int(dimension.dim_value))
-            elif axis == 0:
-                extents.append(1)
-                dimension.dim_value = 1
-            else:
-                symbol = dimension.dim_param or dimension.dim_value
-                raise UnsupportedError(
-                    f'{name}: input "{entry.name}" has the dynamic dimension {axis} '
-                    f"({symbol}): export it with a fixed size"
-                )
-        shapes[entry.name] = extents
-    if not shapes or not model.graph.output:
-        raise ModelError(
-            f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs"
-        )
-    return shapes
 
 
 def _refuse(model: ModelProto, name: str) -> None:
@@ -132,11 +102,6 @@ def _refuse(model: ModelProto, name: str) -> None:
                 f"{name}: {_describe(node)}: scales per channel need opset {QDQ_OPSET}, the "
                 f"model has {_opset(model)}: "
                 "convert the float model (onnx.version_converter) before it is quantized"
-            )
-    for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise UnsupportedError(
-                f'{name}: tensor "{tensor.name}" lies in another file: save the model as one file'
             )
 
 
@@ -221,9 +186,10 @@ def _checked(model: ModelProto, name: str) -> IRModule:
 
 def _import(model: ModelProto, shapes: dict[str, list[int]], name: str) -> IRModule:
     opset = _opset(model)
+    importer = _Importer(shapes, "float32", sanitize=False)
+    importer.where = {node.output[0]: f"{name}: {_describe(node)}" for node in model.graph.node}
     for node in model.graph.node:
         node.name = node.output[0]  # what _Importer names the variable
-    importer = _Importer(shapes, "float32", sanitize=False)
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
@@ -244,12 +210,25 @@ OnnxAttributes: TypeAlias = dict[str, Any]
 
 class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, but it names what it emits, and does the operators that TVM makes
-    unrecognisable."""
+    unrecognisable. where: begins a message about a node, by its first output."""
+
+    where: Mapping[str, str]
 
     def _convert_operator(
         self, op_name: str, inputs: Sequence[Expr], attrs: OnnxAttributes, opset: int
     ) -> Expr:
         name = attrs["tvm_custom"]["name"]
+        try:
+            return self._converted(op_name, inputs, attrs, opset, name)
+        except ModelError:
+            raise
+        except Exception as error:
+            where = self.where.get(name, op_name)
+            raise ModelError(f"{where} cannot be imported: {one_line(error)}") from error
+
+    def _converted(
+        self, op_name: str, inputs: Sequence[Expr], attrs: OnnxAttributes, opset: int, name: str
+    ) -> Expr:
         if op_name == "Clip" and all(bound is None or is_constant(bound) for bound in inputs[1:]):
             converted = _clip(inputs, attrs)
         elif op_name == "GlobalMaxPool" and len(shape(inputs[0]) or ()) == 4:

@@ -14,6 +14,7 @@ attribute's business (graph/, `rounding`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
+from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.tflite_converters import OWN
+from loadstone.frontend.tflite_cut import cut, cut_hint
 from loadstone.frontend.tflite_file import (
     OperatorRecord,
     TensorRecord,
@@ -30,6 +34,7 @@ from loadstone.frontend.tflite_file import (
     TfliteTable,
     read,
 )
+from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
@@ -41,8 +46,6 @@ __all__ = ["from_bytes"]
 
 _importer = tflite_importer()
 
-#: Operators with weights in input 1 and a bias in input 2.
-WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 #: Ends the name of integers before they are given another scale.
 COPIED = "/copied"
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
@@ -50,13 +53,14 @@ COPIED = "/copied"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
-def from_bytes(data: bytes, name: str) -> IRModule:
+def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """The model as an IRModule; tensors and constants keep the integers of the file.
 
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
     file = read(data, name)
+    file = file if reading.is_whole else cut(file, name, reading)
     check_types(file, name)
     builder = relax.BlockBuilder()
     inputs = [file.tensors[index] for index in file.inputs]
@@ -118,11 +122,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         own: dict[str, Callable[[TfliteTable], Expr]] = {
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
-            "RESHAPE": self.convert_to_shape,
-            "SQUEEZE": self.convert_to_shape,
-            "EXPAND_DIMS": self.convert_to_shape,
-            "FULLY_CONNECTED": self.convert_dense,
-            "SOFTMAX": self.convert_softmax,
+            **{kind: partial(convert, self) for kind, convert in OWN.items()},
         }
         self.convert_map.update(own)
 
@@ -140,7 +140,10 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def is_bias(self, index: int) -> bool:
         """Whether the operator at hand adds it to its accumulators; another one may read the same
         integers as something else."""
-        return self.record.code in WEIGHTED and self.record.inputs[2:3] == (index,)
+        if self.record.code not in OPERANDS:
+            return False
+        position = OPERANDS[self.record.code].bias
+        return self.record.inputs[position : position + 1] == (index,)
 
     def get_tensors(self, tensors_idx_list: Iterable[int]) -> list[TensorWrapper]:
         wrappers = []
@@ -191,7 +194,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         record = self.file.tensors[index]
         scales, zero_points = record.scales, record.zero_points
         if self.is_bias(index):
-            data, weights = (self.file.tensors[entry].scales for entry in self.record.inputs[:2])
+            places = (OPERANDS[self.record.code].data, 1)
+            data, weights = (self.file.tensors[self.record.inputs[n]].scales for n in places)
             if data is not None and weights is not None:
                 scales, zero_points = data * weights, np.zeros(weights.shape, np.int32)
         if scales is None or zero_points is None:
@@ -220,14 +224,15 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
         if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
-            raise UnsupportedError(f"{where}: no importer for this operator")
+            hint = cut_hint(self.file, record)
+            raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
             self.file.tensors[index] for index in (*record.inputs, *record.outputs) if index >= 0
         ]
         self.check_dynamic_range(record, tensors, where)
-        if record.code in WEIGHTED:
+        if record.code in OPERANDS:
             self.check_weights(record, where)
         check_kernel(self.file, record, where)
         for tensor in tensors:
@@ -310,56 +315,31 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 )
             self.values[index] = self.bb.emit(expr, name_hint=target.name)
 
-    # -- operators that TVM's importer does not do, or does only in part ---------------------------
+    # -- what tflite_converters.py asks ------------------------------------------------------------
+
+    def real(self, position: int) -> Expr:
+        """Input number `position` of the operator, as real numbers."""
+        return self.get_tensor_expr(self.get_tensors([self.record.inputs[position]])[0])
+
+    def activated(self, expr: Expr, activation: int) -> Expr:
+        """A fused activation behind an expression."""
+        return self.convert_fused_activation_function(expr, activation)
 
     def convert_same(self, op: TfliteTable) -> Expr:
-        """QUANTIZE and DEQUANTIZE: `get_expr` and `store` do all of it."""
+        """QUANTIZE and DEQUANTIZE: `get_expr` and `store` do all of it.
+
+        What float operators computed is quantized as it is: a float32 that is cast to float32 keeps
+        their operator from being read as the one on integers, whose kernel rounds otherwise.
+        """
         record = self.file.tensors[self.record.inputs[0]]
         if record.dtype == "float16":
             return relax.op.astype(self.stored(record.index), "float32")
-        return (
-            self.dequantized(record.index)
-            if self.is_real(record.index)
-            else self.stored(record.index)
-        )
-
-    def convert_to_shape(self, op: TfliteTable) -> Expr:
-        """RESHAPE, SQUEEZE, EXPAND_DIMS: the shape that the file gives the output."""
-        source = self.get_tensor_expr(self.get_input_tensors(op)[0])
-        return relax.op.reshape(source, self.file.tensors[self.record.outputs[0]].shape)
-
-    def convert_softmax(self, op: TfliteTable) -> Expr:
-        """SOFTMAX with its beta, which TVM's importer drops."""
-        options = tflite.SoftmaxOptions()
-        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-        source = self.get_tensor_expr(self.get_input_tensors(op)[0])
-        if options.Beta() != 1:
-            source = relax.op.multiply(source, constant(np.float32(options.Beta())))
-        return relax.op.nn.softmax(source, axis=-1)
-
-    def convert_dense(self, op: TfliteTable) -> Expr:
-        """FULLY_CONNECTED: weights (O, I); the input is flattened to (M, I)."""
-        options = tflite.FullyConnectedOptions()
-        options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
-        if options.WeightsFormat() != 0:
-            raise UnsupportedError(
-                "its weights are shuffled (a format of the uint8 kernels of old phones)"
-            )
-        source, weights, *bias = (
-            self.get_tensor_expr(tensor) for tensor in self.get_input_tensors(op)
-        )
-        _, inputs = shape(weights) or (0, 0)
-        flat = (
-            self.bb.normalize(relax.op.reshape(source, (-1, inputs)))
-            if len(shape(source) or ()) != 2
-            else source
-        )
-        out = relax.op.matmul(flat, relax.op.permute_dims(weights, [1, 0]))
-        if bias:
-            out = relax.op.add(out, bias[0])
-        out = self.convert_fused_activation_function(out, options.FusedActivationFunction())
-        target = self.file.tensors[self.record.outputs[0]].shape
-        return out if len(target) == 2 else relax.op.reshape(out, target)
+        if self.is_real(record.index):
+            return self.dequantized(record.index)
+        computed = record.data is None and record.index not in self.file.inputs
+        if self.record.code == "QUANTIZE" and record.dtype == "float32" and computed:
+            return relax.op.astype(self.stored(record.index), "float32")
+        return self.stored(record.index)
 
 
 def _dequantized(record: TensorRecord) -> NDArray[np.float32]:

@@ -8,8 +8,7 @@ Next: tflite.py asks before it converts an operator.
 
 A kernel on integers is no float operator that is rounded: some never read a scale (a reshape copies
 bytes, whatever scale the file gives its output), some ignore an activation, some have arithmetic of
-their own. What stands here is either equal to LiteRT's reference kernels, measured on single
-operators, or refused: an operator that is in no list is refused too.
+their XX
 """
 
 from __future__ import annotations
@@ -23,111 +22,29 @@ import tflite
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.message import short
 from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile
+from loadstone.frontend.tflite_kernels import (
+    BY_TYPE,
+    COMPUTED,
+    COMPUTED_INT8,
+    COMPUTED_UINT8,
+    COPIES,
+    EIGHT_BITS,
+    MAX_RATIO,
+    ONE_QUANTIZATION,
+    OPERANDS,
+    PRODUCTS,
+    RATIOS,
+    SCALELESS,
+    STEPS,
+    TYPE_CHANGING,
+)
 
 __all__ = ["check_kernel", "check_types", "relabels"]
 
-EIGHT_BITS = ("int8", "uint8")
-#: Copy bytes, whatever the output's scale: the integers are the input's, and mean something else
-#: from there on.
-COPIES = (
-    *(
-        "RESHAPE",
-        "SQUEEZE",
-        "EXPAND_DIMS",
-        "TRANSPOSE",
-        "SLICE",
-        "STRIDED_SLICE",
-        "MAX_POOL_2D",
-        "RESIZE_NEAREST_NEIGHBOR",
-    ),
-    *(
-        "RESIZE_BILINEAR",
-        "SPACE_TO_DEPTH",
-        "DEPTH_TO_SPACE",
-        "TILE",
-        "REVERSE_V2",
-        "BROADCAST_TO",
-        "GATHER",
-    ),
-)
-#: Copy or compare bytes of several tensors, or fill in a zero point: the same as the real operator
-#: for one quantization only.
-ONE_QUANTIZATION = (
-    *(
-        "PAD",
-        "PADV2",
-        "MIRROR_PAD",
-        "PACK",
-        "UNPACK",
-        "SPLIT",
-        "SPLIT_V",
-        "SELECT",
-        "SELECT_V2",
-        "MAXIMUM",
-        "MINIMUM",
-    ),
-    *("REDUCE_MAX", "REDUCE_MIN", "GATHER_ND"),
-)
-#: Their results are the real ones, rounded: the rules of graph/kernels/tflite/, or measured over
-#: all values and many scales.
-COMPUTED = (
-    *(
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "FULLY_CONNECTED",
-        "ADD",
-        "SUB",
-        "MUL",
-        "MEAN",
-        "AVERAGE_POOL_2D",
-        "CONCATENATION",
-    ),
-    *(
-        "RELU",
-        "RELU6",
-        "RELU_N1_TO_1",
-        "LEAKY_RELU",
-        "LOGISTIC",
-        "TANH",
-        "HARD_SWISH",
-        "GELU",
-        "SOFTMAX",
-        "LOG_SOFTMAX",
-        "QUANTIZE",
-        "DEQUANTIZE",
-    ),
-    *(
-        "ARG_MAX",
-        "ARG_MIN",
-        "EQUAL",
-        "NOT_EQUAL",
-        "GREATER",
-        "GREATER_EQUAL",
-        "LESS",
-        "LESS_EQUAL",
-        "SHAPE",
-        "RANK",
-    ),
-)
-#: The same, of int8 only.
-COMPUTED_INT8 = ("EXP", "LOG", "RSQRT", "L2_NORMALIZATION")
-#: Operators with weights: the axis of the output channels.
-OUTPUT_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
-#: Operators of one type to another.
-TYPE_CHANGING = ("QUANTIZE", "DEQUANTIZE")
-#: Operators whose sums are multiplied by the ratio of their scales: all inputs' product over the
-#: output's, or the largest over it.
-PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL")
-RATIOS = ("ADD", "SUB", "MEAN", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU")
-#: From here on the smallest sum leaves 8 bits, and 32-bit ones overflow when LiteRT shifts them
-#: left, which has no defined result.
-MAX_RATIO = 256
-#: Kernels that write in steps of 1/256 from 0 and do not look at the output's scale (or refuse
-#: another one).
-PROBABILITIES = ("SOFTMAX", "LOGISTIC")
-#: Kernels that compute other integers for uint8 than for int8.
-BY_TYPE = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "CONCATENATION")
-
+#: As partition/patterns/ has forms for: what is longer becomes an operator of float32.
+MAX_CONCATENATED = 8
+#: Kernels that have a fused activation in the file and no clamp.
+UNCLAMPED = ("L2_NORMALIZATION",)
 _CLAMPS = (
     tflite.ActivationFunctionType.NONE,
     tflite.ActivationFunctionType.RELU,
@@ -164,16 +81,19 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     """Raises UnsupportedError unless the operator, as it is read here, is what LiteRT's kernel
     computes."""
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
+    _check_scales(file, record, where)
     if not inputs and not outputs:
         return
     _check_known(record, inputs, outputs, where)
     _check_one_type(file, record, where)
     _check_activation(record, outputs, where)
-    if record.code in OUTPUT_AXIS:
+    if record.code in OPERANDS:
         _check_weighted(file, record, where)
     _check_ratio(record, inputs, outputs, where)
-    if record.code in PROBABILITIES:
-        _check_probabilities(outputs, where)
+    if record.code in STEPS:
+        _check_steps(record, outputs, where)
+    if record.code == "CONCATENATION" and len(inputs) > MAX_CONCATENATED:
+        _check_concatenation(inputs, outputs, where)
     if (
         record.code in ONE_QUANTIZATION
         or _joins_int8(record, inputs)
@@ -198,15 +118,40 @@ def _check_known(
             f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
             "not float32"
         )
-    if record.code not in (*COPIES, *ONE_QUANTIZATION, *COMPUTED) and not (
-        record.code in COMPUTED_INT8 and _only_int8(inputs, outputs)
-    ):
+    if record.code == "SUM" and _only_int8(inputs, outputs):
+        raise UnsupportedError(
+            f'{where}: LiteRT\'s reference kernel reads the int8 tensor "{short(inputs[0].name)}" '
+            "as uint8 and gives other integers than its other kernels: use MEAN, with the output's "
+            "scale divided by the number of elements, or keep it in float"
+        )
+    by_type = COMPUTED_INT8 if _only_int8(inputs, outputs) else COMPUTED_UINT8
+    if record.code not in (*COPIES, *ONE_QUANTIZATION, *COMPUTED, *by_type):
         tensor = (inputs + outputs)[0]
         raise UnsupportedError(
             f"{where}: what its kernel makes of the {tensor.dtype} tensor "
             f'"{short(tensor.name)}" is not implemented: '
             "keep this operator in float, between DEQUANTIZE and QUANTIZE"
         )
+
+
+def _check_scales(file: TfliteFile, record: OperatorRecord, where: str) -> None:
+    """8-bit integers have a scale where their kernel reads one, and one scale but for weights."""
+    for position, index in enumerate((*record.inputs, *record.outputs)):
+        tensor = file.tensors[index]
+        if index < 0 or tensor.dtype not in EIGHT_BITS:
+            continue
+        if tensor.scales is None and record.code not in SCALELESS:
+            raise UnsupportedError(
+                f"{where}: its kernel needs a scale, and the {tensor.dtype} tensor "
+                f'"{short(tensor.name)}" has none: quantize the model again'
+            )
+        weights = record.code in OPERANDS and position == 1
+        many = tensor.scales is not None and tensor.scales.size > 1
+        if many and not weights and record.code != "DEQUANTIZE":
+            raise UnsupportedError(
+                f'{where}: "{short(tensor.name)}" has a scale per index of axis {tensor.axis}, and '
+                "only weights can have"
+            )
 
 
 def relabels(file: TfliteFile, record: OperatorRecord) -> bool:
@@ -287,7 +232,8 @@ def _check_one_type(file: TfliteFile, record: OperatorRecord, where: str) -> Non
 def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where: str) -> None:
     """LiteRT's integer kernels clamp, or do nothing at all."""
     activation = _activation(record)
-    if activation not in _CLAMPS:
+    known = _CLAMPS if record.code not in UNCLAMPED else _CLAMPS[:1]
+    if activation not in known:
         label = _ACTIVATIONS.get(activation, str(activation))
         tensor = f' of "{short(outputs[0].name)}"' if outputs else ""
         raise UnsupportedError(
@@ -299,17 +245,10 @@ def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where
 def _check_ratio(
     record: OperatorRecord, inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
 ) -> None:
-    if (
-        record.code not in (*PRODUCTS, *RATIOS)
-        or not inputs
-        or not outputs
-        or outputs[0].scales is None
-    ):
+    if not inputs or not outputs or outputs[0].scales is None:
         return
-    largest = [float(tensor.scales.max()) for tensor in inputs if tensor.scales is not None]
-    ratio = (math.prod(largest) if record.code in PRODUCTS else max(largest)) / float(
-        outputs[0].scales[0]
-    )
+    scales = [float(tensor.scales.max()) for tensor in inputs if tensor.scales is not None]
+    ratio = _ratio(record.code, scales, float(outputs[0].scales[0]))
     if ratio > MAX_RATIO:
         raise UnsupportedError(
             f"{where}: the scales of its inputs are {ratio:.6g} times that of "
@@ -318,37 +257,62 @@ def _check_ratio(
         )
 
 
-def _check_probabilities(outputs: list[TensorRecord], where: str) -> None:
+def _ratio(code: str, scales: list[float], output: float) -> float:
+    """How many steps of the output one step of the inputs is; 0 where it does not matter."""
+    if code == "DIV":
+        return scales[0] / scales[-1] / output
+    if code == "SQUARED_DIFFERENCE":  # LiteRT aborts where its multiplier is 1
+        return (2 * max(scales)) ** 2 / (output * 2**14) * (MAX_RATIO + 1)
+    if code in PRODUCTS:
+        return math.prod(scales) / output
+    return max(scales) / output if code in RATIOS else 0.0
+
+
+def _check_steps(record: OperatorRecord, outputs: list[TensorRecord], where: str) -> None:
+    scale, wanted = STEPS[record.code]
     for tensor in outputs:
-        wanted = 0 if tensor.dtype == "uint8" else -128
+        zero_point = wanted + (128 if tensor.dtype == "uint8" else 0)
         assert tensor.scales is not None
         assert tensor.zero_points is not None
-        if tensor.scales[0] != np.float32(1 / 256) or tensor.zero_points[0] != wanted:
+        if tensor.scales[0] != np.float32(scale) or tensor.zero_points[0] != zero_point:
             raise UnsupportedError(
-                f"{where}: its kernel writes steps of 1/256 from {wanted}, the file says "
-                f"{_grid(tensor)}"
+                f"{where}: its kernel writes steps of 1/{round(1 / scale)} from {zero_point}, the "
+                f"file says {_grid(tensor)}"
+            )
+
+
+def _check_concatenation(
+    inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
+) -> None:
+    for tensor in inputs:
+        if not _same(tensor, outputs[0]):
+            raise UnsupportedError(
+                f"{where}: it joins {len(inputs)} tensors of several scales, above "
+                f"{MAX_CONCATENATED}: {_grid(tensor)} and {_grid(outputs[0])} differ"
             )
 
 
 def _check_weighted(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     """Weights and bias are constants; scales per channel lie along the output channels, where the
     kernel looks for them."""
-    for role, index in zip(("weights", "bias"), record.inputs[1:3], strict=False):
-        if index >= 0 and file.tensors[index].data is None:
-            raise UnsupportedError(
-                f'{where}: its {role} "{short(file.tensors[index].name)}" are no constant of '
-                "the model"
-            )
+    operands = OPERANDS[record.code]
+    for role, position in (("weights", 1), ("bias", operands.bias)):
+        for index in record.inputs[position : position + 1]:
+            if index >= 0 and file.tensors[index].data is None:
+                raise UnsupportedError(
+                    f'{where}: its {role} "{short(file.tensors[index].name)}" are no constant of '
+                    "the model"
+                )
     if len(record.inputs) < 2 or record.inputs[1] < 0:
         return
     weights = file.tensors[record.inputs[1]]
     if (
         weights.scales is not None
         and weights.scales.size > 1
-        and weights.axis != OUTPUT_AXIS[record.code]
+        and weights.axis != operands.output_axis
     ):
         raise UnsupportedError(
             f'{where}: its weights "{short(weights.name)}" have a scale per index of axis '
             f"{weights.axis}, "
-            f"not of the output channels (axis {OUTPUT_AXIS[record.code]})"
+            f"not of the output channels (axis {operands.output_axis})"
         )

@@ -29,6 +29,7 @@ import numpy as np
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.aten import OPERATORS, Build
 from loadstone.frontend.message import one_line, short
+from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.frontend.torch_file import check_archive, pytorch, quietly
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
@@ -48,7 +49,7 @@ DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._check")
 
 
-def from_bytes(data: bytes, name: str) -> IRModule:
+def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     """The program in a .pt2 file as an IRModule. Pickled objects in it are refused, because they
     could run code;
     PyTorch still evaluates the text of symbolic shapes: read files of people you trust.
@@ -56,6 +57,11 @@ def from_bytes(data: bytes, name: str) -> IRModule:
     Raises ModelError for a damaged file, for weights without a program, and where PyTorch is
     missing.
     """
+    if not reading.is_whole:
+        raise UnsupportedError(
+            f"{name}: a program of PyTorch has fixed sizes and is read whole: export it with the "
+            "sizes and outputs that are wanted"
+        )
     check_archive(data, name)
     torch = pytorch(name)
     with quietly():

@@ -9,6 +9,7 @@ Next: graph/reference.py says what each operator computes; a back end lowers seg
     weighted.py     convolution, dense layer
     elementwise.py  sums, products, changes of quantization, functions of one element
     pooling.py      pools and means
+    reduction.py    sums and products over axes, L2 normalization, products of activations
     movement.py     what moves elements; resizes
     network.py      Graph: operators in order; Host: what stays Relax
 
@@ -30,12 +31,14 @@ from loadstone.graph.elementwise import (
     Add,
     ArgMax,
     Dequantize,
+    Div,
     Elementwise,
     Lookup,
     Mul,
     Quantize,
     Requantize,
     Softmax,
+    SquaredDifference,
     Sub,
 )
 from loadstone.graph.movement import (
@@ -50,20 +53,24 @@ from loadstone.graph.movement import (
 )
 from loadstone.graph.network import Graph, Host
 from loadstone.graph.pooling import AveragePool2D, MaxPool2D, Mean, Pool2D
+from loadstone.graph.reduction import BatchMatMul, L2Normalize, ReduceProduct, ReduceSum
 from loadstone.graph.weighted import Conv2D, Dense, Weighted
 
 __all__ = [
     "Add",
     "ArgMax",
     "AveragePool2D",
+    "BatchMatMul",
     "Concatenate",
     "Conv2D",
     "Dense",
     "Dequantize",
+    "Div",
     "Elementwise",
     "Fields",
     "Graph",
     "Host",
+    "L2Normalize",
     "Lookup",
     "MaxPool2D",
     "Mean",
@@ -73,6 +80,8 @@ __all__ = [
     "Pool2D",
     "Quantization",
     "Quantize",
+    "ReduceProduct",
+    "ReduceSum",
     "Requantize",
     "Reshape",
     "Resize",
@@ -80,6 +89,7 @@ __all__ = [
     "ResizeNearest",
     "Slice",
     "Softmax",
+    "SquaredDifference",
     "Sub",
     "Tensor",
     "Transpose",

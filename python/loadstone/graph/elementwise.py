@@ -2,8 +2,8 @@
 softmax.
 
 In:   integers and NumPy arrays.
-Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Requantize, Quantize,
-      Dequantize, Lookup, Softmax, ArgMax.
+Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Div, SquaredDifference,
+      Requantize, Quantize, Dequantize, Lookup, Softmax, ArgMax.
 Next: graph/reference.py says what they compute.
 """
 
@@ -22,12 +22,14 @@ __all__ = [
     "Add",
     "ArgMax",
     "Dequantize",
+    "Div",
     "Elementwise",
     "Lookup",
     "Mul",
     "Quantize",
     "Requantize",
     "Softmax",
+    "SquaredDifference",
     "Sub",
 ]
 
@@ -71,6 +73,22 @@ class Mul(Elementwise):
     """inputs[0] * inputs[1]."""
 
     kind: ClassVar[str] = "mul"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Div(Elementwise):
+    """inputs[0] / inputs[1]. Only TFLite has an integer rule for it."""
+
+    kind: ClassVar[str] = "div"
+    patterns: ClassVar[tuple[str, ...]] = ("div",)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SquaredDifference(Elementwise):
+    """(inputs[0] - inputs[1])^2. Only TFLite has an integer rule for it."""
+
+    kind: ClassVar[str] = "squared_difference"
+    patterns: ClassVar[tuple[str, ...]] = ("squared_difference",)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,7 +141,14 @@ class Lookup(Operator):
     framework's rule."""
 
     kind: ClassVar[str] = "lookup"
-    patterns: ClassVar[tuple[str, ...]] = ("sigmoid", "leaky_relu", "hard_swish")
+    patterns: ClassVar[tuple[str, ...]] = (
+        "sigmoid",
+        "leaky_relu",
+        "hard_swish",
+        "abs",
+        "sqrt",
+        "rsqrt",
+    )
 
     table: NDArray[np.int8]
 

@@ -59,13 +59,18 @@ class Weighted(Operator):
         assert -128 <= self.low <= self.high <= 127
         assert self.output.shape[-1] == channels[0]
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, those of the padding included."""
+        return self.output.size * (self.weights.size // self.weights.shape[0])
+
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Multiplier and shift of each output channel, as numerics.rq takes them; for the roundings
-        double and float32.
+        """Multiplier and shift of each output channel, as numerics.rq takes them; of a dense layer
+        for the roundings double and float32.
 
         Both are (O,), multipliers in [2^30, 2^31) or, for float32, the bits of the scale.
         """
-        assert self.rounding is not Rounding.SINGLE, (
+        assert self.rounding is not Rounding.SINGLE or self.kind == Conv2D.kind, (
             f"{self.name}: rounding single is no product of an integer multiplier"
         )
         if self.rounding is Rounding.FLOAT32:

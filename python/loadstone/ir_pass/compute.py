@@ -9,6 +9,9 @@ Next: verify.py; then a back end's own lowering, such as vta/lower.py.
 Recognised are: a constant store; C + cast(input) * cast(weight) (or a sum of such products), from
 local.inp and local.wgt; a chain of pure externs lds.add(...), lds.rq(...), with plain max(C, x) and
 C + x for a reduction into C. All else is an error that shows the nest.
+
+lds.onto(C, P) is C + P without an instruction of its own: P's sum is made onto C. P, a sum of
+products that nobody else reads, then takes C's buffer, and its clearing is left out.
 """
 
 from __future__ import annotations
@@ -26,18 +29,56 @@ if TYPE_CHECKING:
 __all__ = ["insert_compute"]
 
 _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
+_ONTO = "onto"
 
 
 def insert_compute(func: PrimFunc) -> PrimFunc:
     """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
     on a nest that is none."""
-    renamed: dict[Buffer, Buffer] = {}  # buffer -> the buffer whose place it takes
-    body = map_nests(func.body, lambda nest: _compute(nest, renamed))
+    renamed = _made_onto(func.body)  # buffer -> the buffer whose place it takes
+    products = set(renamed)
+    body = map_nests(func.body, lambda nest: _compute(nest, renamed, products))
     return func.with_body(_take_over(body, renamed))
 
 
-def _compute(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
+def _onto(nest: PerfectNest, head: Expr, product: Expr) -> tuple[Buffer, Buffer]:
+    """The sum and the product that is made onto it, tile on tile, before all else in the nest."""
+    if isinstance(head, TensorLoad) and isinstance(product, TensorLoad):
+        (_, strides), (_, others) = access(head, nest), access(product, nest)
+        if strides == others:
+            return head.source, product.source
+    raise LoweringError(f"compute: {product} cannot be made onto {head}: {nest.store}")
+
+
+def _compute(nest: PerfectNest, renamed: dict[Buffer, Buffer], products: set[Buffer]) -> Stmt:
+    if nest.store.buffer in products and isinstance(nest.store.value, tirx.IntImm):
+        return tirx.Evaluate(0)  # it begins with what it is made onto
     return _fill(nest) or _gemm(nest) or _elementwise(nest, renamed)
+
+
+def _made_onto(body: Stmt) -> dict[Buffer, Buffer]:
+    """Products that are made onto other sums, and these sums. Raises LoweringError where the sum is
+    not finished before the product begins, or the product not just before it is used."""
+    found: dict[Buffer, Buffer] = {}
+    written: list[Buffer] = []  # in the order of the nests
+
+    def note(nest: PerfectNest) -> None:
+        value = nest.store.value
+        while is_tir_call(value, "call_pure_extern"):
+            name, *rest = value.args
+            if str(name.value) == PREFIX + _ONTO:
+                head, product = _onto(nest, *rest)
+                first = written.index(product) if product in written else 0
+                if {product} != set(written[first:]) or head not in written[:first]:
+                    raise LoweringError(
+                        f"compute: {product.name} is not made between {head.name} and: {nest.store}"
+                    )
+                found[product] = head
+            value = rest[0]
+        written.append(nest.store.buffer)
+
+    map_nests(body, note)
+    return found
 
 
 def _fill(nest: PerfectNest) -> Stmt | None:
@@ -92,7 +133,8 @@ def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
     head = nest.store.value
     while not isinstance(head, TensorLoad):
         name, head, rest = _step(head, nest)
-        steps.append((name, rest))
+        if name != _ONTO:
+            steps.append((name, rest))
     target, strides = access(nest.store, nest)
     if head.source.same_as(nest.store.buffer):
         place = target
@@ -130,7 +172,7 @@ def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
     """One operation: its name, what it is applied to, its other operands."""
     if is_tir_call(expr, "call_pure_extern"):
         name = str(expr.args[0].value).removeprefix(PREFIX)
-        if name in (*ALU_BINARY, "rq"):
+        if name in (*ALU_BINARY, "rq", _ONTO):
             return name, expr.args[1], [_uncast(argument) for argument in expr.args[2:]]
     if type(expr) in _PLAIN:
         for head, operand in ((expr.a, expr.b), (expr.b, expr.a)):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
@@ -26,8 +25,9 @@ from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator
 from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
+from loadstone.partition.islands import islands
 from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
-from loadstone.partition.segments import HOST, divide, ordered
+from loadstone.partition.segments import HOST, divide
 from loadstone.relax.compat import FuseOpsByPattern, codegens, name_of
 from loadstone.relax.saved import missing_external
 
@@ -116,7 +116,8 @@ def partition(
         entry: rank for rank, entry in enumerate([*(backend.name for backend in backends), HOST])
     }
     if chosen is None:
-        chooser.leave_alone(_moves_alone(graph, chooser, ranks))
+        first = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
+        chooser.leave_alone(islands(graph, first, ranks))
     backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
     graph, segments = divide(graph, backend_of, [backend.name for backend in backends])
     names = {tensor.name: variable for variable, tensor in builder.tensors.items()}
@@ -334,17 +335,6 @@ class _Chooser:
         return Refusal(
             f"the device has no {operator.kind}", "a pattern and a schedule for it in the back end"
         )
-
-
-def _moves_alone(graph: Graph, chooser: _Chooser, ranks: Mapping[str, int]) -> list[Operator]:
-    """The operators of steps that hold nothing else."""
-    backend_of = {operator.name: chooser.backend_of(operator) for operator in graph.operators}
-    alone = []
-    for _, entries in groupby(ordered(graph, backend_of, ranks), key=lambda entry: entry[0]):
-        operators = [operator for _, operator in entries]
-        if backend_of[operators[0].name] != HOST and all(o.is_move for o in operators):
-            alone += operators
-    return alone
 
 
 # --------------------------------------------------------------------------------------------------

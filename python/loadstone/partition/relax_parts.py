@@ -9,6 +9,7 @@ Next: fused_graph.py makes Host operators, cost/candidates.py prices them, relax
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from loadstone.graph import Host, Tensor
@@ -17,7 +18,7 @@ from loadstone.relax.compat import DeadCodeElimination, dtype, op_name, relax, s
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, Var
 
-__all__ = ["extracted", "host_operator", "variables"]
+__all__ = ["extracted", "host_operator", "renamed", "variables"]
 
 
 def variables(expr: Expr) -> set[Var]:
@@ -35,7 +36,7 @@ def extracted(
     with builder.function("main", [fresh[variable] for variable in sources]):
         with builder.dataflow():
             for variable, value in group:
-                fresh[variable] = builder.emit(_renamed(value, fresh), name_hint=variable.name)
+                fresh[variable] = builder.emit(renamed(value, fresh), name_hint=variable.name)
             results = [fresh[variable] for variable in targets]
             output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
         builder.emit_func_output(output)
@@ -47,16 +48,17 @@ def extracted(
     return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
 
 
-def _renamed(expr: Expr, fresh: dict[Var, Var]) -> Expr:
+def renamed(expr: Expr, fresh: Mapping[Var, Var]) -> Expr:
+    """The expression with fresh variables in place of the old ones."""
     if isinstance(expr, relax.Var):
         return fresh.get(expr, expr)
     if isinstance(expr, relax.Tuple):
-        return relax.Tuple([_renamed(item, fresh) for item in expr.fields])
+        return relax.Tuple([renamed(item, fresh) for item in expr.fields])
     if isinstance(expr, relax.TupleGetItem):
-        return relax.TupleGetItem(_renamed(expr.tuple_value, fresh), expr.index)
+        return relax.TupleGetItem(renamed(expr.tuple_value, fresh), expr.index)
     if isinstance(expr, relax.Call):
         return relax.Call(
-            expr.op, [_renamed(item, fresh) for item in expr.args], expr.attrs, expr.ty_args
+            expr.op, [renamed(item, fresh) for item in expr.args], expr.attrs, expr.ty_args
         )
     return expr
 

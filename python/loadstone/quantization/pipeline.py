@@ -52,6 +52,8 @@ MOMENT_SAMPLES = 256
 class Options:
     """What to do. scheme: empty for affine. method: empty for expected.
 
+    half_up: convolutions round ties up, which costs a device without a multiplier least; for scheme
+        pow2.
     equalize, compensate, correct: the repairs. host_cycles: what the mixed plan may spend on the
         host, in cycles of the device.
     sensitivity: measure every layer alone, for the report. cost: cycles that a layer
@@ -61,6 +63,7 @@ class Options:
     scheme: str = ""
     method: str = ""
     per_channel: bool = True
+    half_up: bool = False
     equalize: bool = True
     compensate: bool = True
     correct: bool = True
@@ -229,6 +232,7 @@ class _Attempt:
         self.plan = make_plan(
             network, calibration.histograms, scheme, options.method, per_channel=options.per_channel
         )
+        self.plan = replace(self.plan, half_up=options.half_up)
         if options.compensate or options.correct:
             moments = measure_moments(runner, samples.first(MOMENT_SAMPLES), real_settings(network))
             if options.compensate:
@@ -273,6 +277,11 @@ def checked(options: Options) -> Options:
     if method not in METHODS:
         raise LoadstoneError(
             f"method {method!r} does not exist: choose one of {', '.join(METHODS)}"
+        )
+    if options.half_up and not SCHEMES[scheme].powers_of_two:
+        raise LoadstoneError(
+            f"half_up is said with scheme {scheme!r}: ties are rare there, and rounded to even; "
+            "choose pow2 or leave it out"
         )
     if options.host_cycles < 0:
         raise LoadstoneError(f"host_cycles is {options.host_cycles}: it must be 0 or more")

@@ -10,8 +10,8 @@ Next: rewrite.py writes it into the network; simulate.py tries it first (`settin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.quantization.network import Layer, Network, Role
-from loadstone.quantization.scales import INT8_MAX, Scheme, activation_range, weight_scales
+from loadstone.quantization.scales import (
+    INT8_MAX,
+    Scheme,
+    activation_range,
+    shiftable_scales,
+    weight_scales,
+)
 from loadstone.quantization.simulate import Settings
 from loadstone.quantization.statistics import Histogram
 
@@ -30,7 +36,9 @@ __all__ = [
     "Plan",
     "bias_scales",
     "float_groups",
+    "half_step_bias",
     "make_plan",
+    "make_shiftable",
     "quantized_bias",
     "quantized_constant",
     "quantized_weights",
@@ -41,8 +49,14 @@ __all__ = [
 
 INT32_LIMIT = 2**31 - 1
 _MEANS = ("nn.avg_pool2d", "mean")
+_SUMS = ("add", "subtract")
+#: The coarser of two tensors that are added has at most so many times the other's scale: the
+#: largest power of two in a weight of 8 bits.
+LARGEST_RATIO = 64.0
 #: A bias may take half of the accumulator's range.
 BIAS_LIMIT = 2**30
+#: Below this a float32 has room for a half, also when products are added.
+HALF_STEP_LIMIT = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +68,8 @@ class Plan:
         in place of the network's.
     host: names of WEIGHTED and COMPUTED layers that stay float. What they write is int8, unless
         only the host reads it.
+    half_up: biases of convolutions have half a step of the accumulator more: no sum is a tie then,
+        and one shift rounds it (`half_step_bias`).
     """
 
     scheme: Scheme
@@ -64,6 +80,7 @@ class Plan:
     rounded: Mapping[str, NDArray[np.int8]] = field(default_factory=dict)
     biases: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     host: frozenset[str] = field(default_factory=frozenset)
+    half_up: bool = False
 
 
 def make_plan(
@@ -76,18 +93,22 @@ def make_plan(
     mse_weights: bool = True,
 ) -> Plan:
     """Chooses every scale. histograms: one for each group."""
-    activations = {
-        group: scheme.quantization(*ends)
-        for group, ends in _ranges(network, histograms, scheme, method).items()
-    }
+    ranges = _ranges(network, histograms, scheme, method)
+    activations = {group: scheme.quantization(*ends) for group, ends in ranges.items()}
     weights = {}
     for layer in network.weighted:
         assert layer.weights is not None
-        scales = weight_scales(layer.weights, scheme, per_channel=per_channel, mse=mse_weights)
-        source = activations.get(network.groups.get(layer.inputs[0], -1))
-        weights[layer.name] = (
-            _room_for_bias(layer, scales, source.scale, scheme) if source is not None else scales
+        weights[layer.name] = weight_scales(
+            layer.weights, scheme, per_channel=per_channel, mse=mse_weights
         )
+    if scheme.powers_of_two:
+        used = {group for group, ends in ranges.items() if ends != (0.0, 0.0)}
+        make_shiftable(network, activations, weights, used)
+    for layer in network.weighted:
+        source = activations.get(network.groups.get(layer.inputs[0], -1))
+        if source is not None:
+            scales = weights[layer.name]
+            weights[layer.name] = _room_for_bias(layer, scales, source.scale, scheme)
     constants = {
         (layer.name, position): scheme.quantization(
             min(0.0, float(array.min())), max(0.0, float(array.max()))
@@ -97,6 +118,64 @@ def make_plan(
         if layer.role is Role.COMPUTED
     }
     return Plan(scheme, method, activations, weights, constants)
+
+
+def make_shiftable(
+    network: Network,
+    activations: dict[int, Quantization],
+    weights: dict[str, NDArray[np.float32]],
+    used: Set[int],
+) -> None:
+    """Makes of a plan in powers of two one that a device without a multiplier takes whole, in
+    place: no shift to the left, no weight beyond 8 bits in a sum of two tensors, no channel so fine
+    that its shift would not fit beside the others'.
+
+    weights: scales (O,) by layer name. used: groups whose tensors are not always 0; the others'
+        scales say nothing.
+    """
+
+    def scale_of(variable: Var) -> float | None:
+        group = network.groups.get(variable, -1)
+        return activations[group].scale if group in used and group in activations else None
+
+    def at_least(variable: Var, scale: float) -> bool:
+        known = scale_of(variable)
+        if known is None or known >= scale:
+            return False
+        group = network.groups[variable]
+        activations[group] = replace(activations[group], scale=scale)
+        return True
+
+    def coarsened(layer: Layer) -> bool:
+        """Whether scales of the layer's tensors had to grow."""
+        sources = [scale for v in layer.inputs if (scale := scale_of(v)) is not None]
+        if not sources:
+            return False
+        if layer.name in weights:
+            live = _live(layer)
+            coarsest = float(weights[layer.name][live].max(initial=0.0))
+            return at_least(layer.output, sources[0] * coarsest)
+        if layer.kind not in _SUMS or scale_of(layer.output) is None:
+            return False
+        least = max(sources) / LARGEST_RATIO
+        return any(at_least(variable, least) for variable in (*layer.inputs, layer.output))
+
+    while any(coarsened(layer) for layer in network.layers):
+        pass  # scales only grow, and none beyond the coarsest
+    for layer in network.weighted:
+        assert layer.weights is not None
+        source, target = scale_of(layer.inputs[0]), scale_of(layer.output)
+        if source is not None and target is not None:
+            scales, live = weights[layer.name].copy(), _live(layer)
+            finest, inputs = target / source, layer.weights[0].size
+            scales[~live] = scales[live].max(initial=finest if not live.any() else 0.0)
+            weights[layer.name] = shiftable_scales(scales, finest, inputs)
+
+
+def _live(layer: Layer) -> NDArray[np.bool_]:
+    """(O,): the channels with weights other than 0."""
+    assert layer.weights is not None
+    return np.asarray(layer.weights.reshape(len(layer.weights), -1).any(axis=1))
 
 
 def _ranges(
@@ -213,6 +292,21 @@ def quantized_bias(layer: Layer, plan: Plan, source: Quantization) -> NDArray[np
     return np.clip(steps, -INT32_LIMIT, INT32_LIMIT).astype(np.int32)
 
 
+def half_step_bias(
+    layer: Layer, plan: Plan, source: Quantization, target: Quantization
+) -> NDArray[np.float32] | None:
+    """The float32 bias (O,) of a layer that rounds half up: the integers and a half, at the scale
+    of the accumulator. None for a layer that rounds half to even: a dense one, one that shifts
+    nothing, or one whose bias has no room for the half in float32."""
+    units = bias_scales(plan.weights[layer.name], source)
+    integers = quantized_bias(layer, plan, source).astype(np.float64)
+    if not plan.half_up or layer.kind != "nn.conv2d" or units.max() >= target.scale:
+        return None
+    if np.abs(integers).max() >= HALF_STEP_LIMIT:
+        return None
+    return np.asarray((integers + 0.5) * units, np.float32)
+
+
 def real_weights(layer: Layer, plan: Plan) -> NDArray[np.float32]:
     """What the integers stand for: float32, of the shape of the layer's weights."""
     return np.asarray(
@@ -262,7 +356,13 @@ def settings(network: Network, plan: Plan) -> Settings:
         if layer.name not in plan.host and layer.output in network.quantized and source is not None:
             scales = bias_scales(plan.weights[layer.name], source)
             weights[layer.name] = real_weights(layer, plan)
-            biases[layer.name] = (quantized_bias(layer, plan, source) * scales).astype(np.float32)
+            target = plan.activations[network.groups[layer.output]]
+            half_step = half_step_bias(layer, plan, source, target)
+            biases[layer.name] = (
+                (quantized_bias(layer, plan, source) * scales).astype(np.float32)
+                if half_step is None
+                else half_step
+            )
     free = float_groups(network, plan.host)
     activations: dict[Var, Quantization] = {
         variable: plan.activations[network.groups[variable]]

@@ -20,6 +20,7 @@ from loadstone.quantization.plan import (
     Plan,
     bias_scales,
     float_groups,
+    half_step_bias,
     quantized_bias,
     quantized_constant,
     quantized_weights,
@@ -204,6 +205,10 @@ class _Rewrite(_Weights):
             self.plan.activations[self.network.groups[layer.inputs[0]]],
             self.plan.weights[layer.name],
         )
+        target = self.plan.activations[self.network.groups[layer.output]]
+        half_step = half_step_bias(layer, self.plan, source, target)
+        if half_step is not None:
+            return constant(half_step)
         return self.real(
             quantized_bias(layer, self.plan, source),
             bias_scales(scales, source),

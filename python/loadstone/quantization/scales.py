@@ -36,6 +36,7 @@ __all__ = [
     "SCHEMES",
     "Scheme",
     "activation_range",
+    "shiftable_scales",
     "weight_scales",
 ]
 
@@ -52,6 +53,10 @@ CANDIDATES, SMALLEST = 64, 0.1
 ENTROPY_CUT = 0.01
 #: Steps that a scale may have: a float32 neither too small for the reciprocal nor too large.
 SCALE_MIN, SCALE_MAX = 2.0**-100, 2.0**100
+#: Rounding weights may add so much noise to an output, in its own steps, root mean square (rounding
+#: the output adds 0.29); a channel whose weights are finer gains nothing that can be seen. Inputs
+#: are taken to be of so many steps.
+WEIGHT_NOISE, INPUT_STEPS = 0.2, 32.0
 
 
 @dataclass(frozen=True)
@@ -250,6 +255,24 @@ def weight_scales(
             found = _weight_error(rows, tried)
             best, error = np.where(found < error, tried, best), np.minimum(found, error)
     return np.ascontiguousarray(np.broadcast_to(best, (len(weights),)), np.float32)
+
+
+def shiftable_scales(
+    scales: NDArray[np.float32], finest: float, inputs: int
+) -> NDArray[np.float32]:
+    """Powers of two such that a device which only shifts can requantize: none so fine that nothing
+    comes of it, and one for the whole layer where all but that agree up to a bit: lanes that shift
+    alike are shifted in half the time.
+
+    scales: (O,), powers of two. finest: the output's scale over the input's: what a shift of 0
+        stands for. inputs: terms of a sum.
+    """
+    most = math.ceil(math.log2(math.sqrt(inputs / 12) * INPUT_STEPS / WEIGHT_NOISE))
+    shifts = np.rint(np.log2(finest / scales.astype(np.float64)))
+    shifts = np.minimum(shifts, max(most, shifts.min()))
+    if np.ptp(shifts) == 1:
+        shifts = np.full_like(shifts, shifts.min())
+    return np.asarray(finest * 2.0**-shifts, np.float32)
 
 
 def _weight_error(rows: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.float64]:

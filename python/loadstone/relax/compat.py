@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Expr,
         IRModule,
         Pass,
+        PrimFunc,
         RelaxFunction,
     )
 
@@ -88,6 +89,7 @@ __all__ = [
     "named",
     "onnx_importer",
     "op_name",
+    "parsed_tir",
     "quietly",
     "relax",
     "result",
@@ -116,6 +118,13 @@ for _error in (ModelError, UnsupportedError):
     tvm_ffi.register_error(_error)
 structural_map = tvm_ffi.structural_map
 structural_walk = tvm_ffi.structural_walk
+
+
+def parsed_tir(text: str) -> PrimFunc:
+    """One function of TVM's script, in which `T` is TensorIR."""
+    from tvm.script import from_source  # the parser is slow to import, and few need it
+
+    return from_source(text)
 
 
 @contextmanager

@@ -48,7 +48,8 @@ def missing_external(module: IRModule, backends: Sequence[str] = ()) -> str | No
             if name in backends:
                 return (
                     f"function {variable.name_hint} carries Codegen {name}, a back end "
-                    "that divides the network itself: leave that out"
+                    "that divides the network itself: leave that out, or build for TVM's runtime "
+                    "with loadstone.hosts.tvm.codegen"
                 )
             return (
                 f"function {variable.name_hint} is for code generator {name}, which this "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tvm.relax.transform import FusionPattern, PatternCheckContext
     from tvm.runtime import Tensor as TvmTensor
     from tvm.s_tir import Schedule
-    from tvm.s_tir.schedule import SBlockRV
+    from tvm.s_tir.schedule import LoopRV, SBlockRV
     from tvm.target import Target
     from tvm.te import Tensor as TeTensor
     from tvm.tirx import AllocBuffer, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
@@ -42,6 +42,7 @@ __all__ = [
     "FusionPattern",
     "GlobalVar",
     "IRModule",
+    "LoopRV",
     "Pass",
     "PatternCheckContext",
     "PrimFunc",

@@ -25,7 +25,7 @@ from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array, Rounding
 from loadstone.printable import one_line
 
-__all__ = ["EXTERNALS", "run_operator_step", "run_relax_step"]
+__all__ = ["EXTERNALS", "run_operator_step", "run_relax_step", "step_operator"]
 
 
 def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
@@ -38,10 +38,23 @@ def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
         operator, sources = _operator_of(inputs, attributes)
         return [np.asarray(a) for a in run_operator(operator, list(inputs[:sources]))]
     except Exception as error:  # whatever the fields of a hostile file bring about
-        raise ArtifactError(
-            f"external step {EXTERNAL_OPERATOR}: its attributes are no operator that can be "
-            f"computed: {one_line(cause_of(error))[:200]}"
-        ) from None
+        raise _refused(error) from None
+
+
+def step_operator(attributes: str, inputs: Sequence[Array]) -> g.Operator:
+    """The operator of such a step. inputs: as above; only those behind the operator's own matter.
+    Raises ArtifactError."""
+    try:
+        return _operator_of(inputs, attributes)[0]
+    except Exception as error:
+        raise _refused(error) from None
+
+
+def _refused(error: Exception) -> ArtifactError:
+    return ArtifactError(
+        f"external step {EXTERNAL_OPERATOR}: its attributes are no operator that can be "
+        f"computed: {one_line(cause_of(error))[:200]}"
+    )
 
 
 def _operator_of(inputs: Sequence[Array], attributes: str) -> tuple[g.Operator, int]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import cffi
 
 from loadstone.errors import DeviceError
 
-__all__ = ["CData", "ffi", "lib"]
+__all__ = ["CData", "ffi", "lib", "library_file"]
 
 _HEADER, _LIBRARY = (
     resources.files("loadstone").joinpath(name) for name in ("_api.h", "libloadstone.so")
@@ -33,9 +34,14 @@ if _HEADER.is_file():
 @lru_cache(maxsize=1)
 def lib() -> CData:
     """The library, opened once. Raises DeviceError when it was not built."""
+    return ffi.dlopen(str(library_file()))
+
+
+def library_file() -> Path:
+    """libloadstone.so. Raises DeviceError when it was not built."""
     if not _HEADER.is_file() or not _LIBRARY.is_file():
         raise DeviceError(
             "libloadstone.so is not beside the package: build it with `make lib`, or install "
             "the wheel"
         )
-    return ffi.dlopen(str(_LIBRARY))
+    return Path(str(_LIBRARY))

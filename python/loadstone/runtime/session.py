@@ -19,17 +19,14 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep
 from loadstone.backend.device import Device, DeviceProgram
-from loadstone.backend.external import External, external_function, register_external
-from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError, cause_of
+from loadstone.backend.external import External, register_external
+from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.numerics import Array
+from loadstone.runtime.external_steps import call_external, check_externals
 from loadstone.runtime.native import CData, ffi, lib
 
 __all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
 
-#: External functions whose attributes are a program: in a file from elsewhere it may be any.
-CODE = ("loadstone.relax",)
-#: The runtime's own functions begin with it (artifact/host.py).
-_OWN = "loadstone."
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
 
@@ -82,7 +79,7 @@ class Session:
         self._started = False
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
-        self._check_externals(trust)
+        check_externals(artifact, trust)
         self._bytes = ffi.from_buffer(data)
         self._model = ffi.new("lds_model *")
         raise_for(lib().lds_model_open(self._model, self._bytes, len(data)), artifact.name)
@@ -267,43 +264,15 @@ class Session:
                 )
         return arrays
 
-    def _check_externals(self, trust: bool) -> None:
-        code = [s for s in self.artifact.steps if isinstance(s, HostStep) and s.function in CODE]
-        if code and not trust:
-            raise ArtifactError(
-                f"model {self.artifact.name!r}: {len(code)} of its steps, the first is "
-                f"{code[0].name!r}, are code that TVM would compile and call. Run it with --trust "
-                "(in Python: trust=True) if you trust whoever made the file"
-            )
-        for step in self.artifact.steps:
-            if not isinstance(step, HostStep) or not step.function:
-                continue
-            if external_function(step.function) is None:
-                _load_externals(step.function)
-            if external_function(step.function) is None:
-                raise ArtifactError(
-                    f"step {step.name!r} needs the external function {step.function!r}: name "
-                    "its back end's folder with --uma-backends, "
-                    "or make it known with device.register_external"
-                )
-
     def _external(self, _ctx: CData, session: CData, step: int) -> int:
         """The C runtime has come to an external step. An exception waits until C has returned."""
         host = self.artifact.steps[step]
         assert isinstance(host, HostStep)
         try:
-            arrays = [
-                self._operand(session, step, k, i)
-                for k, i in enumerate((*host.inputs, *host.outputs))
-            ]
-            count = len(host.inputs)
-            function = external_function(host.function)
-            assert function is not None
-            results = function(arrays[:count], host.attributes)
-            for out, result in zip(arrays[count:], results, strict=True):
-                out[...] = result
+            indices = (*host.inputs, *host.outputs)
+            call_external(host, [self._operand(session, step, k, i) for k, i in enumerate(indices)])
         except BaseException as error:
-            self._error = error if host.function.startswith(_OWN) else _foreign(error, host)
+            self._error = error
             return int(lib().LDS_ERR_HAL)
         return 0
 
@@ -337,34 +306,6 @@ class Session:
             meaning = self.device.describe_error(fault.error)
             place += f": {meaning}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
-
-
-def _load_externals(name: str) -> None:
-    """Makes the runtime's own functions known, or those of the installed back ends."""
-    if name.startswith(_OWN):
-        # what the compiler leaves to Python; a board without it never comes here
-        from loadstone.runtime.externals import EXTERNALS
-
-        for own, function in EXTERNALS.items():
-            register_external(own, function)
-    else:
-        from loadstone.backend.plugins import load_plugins
-
-        load_plugins()
-
-
-def _foreign(error: BaseException, step: HostStep) -> BaseException:
-    """What a plug-in's function raised, as one line that names the step, the file and the cause."""
-    if isinstance(error, LoadstoneError) or not isinstance(error, Exception):
-        return error
-    code = getattr(external_function(step.function), "__code__", None)
-    file = code.co_filename if code is not None else ""
-    found = DeviceError(
-        f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: "
-        f"{cause_of(error, file)}"
-    )
-    found.__cause__ = error
-    return found
 
 
 def _nanoseconds(seconds: float) -> int:

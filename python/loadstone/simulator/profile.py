@@ -25,7 +25,7 @@ from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 
-__all__ = ["LayerTime", "Profile", "profile", "program_cycles"]
+__all__ = ["LayerTime", "Profile", "layer_cycles", "profile", "program_cycles"]
 
 _PAGE = 4096  # regions begin at multiples of it: of every tile
 
@@ -75,6 +75,15 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
             layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
         profiles.append(Profile(program, result, tuple(simulator.events()), tuple(layer_of)))
     return profiles
+
+
+def layer_cycles(artifact: Artifact, device: Device) -> dict[str, int]:
+    """Cycles that the compute stage works for each layer; none for a device that is not simulated
+    here."""
+    if not isinstance(device, HwConfig):
+        return {}
+    layers = [layer for entry in profile(artifact, device) for layer in entry.layers()]
+    return {layer.name: layer.busy_cycles["compute"] for layer in layers}
 
 
 def program_cycles(artifact: Artifact, device: Device) -> list[int]:

@@ -13,12 +13,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loadstone.files import JsonObject
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import LATENCIES, Vector
 
-__all__ = ["GroupFigures", "Replayed", "figures", "replay"]
+__all__ = ["GroupFigures", "Replayed", "difference", "figures", "replay"]
 
 
 @dataclass(frozen=True)
@@ -72,19 +73,25 @@ def replay(vector: Vector, **options: Any) -> tuple[Replayed, Simulator]:
         if result.status != "NONE":
             exact, message = False, result.message
         elif not np.array_equal(image, expected):
-            wrong = np.flatnonzero(image != expected)
-            where = vector.dram_base + int(wrong[0])
-            exact, message = (
-                False,
-                f"{wrong.size} bytes differ, the first at 0x{where:x}: {image[wrong[0]]} "
-                f"instead of {expected[wrong[0]]}",
-            )
+            exact, message = False, difference(vector, image, expected)
     if exact and findings:
         message = simulators[0].findings()[0].text
     measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
     return Replayed(
         vector.name, vector.group, exact, cycles, measured, findings, message
     ), simulators[0]
+
+
+def difference(
+    vector: Vector, image: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8]
+) -> str:
+    """How memory differs from what it should be, in words; image and expected: uint8 (bytes,)."""
+    wrong = np.flatnonzero(image != expected)
+    where = vector.dram_base + int(wrong[0])
+    return (
+        f"{wrong.size} bytes differ, the first at 0x{where:x}: {image[wrong[0]]} "
+        f"instead of {expected[wrong[0]]}"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The server of simd.py's protocol: who of several clients has the device, and what they
 hear.
 
-In:   a SimulatedDevice and its SharedMemory, a path.
+In:   a device (simd.py's, or rtl_simd.py's) and its SharedMemory, a path.
 Out:  answers; an end when it is asked for.
 Next: commands/simd.py.
 
@@ -28,8 +28,8 @@ from loadstone.simulator.simd import (
     PROTOCOL_VERSION,
     READ,
     WRITE,
+    Served,
     SharedMemory,
-    SimulatedDevice,
 )
 
 __all__ = ["BUSY_SECONDS", "GREETING_SECONDS", "SILENT_SECONDS", "Server"]
@@ -63,7 +63,7 @@ class Server:
     """Answers the clients of one device. The device keeps its state between them, as a board
     does."""
 
-    def __init__(self, path: Path, device: SimulatedDevice, memory: SharedMemory) -> None:
+    def __init__(self, path: Path, device: Served, memory: SharedMemory) -> None:
         """Listens at `path`. A socket that nobody listens at is replaced."""
         self._device, self._memory, self._path = device, memory, path
         self._clients: list[_Client] = []

@@ -46,6 +46,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from loadstone.errors import DeviceError
 from loadstone.runtime.native import CData, ffi, lib
@@ -59,6 +60,7 @@ __all__ = [
     "READ",
     "WRITE",
     "Fault",
+    "Served",
     "SharedMemory",
     "SimulatedDevice",
 ]
@@ -116,6 +118,30 @@ class Fault:
                 f"memory, bytes {first:#x} to {end:#x} "
                 f"(bits {8 * first:#x} to {8 * end:#x})"
             )
+
+
+class Served(Protocol):
+    """What server.py needs of a device: SimulatedDevice, or the RTL of rtl_simd.py."""
+
+    page_bytes: int
+
+    def use(self, memory: SharedMemory) -> bool:
+        """Works on this memory from now on; False while a job runs."""
+
+    def read32(self, offset: int) -> int:
+        """One register."""
+
+    def write32(self, offset: int, value: int) -> None:
+        """One register."""
+
+    def irq_level(self) -> int:
+        """The interrupt line, 0 or 1."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when the line has changed since irq_seen()."""
+
+    def irq_seen(self) -> None:
+        """Makes the descriptor unreadable until the next change."""
 
 
 class SimulatedDevice:

@@ -37,11 +37,17 @@ __all__ = [
     "identity_tile",
     "operand_tiles",
     "pad_tile",
+    "product_input",
+    "product_limit",
+    "product_tiles",
     "requantization",
     "split_weights",
     "weight_tiles",
     "weighted_operands",
 ]
+
+#: What the input tile of a constant's product holds in all lanes but the first.
+_PRODUCT_INPUT = 127
 
 Int8Array = NDArray[np.int8]
 Int32Array = NDArray[np.int32]
@@ -197,6 +203,40 @@ def _single_multipliers(
 def identity_tile(config: HwConfig) -> Int8Array:
     """One weight tile that passes every lane through."""
     return np.eye(config.block, dtype=np.int8)[None]
+
+
+def product_input(config: HwConfig) -> Int8Array:
+    """The input tile (1, batch, block) whose product with a tile of product_tiles is a constant per
+    channel: 1 in lane 0, 127 in the others."""
+    tile = np.full((1, config.batch, config.block), _PRODUCT_INPUT, np.int8)
+    tile[..., 0] = 1
+    return tile
+
+
+def product_limit(block: int) -> int:
+    """The largest constant, either sign, that one product can make."""
+    return _PRODUCT_INPUT * _PRODUCT_INPUT * (block - 1)
+
+
+def product_tiles(rows: Sequence[ArrayLike], channels: int, block: int) -> Int8Array:
+    """(channel blocks * rows, block, block): weight tiles whose product with product_input is a
+    value per channel, at most product_limit.
+
+    rows: (channels,) each. Lanes beyond the last channel are zero.
+    """
+    blocks = -(-channels // block)
+    values = np.zeros((len(rows), blocks * block), np.int64)
+    for row, given in zip(values, rows, strict=True):
+        row[:channels] = given
+    assert abs(values).max(initial=0) <= product_limit(block)
+    tens = (values + _PRODUCT_INPUT // 2) // _PRODUCT_INPUT
+    least, most = np.divmod(tens, block - 1)
+    lanes = np.empty((*values.shape, block), np.int8)
+    lanes[..., 0] = values - tens * _PRODUCT_INPUT
+    lanes[..., 1:] = least[..., None] + (np.arange(block - 1) < most[..., None])
+    return np.ascontiguousarray(
+        lanes.reshape(len(rows), blocks, block, block).transpose(1, 0, 2, 3)
+    ).reshape(-1, block, block)
 
 
 def pad_tile(value: int, config: HwConfig) -> Int8Array:

@@ -227,6 +227,8 @@ class Emitter:
         if x.length == x.size and x.gap == 0:
             first = sram + y.pad_0 * row_tiles
             self._copy(to.load(first, dram, y.size, x.size, y.dram_stride))
+        elif to.memory is Memory.INP and x.gap == 0 and max(x.pad_0, x.pad_1) <= MAX_PAD:
+            self._load_patched(to, sram + y.pad_0 * row_tiles, dram, y, x)
         else:
             for row in range(y.size):
                 start = sram + (y.pad_0 + row) * row_tiles
@@ -237,6 +239,18 @@ class Emitter:
         if y.pad_1:
             start = sram + (y.pad_0 + y.size) * row_tiles
             self._load_pads(to, start, (y.pad_1 - 1) * row_tiles + x.length)
+
+    def _load_patched(
+        self, to: _LoadTarget, sram: int, dram: DramTile, y: CopyAxis, x: CopyAxis
+    ) -> None:
+        """Rows with zeros as their pads, in one LOAD; then the pads, those between two rows at
+        once."""
+        load = to.load(sram, dram, y.size, x.size, y.dram_stride)
+        self._copy(replace(load, x_pad_0=x.pad_0, x_pad_1=x.pad_1))
+        self._load_pads(to, sram, x.pad_0)
+        for row in range(1, y.size + 1):
+            between = x.pad_1 + (x.pad_0 if row < y.size else 0)
+            self._load_pads(to, sram + row * x.length - x.pad_1, between)
 
     def _load_pads(self, to: _LoadTarget, sram: int, tiles: int) -> None:
         """`tiles` times the same tile of DRAM: a stride of 0."""

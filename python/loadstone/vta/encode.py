@@ -309,11 +309,10 @@ class _Encoder:
                 f"[{imm.low}, {imm.high}]"
             )
         src = o.dst if o.src is None else o.src
-        nest = merged_nest(o.extents, (o.dst, src), self.address).reductions_outermost()
-        self.alu_steps(
-            Alu(alu_op=int(o.op), use_imm=int(o.src is None), imm=o.imm if o.src is None else 0),
-            nest,
-        )
+        whole = merged_nest(o.extents, (o.dst, src), self.address).reductions_outermost()
+        kind = Alu(alu_op=int(o.op), use_imm=int(o.src is None), imm=o.imm if o.src is None else 0)
+        for nest in whole.parts(_ALU_DEPTH if self.config.profile == "vta" else 0):
+            self.alu_steps(kind, nest)
 
     def requantize(self, o: RequantizeNest) -> None:
         """ALU RQ behind the registers it reads."""
@@ -359,6 +358,10 @@ class _Encoder:
         table = np.zeros((len(folded.uops), 3), np.int64)
         table[:, : len(memories)] = folded.uops
         self.items.append(WithMicroOps(insn, self.layer, scratch, table.tobytes()))
+
+
+#: A step of VTA's ALU sees what its instruction wrote so many steps before.
+_ALU_DEPTH = 3
 
 
 def _limits(opcode: Opcode, operands: tuple[str, ...], config: HwConfig) -> FoldingLimits:

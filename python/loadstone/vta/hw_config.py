@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
@@ -320,12 +320,13 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
     return _from_dict(data, path.stem)
 
 
-def config_of(fingerprint: bytes) -> HwConfig:
-    """The device of an artifact's fingerprint: the built-in one, or one that has no name. Raises
-    ConfigError."""
-    for config in map(load_config, device_names()):
+def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
+    """The device of an artifact's fingerprint: the built-in one of that name, else the first one,
+    under the artifact's name for it, else one that has no name. Raises ConfigError."""
+    for entry in sorted(device_names(), key=lambda known: known != name):
+        config = load_config(entry)
         if config.fingerprint() == fingerprint:
-            return config
+            return replace(config, name=name or config.name)
     try:
         values = struct.unpack(_FINGERPRINT, fingerprint)
     except struct.error:
@@ -349,7 +350,7 @@ def config_of(fingerprint: bytes) -> HwConfig:
         )
     )
     config = HwConfig(
-        "unnamed",
+        name or "unnamed",
         **named,
         profile="vtaq",
         uop_depth=uop_depth,

@@ -63,7 +63,7 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
         artifact = Artifact.from_bytes(data)
     except ArtifactError as error:
         raise ArtifactError(f"{name}: {error}") from None
-    config = config_of(artifact.fingerprint)
+    config = config_of(artifact.fingerprint, artifact.device)
     if device is not None and load_config(device).fingerprint() != artifact.fingerprint:
         raise ArtifactError(
             f"{name} is for device {config.name} (config hash 0x{config.config_hash:08X}), "
@@ -113,7 +113,8 @@ def listing(program: Program) -> Iterator[str]:
         stream = decode_stream(program.instructions, program.config)
     except EncodingError as error:
         raise EncodingError(f"{program.name}: {error}") from None
-    yield f"# {one_line(program.name)}: {len(stream)} instructions for {program.config.name}"
+    device = one_line(program.config.name)
+    yield f"# {one_line(program.name)}: {len(stream)} instructions for {device}"
     lines = disassemble(stream, _micro_op_notes(program))
     for number, line in enumerate(lines):
         if number in program.layers:

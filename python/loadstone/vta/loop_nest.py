@@ -48,6 +48,17 @@ class LoopNest:
         VTA's ALU does not see results of the last two steps."""
         return LoopNest(sorted(self.loops, key=lambda loop: loop[1][0] != 0), self.bases)
 
+    def parts(self, distance: int) -> Iterator[LoopNest]:
+        """The nest; or one for each turn of its reductions, where fewer than `distance` steps lie
+        between those that write one accumulator tile."""
+        moving = [loop for loop in self.loops if loop[1][0]]
+        reductions = [loop for loop in self.loops if not loop[1][0]]
+        if not reductions or prod(n for n, _ in moving) >= distance:
+            yield self
+            return
+        for shift in offsets(reductions, len(self.bases)):
+            yield LoopNest(moving, self.bases + shift)
+
 
 @dataclass(frozen=True, slots=True)
 class FoldingLimits:

@@ -8,6 +8,11 @@ Next: encode.py hands them on.
 The table in DRAM holds each list once, in order of first use. The scratchpad is used as a ring: a
 list is found again while it is still there, and a miss fetches, with one load, also the lists that
 follow it in DRAM, which the next instructions are about to need.
+
+VTA's RTL reads bursts of at least two beats: one of a single beat, with another read behind it,
+overruns the wrapper of its memory (docs/timing.md). So a load for VTA takes neighbours with it
+where a burst would be that short. The other scratchpads have no such loads: their tiles are two
+beats and more, and stand on a multiple of their size.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ __all__ = ["WithMicroOps", "place_micro_ops"]
 
 #: A miss fetches at most this many micro-ops ahead, and at most a quarter of the scratchpad.
 _AHEAD_UOPS = 512
+#: Regions begin at multiples of this, and so may a boundary that no burst crosses.
+_BLOCK_BYTES = 256
 #: Bytes of one row of a list: an int64 for each index of a micro-op.
 _ROW_BYTES = 8 * len(MICRO_OPS)
 
@@ -81,6 +88,7 @@ class _Cache:
         config: HwConfig,
     ) -> None:
         self.place, self.depth = place, config.depth(Memory.UOP)
+        self.beat_uops = config.bus_bits // 8 // UOP_BYTES if config.profile == "vta" else 0
         self.lists = list(
             dict.fromkeys(item.uops for item in items if isinstance(item, WithMicroOps))
         )
@@ -89,16 +97,20 @@ class _Cache:
         self.first_in_dram = dict(zip(self.lists, ends, strict=False))
         self.resident: dict[bytes, tuple[int, int]] = {}  # in the order of loading
         self.head = 0
+        self.table_end = int(ends[-1])
 
     def table(self) -> NDArray[np.int64]:
-        """(N, 3)."""
-        content = np.frombuffer(b"".join(self.lists), np.int64)
-        return content.reshape(-1, len(MICRO_OPS))
+        """(N, 3), as far as the loads reach."""
+        content = np.frombuffer(b"".join(self.lists), np.int64).reshape(-1, len(MICRO_OPS))
+        return np.pad(content, ((0, self.table_end - len(content)), (0, 0)))
 
     def miss(self, item: WithMicroOps) -> PendingInstruction:
         """Loads a list and those that follow it; what stood in the way is gone."""
         batch = list(self._batch(self.number[item.uops]))
-        count = sum(map(_count, batch))
+        wanted = self.first_in_dram[item.uops]
+        start, end = self._whole_bursts(wanted, wanted + sum(map(_count, batch)))
+        self.table_end = max(self.table_end, end)
+        count = end - start
         if self.head + count > self.depth:
             self.head = 0
         first = self.head
@@ -107,10 +119,29 @@ class _Cache:
             for uops, (a, b) in self.resident.items()
             if a >= first + count or b <= first
         }
+        self.head += wanted - start
         for uops in batch:
             self.resident[uops] = (self.head, self.head + _count(uops))
             self.head += _count(uops)
-        return _load(self.place, self.first_in_dram[item.uops], first, count, item.layer)
+        self.head = first + count
+        return _load(self.place, start, first, count, item.layer)
+
+    def _whole_bursts(self, first: int, end: int) -> tuple[int, int]:
+        """The micro-ops [first, end) of the table, and neighbours where a burst would be of a
+        single beat: one that ends at a boundary, begins at one, or is all there is."""
+        if not self.beat_uops:
+            return first, end
+        base = self.place.offset_bytes // UOP_BYTES
+        block = _BLOCK_BYTES // UOP_BYTES // self.beat_uops
+        first_beat = (base + first) // self.beat_uops
+        end_beat = -(-(base + end) // self.beat_uops)
+        if first_beat % block == block - 1:
+            first_beat -= 1
+            first = first_beat * self.beat_uops - base
+        if end_beat % block == 1 or end_beat == first_beat + 1:
+            end_beat += 1
+            end = end_beat * self.beat_uops - base
+        return first, end
 
     def _batch(self, wanted: int) -> Iterator[bytes]:
         """List `wanted` and those behind it in DRAM that are not resident either."""

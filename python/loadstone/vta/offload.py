@@ -129,6 +129,8 @@ class OffloadedRegion(LoweredRegion):
                 np.ascontiguousarray(tiles),
                 self.config.tile_bytes(Memory(memory)),
             )
+        for name, size_tiles in lowered.scratch.items():
+            self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
@@ -150,6 +152,13 @@ def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
         tensor.shape[1:3] if len(tensor.shape) == 4 else (1, blocked(tensor, config).pixels)
     )
     return DeviceLayout(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
+
+
+def _scratch_layout(
+    name: str, size_tiles: int, operator: g.Operator, config: HwConfig
+) -> DeviceLayout:
+    shape = (config.batch, 1, size_tiles, config.block)
+    return DeviceLayout(name, operator.output, shape, config.batch, config.block, scratch=True)
 
 
 def _im2col_layout(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator) -> DeviceLayout:

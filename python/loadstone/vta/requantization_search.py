@@ -69,7 +69,7 @@ class OutputRange:
     high: int = 127
 
 
-def on_all_values(op: g.Elementwise | g.Requantize) -> NDArray[np.int64]:
+def on_all_values(op: g.Elementwise | g.Requantize | g.Concatenate) -> NDArray[np.int64]:
     """The operator's rule on every value (256, 1), or every pair of values (256, 256), of its int8
     inputs."""
     shapes = [(256, 1), (1, 256)][: len(op.inputs)]

@@ -3,6 +3,8 @@ exact on all 256 values."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,12 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 from loadstone import graph as g
-from loadstone.graph.reference import run_operator
+from loadstone.graph.reference import run, run_operator
 from loadstone.numerics import Rounding
 from loadstone.partition.patterns import OPERATOR_PATTERNS, operator_pattern
 from loadstone.partition.patterns.affine import _search
 from loadstone.partition.patterns.reader import Mismatch
+from tests import onnx_builder
 from tests.draw import Random
 from tests.imported import onnx_graph
 from tests.onnx_builder import Graph
@@ -126,6 +129,49 @@ def test_a_bias_is_integers_at_the_accumulators_scale(
         g.Quantization(0.5, 1),
         g.Quantization(0.5, -3),
     )
+
+
+def convolved(half: float, weight_scale: float, out_scale: float = 2.0**-5) -> tuple[bytes, int]:
+    """A file whose biases are integers and `half` at the accumulator's scale; its channels."""
+    rng = np.random.default_rng(0)
+    channels, unit = 20, 0.125 * weight_scale
+    graph = Graph()
+    x = graph.dequantize(graph.input((1, 3, 9, 9), np.int8), 0.125, 0)
+    weights = graph.constant(rng.integers(-20, 20, (channels, 3, 3, 3)), np.int8)
+    bias = (rng.integers(-300, 300, channels) + half) * unit
+    y = graph.node(
+        "Conv", x, graph.dequantize(weights, weight_scale, 0), graph.constant(bias, np.float32)
+    )
+    return graph.save([(graph.quantize(y, out_scale, 3), np.int8)]), channels
+
+
+def test_half_a_step_in_every_bias_means_ties_up() -> None:
+    """No sum of the file is a tie then, and what rounds it is one shift of the integers."""
+    file, channels = convolved(0.5, 2.0**-7)
+    graph = onnx_graph(file)
+    (operator,) = [entry for entry in graph.operators if isinstance(entry, g.Conv2D)]
+    assert operator.rounding is Rounding.SINGLE
+    assert operator.bias.shape == (channels,)
+    x = np.random.default_rng(1).integers(-128, 128, (1, 3, 9, 9)).astype(np.int8)
+    (found,) = run(graph, [x])
+    (wanted,) = onnx_builder.run(file, [x])
+    np.testing.assert_array_equal(found, wanted)
+    even = dataclasses.replace(operator, rounding=Rounding.FLOAT32)
+    held = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    assert np.any(run_operator(even, [held])[0] != run_operator(operator, [held])[0])
+
+
+@pytest.mark.parametrize(
+    ("half", "weight_scale", "out_scale"),
+    [(0.0, 2.0**-7, 0.25), (0.25, 2.0**-7, 0.25), (0.5, 0.003, 0.25), (0.5, 2.0**-7, 2.0**-10)],
+    ids=["whole", "a quarter", "no power of two", "nothing shifted"],
+)
+def test_any_other_bias_is_rounded_as_ever(
+    half: float, weight_scale: float, out_scale: float
+) -> None:
+    operators = onnx_graph(convolved(half, weight_scale, out_scale)[0]).operators
+    (operator,) = [entry for entry in operators if isinstance(entry, g.Conv2D)]
+    assert operator.rounding is Rounding.FLOAT32
 
 
 def test_zero_points_of_weights_are_taken_off_where_they_fit() -> None:

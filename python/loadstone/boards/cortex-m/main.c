@@ -37,6 +37,9 @@ static int run(void) {
   status = lds_device_open(&device, &hal, &MODEL_REGISTERS, MODEL_CONFIG_HASH);
   if (status != LDS_OK) return status;
   lds_session_config_default(&config);
+#ifdef MODEL_EXTERNAL
+  config.external = model_external;
+#endif
   status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, NULL);
   if (status != LDS_OK) return status;
   for (k = 0; k < lds_model_input_count(&model); ++k) {

@@ -99,6 +99,9 @@ int main(int argc, char **argv) {
   check(lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes)), "model");
   check(lds_device_open(&device, open_device(argv[1]), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
   lds_session_config_default(&config);
+#ifdef MODEL_EXTERNAL
+  config.external = model_external;
+#endif
   size = lds_session_size_bytes(&model, &config);
   check(lds_session_open(&session, &model, &device, &config, malloc(size), size, NULL), lds_model_name(&model));
   in = open_file(argv[2], "rb", stdin);

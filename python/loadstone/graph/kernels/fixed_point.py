@@ -1,9 +1,9 @@
-"""exp and 1 / (1 + x) in 32-bit fixed point, as gemmlowp computes them.
+"""exp, 1 / (1 + x) and 1 / sqrt(x) in 32-bit fixed point, as gemmlowp computes them.
 
 In:   raw int32 numbers; Qm.n has m integer bits and n = 31 - m fractional bits, so raw = value *
       2^n.
 Out:  raw int32 numbers in Q0.31, where INT32_MAX stands for 1.
-Next: tflite/functions.py: SOFTMAX.
+Next: tflite/functions.py: SOFTMAX, RSQRT; tflite/elementwise.py: DIV; tflite/reduction.py.
 
 Integer polynomials on a short interval, then table products: every device and compiler gets the
 same bits, which the C library's exp does not promise.
@@ -23,7 +23,7 @@ from loadstone.numerics import (
     wrap_int32,
 )
 
-__all__ = ["exp_of_negative", "reciprocal", "reciprocal_of_one_plus"]
+__all__ = ["exp_of_negative", "inverse_square_root", "reciprocal", "reciprocal_of_one_plus"]
 
 _EXP_MINUS_EIGHTH = 1895147668  # exp(-1/8) in Q0.31
 _ONE_THIRD = 715827883  # Q0.31
@@ -39,6 +39,7 @@ _EXP_MINUS_POWERS = {
 }
 _48_OVER_17 = 1515870810  # Q2.29
 _NEG_32_OVER_17 = -1010580540  # Q2.29
+_HALF_ROOT_OF_2 = 1518500250  # Q0.31
 
 
 def exp_of_negative(a: ArrayLike, integer_bits: int) -> Int32Array:
@@ -102,6 +103,32 @@ def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int32Array, Int32Array]
     )  # leading zeros of 32 bits
     fraction = wrap_int32((x << headroom) - (1 << 31))
     return reciprocal_of_one_plus(fraction), (integer_bits - headroom).astype(np.int32)
+
+
+def inverse_square_root(x: ArrayLike) -> tuple[Int32Array, Int32Array]:
+    """(r, s) with 1 / sqrt(x) = r * 2^(s - 31) for integers x > 1: TFLite's
+    GetInvSqrtQuantizedMultiplierExp, five steps of Newton's method in Q3.28. 0 and 1 give 1.
+
+    x: int32 of any shape, >= 0; both results have the same shape.
+    """
+    x = np.asarray(x, np.int64)
+    small, value, shift = x <= 1, np.maximum(x, 2), np.full(x.shape, 11, np.int64)
+    while np.any(large := value >= 1 << 29):
+        value, shift = np.where(large, value // 4, value), shift + large
+    pairs = (30 - np.floor(np.log2(value.astype(np.float64))).astype(np.int64)) // 2 - 1
+    shift, value = shift - pairs, value << 2 * pairs
+    half_input = rounding_shift_right(value >> 1, 1)
+    root = np.full(x.shape, 1 << 28, np.int64)  # 1 in Q3.28
+    for _ in range(5):
+        cube = _saturating_shift_left(high_multiply(high_multiply(root, root), root), 6)
+        step = high_multiply((1 << 28) + (1 << 27), root).astype(np.int64)
+        step -= high_multiply(half_input, cube)
+        root = _saturating_shift_left(step, 3).astype(np.int64)
+    root = high_multiply(root, _HALF_ROOT_OF_2).astype(np.int64) << np.maximum(-shift, 0)
+    return (
+        wrap_int32(np.where(small, INT32_MAX, root)),
+        np.where(small, 0, -np.maximum(shift, 0)).astype(np.int32),
+    )
 
 
 def _rounding_half_sum(a: ArrayLike, b: ArrayLike) -> Int32Array:

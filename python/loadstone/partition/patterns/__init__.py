@@ -12,7 +12,7 @@ To add an operator: a dataclass in graph/, its rule in graph/reference.py, and o
 from __future__ import annotations
 
 from loadstone.backend.interface import OperatorPattern
-from loadstone.partition.patterns import affine, elementwise, movement, pooling, weighted
+from loadstone.partition.patterns import affine, elementwise, movement, pooling, reduction, weighted
 from loadstone.partition.patterns.reader import Mismatch, Reader
 
 __all__ = ["OPERATOR_PATTERNS", "Mismatch", "OperatorPattern", "Reader", "operator_pattern"]
@@ -30,6 +30,16 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern("add", elementwise.binary_pattern("add"), elementwise.binary("add")),
     OperatorPattern("sub", elementwise.binary_pattern("subtract"), elementwise.binary("subtract")),
     OperatorPattern("mul", elementwise.binary_pattern("multiply"), elementwise.binary("multiply")),
+    OperatorPattern("div", elementwise.binary_pattern("divide"), elementwise.binary("divide")),
+    OperatorPattern(
+        "squared_difference",
+        elementwise.squared_difference_pattern,
+        elementwise.squared_difference,
+    ),
+    OperatorPattern("batch_matmul", reduction.batch_matmul_pattern, reduction.batch_matmul),
+    OperatorPattern("l2_normalize", reduction.l2_normalize_pattern, reduction.l2_normalize),
+    OperatorPattern("reduce_sum", reduction.reduce_pattern("sum"), reduction.reduce_sum),
+    OperatorPattern("reduce_product", reduction.reduce_pattern("prod"), reduction.reduce_product),
     OperatorPattern(
         "average_pool2d", pooling.pool_pattern("nn.avg_pool2d"), pooling.average_pool2d
     ),
@@ -37,7 +47,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern("mean", pooling.pool_pattern("mean"), pooling.mean),
     *(
         OperatorPattern("concatenate", movement.concatenate_pattern(count), movement.concatenate)
-        for count in range(2, MAX_CONCATENATED + 1)
+        for count in range(1, MAX_CONCATENATED + 1)
     ),
     OperatorPattern("slice", movement.slice_pattern, movement.slice_),
     OperatorPattern("pad", movement.pad_pattern, movement.pad),
@@ -51,6 +61,10 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
         "leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu
     ),
     OperatorPattern("hard_swish", elementwise.hard_swish_pattern, elementwise.hard_swish),
+    *(
+        OperatorPattern(name, elementwise.function_pattern(name), elementwise.tflite_function(name))
+        for name in ("abs", "sqrt", "rsqrt")
+    ),
     OperatorPattern("argmax", elementwise.argmax_pattern, elementwise.argmax),
     OperatorPattern("requantize", elementwise.requantize_pattern, elementwise.requantize),
     OperatorPattern("quantize", elementwise.quantize_pattern, elementwise.quantize),

@@ -1,8 +1,8 @@
 """Operators on elements: their patterns, and what they read as.
 
-In:   quantize(relu? (add | subtract | multiply (dequantize(a), dequantize(b)))),
-      quantize(dequantize(x)), softmax, sigmoid, leakyrelu.
-Out:  Add, Sub, Mul, Lookup, Requantize, Quantize, Dequantize, Softmax.
+In:   quantize(relu? (add | subtract | multiply | divide (dequantize(a), dequantize(b)))),
+      quantize(dequantize(x)), softmax, sigmoid, leakyrelu, abs, sqrt, rsqrt.
+Out:  Add, Sub, Mul, Div, SquaredDifference, Lookup, Requantize, Quantize, Dequantize, Softmax.
 Next: partition/patterns/__init__.py lists them.
 """
 
@@ -19,6 +19,7 @@ from loadstone.graph import (
     Add,
     ArgMax,
     Dequantize,
+    Div,
     Elementwise,
     Lookup,
     Mul,
@@ -26,6 +27,7 @@ from loadstone.graph import (
     Quantize,
     Requantize,
     Softmax,
+    SquaredDifference,
     Sub,
     Tensor,
 )
@@ -55,9 +57,19 @@ __all__ = [
     "sigmoid",
     "softmax",
     "softmax_pattern",
+    "squared_difference",
+    "squared_difference_pattern",
+    "tflite_function",
 ]
 
-_BINARY: dict[str, type[Elementwise]] = {"add": Add, "subtract": Sub, "multiply": Mul}
+_BINARY: dict[str, type[Elementwise]] = {
+    "add": Add,
+    "subtract": Sub,
+    "multiply": Mul,
+    "divide": Div,
+}
+#: TFLite's rules of functions whose meaning elsewhere is that of float32.
+_TFLITE_FUNCTIONS = {"abs": tflite.absolute, "sqrt": tflite.square_root, "rsqrt": tflite.rsqrt}
 
 
 def binary_pattern(relax_name: str) -> Callable[[], DFPattern]:
@@ -66,9 +78,11 @@ def binary_pattern(relax_name: str) -> Callable[[], DFPattern]:
 
 
 def binary(relax_name: str) -> Callable[[Reader, Call], Elementwise]:
-    """The extractor for add, subtract or multiply."""
+    """The extractor for add, subtract, multiply or divide."""
 
     def extract(reader: Reader, root: Call) -> Elementwise:
+        if relax_name == "divide" and not reader.tflite:
+            raise Mismatch("only TFLite has an integer rule for it")
         inner, low, high = reader.tail(root)
         output = reader.output(root)
         first, second = (_operand(reader, operand, output) for operand in reader.call(inner).args)
@@ -82,6 +96,27 @@ def binary(relax_name: str) -> Callable[[Reader, Call], Elementwise]:
         )
 
     return extract
+
+
+def squared_difference_pattern() -> DFPattern:
+    """(a - b)^2, as TVM's importer writes it."""
+    return q(op("power")(op("subtract")(dq(), dq()), const()))
+
+
+def squared_difference(reader: Reader, root: Call) -> SquaredDifference:
+    """Raises Mismatch for another power, and outside TFLite."""
+    power, output = reader.call(root.args[0]), reader.output(root)
+    if not reader.tflite or float(scalar(power.args[1])) != 2:
+        raise Mismatch("it is no squared difference of TFLite")
+    first, second = (_operand(reader, x, output) for x in reader.call(power.args[0]).args)
+    return SquaredDifference(
+        name=output.name,
+        inputs=(first, second),
+        outputs=(output,),
+        low=-128,
+        high=127,
+        rounding=reader.rounding,
+    )
 
 
 def _operand(reader: Reader, expr: Expr, output: Tensor) -> Tensor:
@@ -165,6 +200,17 @@ def sigmoid(reader: Reader, root: Call) -> Lookup:
         return tflite.logistic(x, q_in)
 
     return _lookup(reader, root, table)
+
+
+def tflite_function(relax_name: str) -> Callable[[Reader, Call], Lookup]:
+    """The extractor for abs, sqrt or rsqrt. It raises Mismatch outside TFLite."""
+
+    def extract(reader: Reader, root: Call) -> Lookup:
+        if not reader.tflite:
+            raise Mismatch("only TFLite has an integer rule for it")
+        return _lookup(reader, root, _TFLITE_FUNCTIONS[relax_name])
+
+    return extract
 
 
 def hard_swish_pattern() -> DFPattern:

@@ -64,6 +64,7 @@ class Reader:
         self.env = dict(bindings(function))
         self.tflite = numerics.startswith("tflite")
         self.unsigned = numerics == "tflite_uint8"
+        self.real_biases = numerics == "onnx"  # elsewhere a bias means int32
         self.rounding = Rounding.DOUBLE if self.tflite else Rounding.FLOAT32
         self.dense_rounding = (
             Rounding.SINGLE if numerics in ("tflite", "tflite_uint8") else self.rounding

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loadstone.graph import Conv2D, Dense, Tensor
 from loadstone.graph.base import Fields
-from loadstone.numerics import Array
+from loadstone.numerics import Array, Rounding
 from loadstone.partition.patterns.forms import const, dq, op, tail
 from loadstone.partition.patterns.reader import Constant, Mismatch, Reader
 from loadstone.relax.compat import integers, is_call, is_constant, value
@@ -47,17 +47,21 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
     attrs = core.attrs
     if str(attrs.data_layout) != "NHWC" or str(attrs.kernel_layout) != "OHWI":
         raise Mismatch(f"its layout is {attrs.data_layout}")
-    source = reader.source(core.args[0])
+    source, output = reader.source(core.args[0]), reader.output(root)
     top, left, bottom, right = integers(attrs.padding)
     strides, dilation = integers(attrs.strides), integers(attrs.dilation)
+    fields, rounding = _weights(source, reader.constant(core.args[1]), 0, bias), reader.rounding
+    halves = _half_steps(bias, fields["weight_scales"], source, output)
+    if reader.real_biases and halves is not None:
+        fields["bias"], rounding = halves, Rounding.SINGLE
     return Conv2D(
-        **_weights(source, reader.constant(core.args[1]), 0, bias),
-        name=reader.output(root).name,
+        **fields,
+        name=output.name,
         inputs=(source,),
-        outputs=(reader.output(root),),
+        outputs=(output,),
         low=low,
         high=high,
-        rounding=reader.rounding,
+        rounding=rounding,
         strides=(strides[0], strides[1]),
         dilation=(dilation[0], dilation[1]),
         padding=(top, left, bottom, right),
@@ -149,6 +153,31 @@ def _bias(
     if bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close:
         return np.ascontiguousarray(np.broadcast_to(bias.integers.reshape(-1), (channels,)))
     return _rounded(real * bias.scales, scales, channels)
+
+
+def _half_steps(
+    bias: Constant | Array | None, scales: NDArray[np.float32], source: Tensor, output: Tensor
+) -> NDArray[np.int32] | None:
+    """The bias less half a step of the accumulator, where every channel has a float bias with such
+    a half, and all scales are powers of two; else None.
+
+    No sum then lies halfway between two integers of the output, and half to even of the file's real
+    numbers is exactly one shift of the integers, ties up: Rounding.SINGLE. That is how a model says
+    that it wants this rounding, which costs a device without a multiplier least.
+    """
+    assert source.quantization is not None
+    assert output.quantization is not None
+    unit = np.float64(source.quantization.scale) * scales.astype(np.float64)
+    if not isinstance(bias, np.ndarray) or bias.size not in (1, scales.size) or unit.min() <= 0:
+        return None
+    steps = np.log2(output.quantization.scale / unit)
+    if np.any(steps != np.rint(steps)) or steps.min() < 1:
+        return None
+    real = np.broadcast_to(bias.astype(np.float64).reshape(-1), scales.shape) / unit
+    whole = np.floor(real)
+    if np.any(real != whole + 0.5) or np.abs(real).max() >= 2**31 - 1:
+        return None
+    return np.ascontiguousarray(whole, np.int32)
 
 
 def _rounded(

@@ -1,8 +1,9 @@
-"""Write driver/include/lds_isa.h and docs/isa.md from the spec.
+"""Write driver/include/lds_isa.h, hw_sim/rtl/lds_isa_pkg.sv and docs/isa.md from the spec.
 
-In:   the text of both files (c_header.py, isa_page.py).
+In:   the texts of the files (c_header.py, sv_package.py, isa_page.py).
 Out:  `write` and `stale` for `loadstone isa [--check]`.
-Next: runtime/, driver/ and hw_sim/ include the header; people read the page.
+Next: runtime/, driver/ and hw_sim/ include the header, hw_sim/rtl the package; people read the
+      page.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from pathlib import Path
 from loadstone.files import write_whole
 from loadstone.vta.isa.c_header import header
 from loadstone.vta.isa.isa_page import page
+from loadstone.vta.isa.sv_package import package
 
-__all__ = ["OUTPUTS", "header", "page", "stale", "write"]
+__all__ = ["OUTPUTS", "header", "package", "page", "stale", "write"]
 
 #: Path below the repository's root -> its text.
-OUTPUTS = {"driver/include/lds_isa.h": header, "docs/isa.md": page}
+OUTPUTS = {
+    "driver/include/lds_isa.h": header,
+    "hw_sim/rtl/lds_isa_pkg.sv": package,
+    "docs/isa.md": page,
+}
 
 
 def write(root: Path) -> list[Path]:

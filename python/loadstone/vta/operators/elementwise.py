@@ -23,7 +23,7 @@ from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
-from loadstone.vta.operators import shifted
+from loadstone.vta.operators import chained
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.requantization_search import (
     OutputRange,
@@ -33,7 +33,6 @@ from loadstone.vta.requantization_search import (
 )
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate, Rq
-from loadstone.vta.schedule.select import SelectSpec
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
 
@@ -66,18 +65,13 @@ def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
     assert isinstance(op, g.Requantize | g.Add | g.Sub)
     if isinstance(op, g.Requantize) and op.is_clamp:
         return None
-    if len({tensor.shape for tensor in op.inputs}) > 1:
-        return Refusal(
-            "its inputs have different shapes", "a device with the capability requantize"
-        )
-    found = shifted.linear(op)
-    return found if isinstance(found, Refusal) else None
+    return chained.unsupported(op)
 
 
 def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
     """Both inputs to a common scale 20 bits up, their sum to the output's scale."""
     if not config.has(Capability.REQUANTIZE):
-        return _by_shifts(op, config)
+        return chained.elementwise(op, _moves(op) or (), config)
     first, second, output = _needed(op)
     negate = (Immediate("mul", -1),) if isinstance(op, g.Sub) else ()
     return _two(
@@ -115,7 +109,7 @@ def requantize(op: g.Requantize, config: HwConfig) -> LoweredOperator:
             config,
         )
     if not config.has(Capability.REQUANTIZE):
-        return _by_shifts(op, config)
+        return chained.elementwise(op, ((True, True, True),), config)
     (output,) = _needed(op)
     spec = ElementwiseSpec((layout.size_tiles,), (Input((True,), ()),), None, (_step(output),))
     return _with_operands(spec, names, [output], op, config)
@@ -203,29 +197,6 @@ def _requantizations(key: _RuleKey) -> tuple[Requantization, ...] | None:
 def _step(requantization: Requantization) -> Rq:
     return Rq(
         requantization.zero_point, requantization.low, requantization.high, requantization.rounding
-    )
-
-
-def _by_shifts(op: g.Requantize | g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
-    """A sum of the inputs times powers of two, which the GEMM core makes, then shift and clamp."""
-    found = shifted.linear(op)
-    if isinstance(found, Refusal):
-        raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
-    weights, finish = found
-    name = "diagonal." + ".".join(map(str, weights))
-    tiles = np.concatenate(
-        [constants.identity_tile(config) * np.int8(weight) for weight in weights]
-    )
-    spec = SelectSpec(
-        len(weights), Blocked(op.output.shape, config.batch, config.block).size_tiles, finish.tail
-    )
-    names = {f"x{position}": tensor.name for position, tensor in enumerate(op.inputs)}
-    return emit(
-        spec,
-        {**names, "selection": name, "out": op.output.name},
-        {name: (Memory.WGT, tiles)},
-        op,
-        config,
     )
 
 

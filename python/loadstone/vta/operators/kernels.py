@@ -14,7 +14,7 @@ names, runs for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from loadstone import graph as g
@@ -28,25 +28,39 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.lower import Kernel, lower
-from loadstone.vta.schedule import conv, elementwise, max_pool, select
+from loadstone.vta.schedule import (
+    chain,
+    conv,
+    elementwise,
+    max_pool,
+    rescaled,
+    select,
+    window,
+)
+from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
+from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
 
-__all__ = ["IDENTITY", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
+__all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ConvSpec | ElementwiseSpec | MaxPoolSpec | SelectSpec
+Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
+#: The input tile whose product with a tile of constants adds a value per channel.
+PRODUCT_INPUT = "product.input"
 
 
 @dataclass(frozen=True)
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
-    kernels: what it was lowered by.
+    kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
+        -> tiles of INP.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -54,6 +68,7 @@ class LoweredOperator:
     operations: list[Operation]
     constants: Constants
     kernels: tuple[Kernel, ...] = ()
+    scratch: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:
@@ -87,6 +102,8 @@ def emit(
     shared: dict[str, tuple[Memory, Array]] = {}
     if any(place.tensor == IDENTITY for place in places):
         shared[IDENTITY] = (Memory.WGT, constants.identity_tile(config))
+    if any(place.tensor == PRODUCT_INPUT for place in places):
+        shared[PRODUCT_INPUT] = (Memory.INP, constants.product_input(config))
     for value in sorted(emitter.pad_values):
         shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
@@ -99,6 +116,7 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
         operations,
         {name: tiles for part in parts for name, tiles in part.constants.items()},
         tuple(kernel for part in parts for kernel in part.kernels),
+        {name: tiles for part in parts for name, tiles in part.scratch.items()},
     )
 
 
@@ -107,14 +125,20 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
     match spec:
+        case ChainSpec():
+            return lower(chain.schedule(spec, config), passes)
         case ConvSpec():
             return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():
             return lower(elementwise.schedule(spec, config), passes)
         case MaxPoolSpec():
             return lower(max_pool.schedule(spec, config), passes)
+        case RescaledSpec():
+            return lower(rescaled.schedule(spec, config), passes)
         case SelectSpec():
             return lower(select.schedule(spec, config), passes)
+        case WindowSpec():
+            return lower(window.schedule(spec, config), passes)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

@@ -22,7 +22,9 @@ from loadstone.graph import reference as graph_reference
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
+from loadstone.vta.operators import chained
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
+from loadstone.vta.rescale.pair import rescaled_part
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate
@@ -67,10 +69,18 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
         case g.Concatenate() if op.axis != len(op.output.shape) - 1:
             return Refusal(f"concatenation along axis {op.axis}", "concatenation of channels")
         case g.Concatenate() if not op.is_copy:
-            return Refusal(
-                "the inputs have different quantizations", "one scale and zero point for all inputs"
-            )
+            return _unsupported_rescaling(op, config)
     return None
+
+
+def _unsupported_rescaling(op: g.Concatenate, config: HwConfig) -> Refusal | None:
+    if not _is_aligned(op, config):
+        return Refusal(
+            "inputs of different quantizations share a block of channels",
+            f"inputs of whole blocks of {config.block} channels, or one scale and zero point",
+        )
+    parts = (rescaled_part(op, tensor) for tensor in op.inputs)
+    return next((refusal for part in parts if (refusal := chained.unsupported(part))), None)
 
 
 def pad(op: g.Pad, config: HwConfig) -> LoweredOperator:
@@ -119,9 +129,9 @@ def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
 def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
     """Input after input into its channel blocks; where inputs share a block, all of them through
     weights that select."""
-    widths = [tensor.shape[-1] for tensor in op.inputs]
-    if all(width % config.block == 0 for width in widths[:-1]):
+    if _is_aligned(op, config):
         return _concatenate_aligned(op, config)
+    widths = [tensor.shape[-1] for tensor in op.inputs]
     return _gather(
         op,
         [(which, channel) for which, width in enumerate(widths) for channel in range(width)],
@@ -129,23 +139,30 @@ def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
     )
 
 
+def _is_aligned(op: g.Concatenate, config: HwConfig) -> bool:
+    """Whether no two inputs share a block of channels."""
+    return all(tensor.shape[-1] % config.block == 0 for tensor in op.inputs[:-1])
+
+
 def _concatenate_aligned(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
+    """Copies, or chains where an input has another quantization."""
     out = Blocked(op.output.shape, config.batch, config.block)
     parts, first_block = [], 0
     for tensor in op.inputs:
         layout = Blocked(tensor.shape, config.batch, config.block)
         tiles = layout.channel_blocks * layout.pixels
-        spec = ElementwiseSpec((tiles,), (Input((True,), ()),), None, _clamp(op))
         for sample in range(layout.samples):
+            source = DramTile(tensor.name, sample * tiles)
             place = DramTile(
                 op.output.name, (sample * out.channel_blocks + first_block) * out.pixels
             )
-            names: dict[str, str | DramTile] = {
-                "a": DramTile(tensor.name, sample * tiles),
-                "identity": IDENTITY,
-                "out": place,
-            }
-            parts.append(emit(spec, names, {}, op, config))
+            if tensor.quantization == op.output.quantization:
+                spec = ElementwiseSpec((tiles,), (Input((True,), ()),), None, _clamp(op))
+                names = {"a": source, "identity": DramTile(IDENTITY, 0), "out": place}
+                parts.append(emit(spec, names, {}, op, config))
+            else:
+                part = rescaled_part(op, tensor)
+                parts.append(chained.copied(part, op, (source, place), tiles, config))
         first_block += layout.channel_blocks
     return joined(parts)
 

@@ -13,8 +13,9 @@ that it can be cut anywhere.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -30,11 +31,13 @@ from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
-from loadstone.vta.operators import shifted
-from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.operators.chained import chain_constants
+from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
 from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
+from loadstone.vta.rescale.mean import MeanRounding, MeanRule, integer_means, mean_chain
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.epilogue import Rq, Step
+from loadstone.vta.schedule.epilogue import Rq
+from loadstone.vta.schedule.window import WindowSpec
 
 __all__ = ["average_pool2d", "mean", "unsupported"]
 
@@ -51,25 +54,22 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
     else:
         assert isinstance(op, g.AveragePool2D)
         counts = np.unique(_counts(op)).tolist()
+    if not config.has(Capability.REQUANTIZE):
+        return _unsupported_by_chains(op)
     for count in counts:
-        if _finish(op, [count], config) is None:
-            why = (
-                f"a mean of {count} under the {op.rounding.name.lower()} rule is none of "
-                "the device's requantizations"
-            )
+        if _division(op, count) is None:
             return Refusal(
-                why,
-                "another kernel size"
-                if config.has(Capability.REQUANTIZE)
-                else "a device with the capability requantize",
+                f"a mean of {count} under the {op.rounding.name.lower()} rule is none of "
+                "the device's requantizations",
+                "another kernel size",
             )
-    if len(counts) > 1 and not config.has(Capability.REQUANTIZE):
-        return Refusal("windows at the border count fewer pixels", "a pool without padding")
     return None
 
 
 def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
     """Where padded taps do not count, the divisor depends on the pixel: operands per pixel."""
+    if not config.has(Capability.REQUANTIZE):
+        return _by_chains(op, config)
     if op.is_global:
         return _global(op, config)
     counts = _counts(op)
@@ -97,6 +97,8 @@ def average_pool2d(op: g.AveragePool2D, config: HwConfig) -> LoweredOperator:
 
 def mean(op: g.Mean, config: HwConfig) -> LoweredOperator:
     """The mean of all pixels."""
+    if not config.has(Capability.REQUANTIZE):
+        return _by_chains(op, config)
     return _global(op, config)
 
 
@@ -126,42 +128,20 @@ def _emit(
     spec: ConvSpec, op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
 ) -> LoweredOperator:
     """counts: what each set of operands divides by."""
-    finish = _finish(op, counts, config)
-    if finish is None:
-        raise LoweringError(f"operators: {op.kind} {op.name}: the device cannot divide by {counts}")
-    tail, tiles = finish
-    name = f"{op.name}.operands"
-    names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
-    own = {} if tiles is None else {name: (Memory.ACC, tiles)}
-    return emit(replace(spec, tail=tail), names, own, op, config)
-
-
-def _finish(
-    op: g.Mean | g.AveragePool2D, counts: list[int], config: HwConfig
-) -> tuple[tuple[Step, ...], NDArray[np.int32] | None] | None:
-    """The steps after the sum and the operand tiles, a set per count; None where some count has no
-    exact division."""
-    if not config.has(Capability.REQUANTIZE):
-        found = _by_shift(op, counts[0])
-        return None if found is None else (found.tail, None)
     divisions = [_division(op, count) for count in counts]
     sets = [d for d in divisions if d is not None]
     if len(sets) < len(divisions):
-        return None
+        raise LoweringError(f"operators: {op.kind} {op.name}: the device cannot divide by {counts}")
     tiles = [
         constants.operand_tiles((d.bias, d.multiplier, d.shift), config.block, config) for d in sets
     ]
     first = sets[0]
-    return (Rq(first.zero_point, first.low, first.high, first.rounding),), np.concatenate(tiles)
-
-
-def _by_shift(op: g.Mean | g.AveragePool2D, count: int) -> shifted.Epilogue | None:
-    """Where TFLite's average of the integers as they are is a shift."""
-    if isinstance(op, g.Mean) or op.rounding is Rounding.FLOAT32:
-        return None
-    sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if op.unsigned else 0
-    wanted = np.clip(_integer_means(sums, count, offset), op.low, op.high)
-    return shifted.divided(sums, wanted, count, offset, op.low, op.high)
+    tail = (Rq(first.zero_point, first.low, first.high, first.rounding),)
+    name = f"{op.name}.operands"
+    names = {"x": op.input.name, "w": IDENTITY, "p": name, "out": op.output.name}
+    return emit(
+        replace(spec, tail=tail), names, {name: (Memory.ACC, np.concatenate(tiles))}, op, config
+    )
 
 
 def _division(op: g.Operator, count: int) -> Requantization | None:
@@ -195,16 +175,10 @@ def _division(op: g.Operator, count: int) -> Requantization | None:
 def _integer_mean(count: int, low: int, high: int, unsigned: bool) -> Requantization | None:
     """A requantization that is the mean of the integers as they are."""
     sums, offset = np.arange(-128 * count, 127 * count + 1), 128 if unsigned else 0
-    wanted = np.clip(_integer_means(sums, count, offset), low, high)
+    wanted = np.clip(integer_means(sums, count, offset), low, high)
     return find_requantization(
         sums, wanted, 1 / count, offset * count, OutputRange(-offset, low, high)
     )
-
-
-def _integer_means(sums: IntArray, count: int, offset: int) -> IntArray:
-    """TFLite's average: half away from zero; in uint8 models of x + 128, so half up."""
-    raised = sums + offset * count
-    return np.asarray(np.sign(raised) * ((np.abs(raised) + count // 2) // count) - offset, np.int64)
 
 
 def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -215,3 +189,108 @@ def _counts(op: g.AveragePool2D) -> np.ndarray[tuple[int, ...], np.dtype[np.int6
     return np.asarray(
         windows(inside, op.kernel, op.strides, op.padding).sum((-2, -1))[0, :, :, 0], np.int64
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Without RQ: every window's sum, multiplied digit by digit
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Output pixels whose windows hold equally many elements of the input."""
+
+    first: tuple[int, int]
+    extent: tuple[int, int]
+    taps: int
+
+
+def _parts(op: g.Mean | g.AveragePool2D) -> list[_Part]:
+    """All pixels, or what padding makes of them: corners, edges, the middle."""
+    if isinstance(op, g.Mean) or op.is_global:
+        return [_Part((0, 0), (1, 1), prod(op.input.shape[1:-1]))]
+    inside = [_inside(op, axis) for axis in (0, 1)]
+    return [
+        _Part((y, x), (height, width), int(inside[0][y] * inside[1][x]))
+        for y, height in _equal_runs(inside[0])
+        for x, width in _equal_runs(inside[1])
+    ]
+
+
+def _inside(op: g.AveragePool2D, axis: int) -> IntArray:
+    """Taps along an axis that fall into the input, per output pixel."""
+    begins = np.arange(op.output.shape[1 + axis]) * op.strides[axis] - op.padding[axis]
+    ends = np.minimum(begins + op.kernel[axis], op.input.shape[1 + axis])
+    return np.asarray(ends - np.maximum(begins, 0), np.int64)
+
+
+def _equal_runs(values: IntArray) -> list[tuple[int, int]]:
+    """(first, length) of every run of equal values."""
+    starts = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), values.size]
+    return [(first, last - first) for first, last in pairwise(starts)]
+
+
+def _rule(op: g.Mean | g.AveragePool2D, taps: int) -> MeanRule:
+    assert op.input.quantization is not None
+    assert op.output.quantization is not None
+    count = taps
+    if isinstance(op, g.AveragePool2D) and op.count_include_pad:
+        count = prod(op.kernel)
+    rounding = MeanRounding.INTEGERS
+    if op.rounding is Rounding.FLOAT32:
+        rounding = MeanRounding.FLOAT32
+    elif isinstance(op, g.Mean):
+        rounding = MeanRounding.DOUBLE
+    elif op.unsigned:
+        rounding = MeanRounding.RAISED
+    q_in, q_out = op.input.quantization, op.output.quantization
+    return MeanRule(taps, count, q_in, q_out, op.low, op.high, rounding)
+
+
+def _unsupported_by_chains(op: g.Mean | g.AveragePool2D) -> Refusal | None:
+    for part in _parts(op):
+        if part.taps <= 0:
+            return Refusal("a window lies wholly in the padding", "less padding")
+        rule = _rule(op, part.taps)
+        if mean_chain(rule) is None:
+            return Refusal(
+                f"no multipliers of 24 bits equal a mean of {rule.count} under the "
+                f"{op.rounding.name.lower()} rule on all sums",
+                "other scales, or a device with the capability requantize",
+            )
+    return None
+
+
+def _by_chains(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
+    """A kernel for each part of the output."""
+    layout = Blocked(op.input.shape, config.batch, config.block)
+    spec = WindowSpec(
+        blocks=layout.samples * layout.channel_blocks,
+        input=(layout.pixels, 1),
+        output=(1, 1),
+        kernel=(layout.pixels, 1),
+        strides=(1, 1),
+        padding=(0, 0),
+        first=(0, 0),
+        part=(1, 1),
+        steps=(),
+    )
+    if isinstance(op, g.AveragePool2D) and not op.is_global:
+        spec = replace(
+            spec,
+            input=(op.input.shape[1], op.input.shape[2]),
+            output=(op.output.shape[1], op.output.shape[2]),
+            kernel=op.kernel,
+            strides=op.strides,
+            padding=op.padding[:2],
+        )
+    lowered = []
+    for part in _parts(op):
+        chain = mean_chain(_rule(op, part.taps))
+        if chain is None:
+            raise LoweringError(f"operators: {op.kind} {op.name}: no chain divides by {part.taps}")
+        name, steps, own = chain_constants(chain, config)
+        names = {"x": op.input.name, "weights": name, "out": op.output.name}
+        whole = replace(spec, first=part.first, part=part.extent, steps=steps)
+        lowered.append(emit(whole, names, own, op, config))
+    return joined(lowered)

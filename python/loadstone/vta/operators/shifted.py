@@ -3,17 +3,22 @@
 In:   operators; the sums that can occur.
 Out:  ALU steps and their operands that give the framework's integers, or a Refusal that says why
       none do.
-Next: weighted.py, elementwise.py and pool.py use them where the device has no RQ.
+Next: weighted.py uses them where the device has no RQ.
 
     out = clamp((acc + bias + half a step + (zero point << shift)) >> shift)            rounds half
         up
 
 A shift rounds ties up; ONNX rounds them to even, TFLite's averages and dense layers away from zero.
-Where a clamp hides the difference nothing is needed. Else a correction of 0 or -1 is made from a
-copy of the sum, which costs ALU passes:
+Where a clamp hides the difference nothing is needed. Else a copy of the sum decides, which costs
+seven ALU passes:
 
-    away from zero     -1 where the sum is negative
-    to even            -1 where sum >> shift is even
+    away from zero     sum - (1 where it is negative)                            then as above
+    to even            ((sum + 1.5 steps - 1) >> (shift + 1)) + ((sum + half a step) >> (shift + 1))
+
+The second is a sum of two stairs with steps twice as wide: one climbs onto the odd integers, just
+behind the tie, the other onto the even ones, just at the tie.
+
+A value per channel is added by one GEMM step (ConstantProduct), half as dear as a tensor operation.
 
 That the integers are the framework's is proven, at every accumulator around which the output
 changes, or on all values.
@@ -21,8 +26,9 @@ changes, or on all values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,10 +45,16 @@ from loadstone.numerics import (
     requantize_single,
 )
 from loadstone.vta import constants
-from loadstone.vta.requantization_search import OutputRange, on_all_values
-from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Step, TieCorrection
+from loadstone.vta.requantization_search import OutputRange
+from loadstone.vta.schedule.epilogue import (
+    ConstantProduct,
+    Immediate,
+    RowOperand,
+    Step,
+    TieCorrection,
+)
 
-__all__ = ["Epilogue", "divided", "linear", "weighted"]
+__all__ = ["Epilogue", "weighted", "without_silent"]
 
 _POW2 = "quantization with scales that are powers of two (`loadstone quantize --scheme pow2`)"
 _RQ = "a device with the capability requantize"
@@ -52,15 +64,17 @@ _IMMEDIATE_LIMIT = (1 << 15) - 1
 _SHIFT_LIMIT = 15
 
 IntArray = NDArray[np.int64]
+Layer = TypeVar("Layer", bound=g.Weighted)
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What follows a sum: steps, and the rows of operand tiles that they read (a value per
-    channel)."""
+    """What follows a sum: steps, and the rows of operand tiles and of products that they read (a
+    value per channel)."""
 
     tail: tuple[Step, ...]
     rows: tuple[ArrayLike, ...]
+    products: tuple[ArrayLike, ...] = ()
 
 
 class _Tie(Enum):
@@ -73,16 +87,23 @@ class _Tie(Enum):
     def shifted(self, acc: IntArray, shift: IntArray) -> IntArray:
         """acc / 2^shift, rounded."""
         half = (np.int64(1) << shift) >> 1
-        correction = {
-            _Tie.UP: 0 * acc,
-            _Tie.AWAY: -(acc < 0).astype(np.int64),
-            _Tie.EVEN: ((acc >> shift) & 1) - 1,
-        }[self]
-        return np.asarray((acc + half + np.where(shift > 0, correction, 0)) >> shift, np.int64)
+        if self is _Tie.EVEN:
+            odd, even = _stairs(shift)
+            return np.asarray(((acc + odd) >> (shift + 1)) + ((acc + even) >> (shift + 1)))
+        less = (acc < 0) & (shift > 0) if self is _Tie.AWAY else 0 * acc
+        return np.asarray((acc + half - less) >> shift, np.int64)
 
 
-def weighted(op: g.Weighted) -> Epilogue | Refusal:
-    """A convolution or dense layer."""
+def _stairs(shift: IntArray) -> tuple[IntArray, IntArray]:
+    """What is added in front of shifts by one more: for the stairs onto odd and onto even
+    integers. Where nothing is shifted their sum is the integer itself."""
+    step = np.int64(1) << shift
+    return np.where(shift > 0, step + (step >> 1) - 1, 1), step >> 1
+
+
+def weighted(op: g.Weighted, block: int) -> Epilogue | Refusal:
+    """A convolution or dense layer. block: lanes of the device's weight tiles."""
+    op = without_silent(op, block)
     shift = _shifts(op.real_scales())
     if isinstance(shift, Refusal):
         return shift
@@ -94,87 +115,41 @@ def weighted(op: g.Weighted) -> Epilogue | Refusal:
     )  # the output's 8 bits, zero point and half a step among them
     if reach.max() > INT32_MAX:
         return Refusal(f"sums of output channel {reach.argmax()} can leave 32 bits", _RQ)
-    tie = next((tie for tie in _Tie if _rounds_alike(op, shift, tie)), None)
+    tie = next((tie for tie in _Tie if _rounds_alike(op, shift, sums, tie)), None)
     if tie is None:
         return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
-    return _epilogue(bias, shift, tie, OutputRange(op.output.zero_point, op.low, op.high))
+    output = OutputRange(op.output.zero_point, op.low, op.high)
+    return _epilogue(bias, shift, tie, output, constants.product_limit(block))
 
 
-def linear(op: g.Requantize | g.Add | g.Sub) -> tuple[tuple[int, ...], Epilogue] | Refusal:
-    """An element-wise operator as a sum of inputs times small weights: the weights, and what
-    follows. Tried on all values."""
-    quantizations = [tensor.quantization for tensor in op.inputs]
-    assert op.output.quantization is not None
-    scales = np.array([q.scale for q in quantizations if q is not None], np.float64)
-    finest = float(scales.min())
-    ratios = [_shifts(np.array([finest / scale])) for scale in scales]
-    shift = _shifts(np.array([finest / op.output.scale]))
-    if isinstance(shift, Refusal) or any(isinstance(ratio, Refusal) for ratio in ratios):
-        return Refusal("the ratios of its scales are no powers of two", _POW2)
-    exponents = [
-        int(ratio[0]) + max(0, -int(shift[0])) for ratio in ratios if not isinstance(ratio, Refusal)
-    ]
-    weights = [1 << exponent for exponent in exponents]
-    if max(weights) > 127:
-        return Refusal(
-            f"an input's scale is {max(weights)} times the finest one: more than a weight of "
-            "8 bits",
-            _RQ,
-        )
-    if isinstance(op, g.Sub):
-        weights[1] = -weights[1]
-    shift = np.maximum(shift, 0)
-    bias = np.array(
-        [
-            -sum(
-                weight * tensor.zero_point
-                for weight, tensor in zip(weights, op.inputs, strict=True)
-            )
-        ]
-    )
-    values = [np.arange(-128, 128).reshape(256, 1), np.arange(-128, 128).reshape(1, 256)]
-    sums = np.asarray(
-        sum(weight * value for weight, value in zip(weights, values, strict=False)) + bias, np.int64
-    )
-    wanted = on_all_values(op)
-    finish = _first(sums, wanted, bias, shift, OutputRange(op.output.zero_point, op.low, op.high))
-    if finish is None:
-        return Refusal(f"its {op.rounding.name.lower()} rounding is none that shifts can make", _RQ)
-    return tuple(weights), finish
-
-
-def divided(
-    sums: IntArray, wanted: IntArray, count: int, offset: int, low: int, high: int
-) -> Epilogue | None:
-    """A mean of `count` integers, to each of which `offset` is added before and taken off after, if
-    shifts make it.
-
-    sums: every sum that can occur. wanted: the framework's mean of each, of the same shape.
-    Gives None where `count` is no power of two, or no rounding of shifts gives `wanted`.
-    """
-    shift = count.bit_length() - 1
-    if count != 1 << shift:
-        return None
-    bias = np.array([offset * count])
-    return _first(sums + bias, wanted, bias, np.array([shift]), OutputRange(-offset, low, high))
-
-
-def _first(
-    sums: IntArray,
-    wanted: IntArray,
-    bias: IntArray,
-    shift: IntArray,
-    output: OutputRange,
-) -> Epilogue | None:
-    """The cheapest way that gives `wanted` on all sums (bias included) without operand tiles."""
-    for tie in _Tie:
-        if np.array_equal(
-            np.clip(tie.shifted(sums, shift[0]) + output.zero_point, output.low, output.high),
-            wanted,
-        ):
-            finish = _epilogue(bias, shift, tie, output)
-            return None if isinstance(finish, Refusal) or finish.rows else finish
-    return None
+def without_silent(op: Layer, block: int) -> Layer:
+    """The same layer, in which channels whose output is one value whatever the input have weights
+    of 0 and the scale of their neighbours: near-dead channels of a real network have shifts of 20
+    and more, which would not fit beside the others'. Scales must be powers of two, or nothing is
+    changed."""
+    scale = op.real_scales()
+    if isinstance(_shifts(scale), Refusal):
+        return op
+    weights = constants.centred_weights(op).reshape(len(op.bias), -1)
+    x = np.array([-128, 127]) - op.input.zero_point
+    ends = np.stack([weights * x[0], weights * x[1]])
+    sums = np.stack([ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)]) + op.bias
+    inside = np.clip(sums.astype(np.int64), -INT32_MAX, INT32_MAX)
+    least, most = np.clip(_rule(op, inside, scale) + op.output.zero_point, op.low, op.high)
+    silent = (least == most) & np.all(sums == inside, axis=0)
+    if not silent.any():
+        return op
+    w, scales = op.weights.copy(), op.weight_scales.copy()
+    w[silent] = op.weight_zero_points[silent].reshape(-1, *[1] * (w.ndim - 1)).astype(w.dtype)
+    for first in range(0, len(scales), block):
+        lanes = slice(first, first + block)
+        live = scales[lanes][~silent[lanes]]
+        # One step of the output where the whole block is silent.
+        common = live.max() if live.size else op.output.scale / op.input.scale
+        scales[lanes][silent[lanes]] = common
+    found = replace(op, weights=w, weight_scales=scales)
+    value = np.where(silent, (least - op.output.zero_point) / found.real_scales(), op.bias)
+    return replace(found, bias=value.astype(op.bias.dtype))
 
 
 def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
@@ -188,52 +163,54 @@ def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
 
 
 def _epilogue(
-    bias: IntArray, shift: IntArray, tie: _Tie, output: OutputRange
+    bias: IntArray, shift: IntArray, tie: _Tie, output: OutputRange, product_limit: int = 0
 ) -> Epilogue | Refusal:
-    """The steps. Values that all channels share are immediates, others stand in operand tiles."""
-    if np.any(shift < 0) or np.any(shift > 2 * _SHIFT_LIMIT):
+    """The steps. Values that all channels share are immediates, others products of constants up to
+    `product_limit`, or stand in operand tiles."""
+    if np.any(shift < 0) or np.any(shift >= 2 * _SHIFT_LIMIT):
         return Refusal(
             f"a shift of {int(shift.min() if shift.min() < 0 else shift.max())} is not in "
-            f"[0, {2 * _SHIFT_LIMIT}]",
+            f"[0, {2 * _SHIFT_LIMIT - 1}]",
             _RQ,
         )
-    if shift.max() - shift.min() > _SHIFT_LIMIT or (
-        tie is not _Tie.UP and shift.min() == 0 < shift.max()
-    ):
-        return Refusal(f"shifts from {shift.min()} to {shift.max()} are too far apart", _RQ)
-    rows = _Rows()
+    rows = _Rows(product_limit)
     half = ((np.int64(1) << shift) >> 1) + (output.zero_point << shift)
     clamp = (Immediate("max", output.low), Immediate("min", output.high))
+    steps: tuple[Step, ...]
     if tie is _Tie.UP or shift.max() == 0:
-        return Epilogue((*rows.add(bias + half), *rows.shift(shift), *clamp), tuple(rows.rows))
-    sign: tuple[Immediate | RowOperand, ...] = (
-        Immediate("min", 0),
-        Immediate("max", -1),
-    )  # -1 of what is negative
-    if tie is _Tie.EVEN:  # bit 0 of (sum >> shift) + 1, moved to the sign
-        sign = (
-            *rows.shift(shift),
-            Immediate("add", 1),
-            Immediate("shr", -16),
-            Immediate("shr", -15),
-            *sign,
-        )
-    return Epilogue(
-        (*rows.add(bias), TieCorrection(sign), *rows.add(half), *rows.shift(shift), *clamp),
-        tuple(rows.rows),
-    )
+        steps = (*rows.add(bias + half), *rows.shift(shift), *clamp)
+    elif tie is _Tie.AWAY:
+        if shift.min() == 0:  # there the sign says nothing
+            return Refusal(f"its shifts are 0 and up to {shift.max()}: 0 has no ties", _RQ)
+        sign = (*rows.add(-half), Immediate("min", 0), Immediate("max", -1))
+        steps = (*rows.add(bias + half), TieCorrection(sign), *rows.shift(shift), *clamp)
+    else:
+        odd, even = _stairs(shift)
+        even = even + (-(-output.zero_point // 2) << (shift + 1))
+        odd = odd + (output.zero_point // 2 << (shift + 1))
+        wide = rows.shift(shift + 1)
+        stairs = TieCorrection((*rows.add(odd - even), *wide), wide)
+        steps = (*rows.add(bias + even), stairs, *clamp)
+    return Epilogue(steps, tuple(rows.rows), tuple(rows.products))
 
 
 class _Rows:
-    """Steps with a value per channel, and the operand rows that they need."""
+    """Steps with a value per channel, and the rows that they need."""
 
-    def __init__(self) -> None:
+    def __init__(self, product_limit: int) -> None:
+        self.product_limit = product_limit
         self.rows: list[IntArray] = []
+        self.products: list[IntArray] = []
 
-    def add(self, values: IntArray) -> tuple[Immediate | RowOperand, ...]:
-        """x + value. A tensor operation costs as much as two immediate ones."""
-        if np.any(values != values[0]) or abs(values[0]) > 2 * _IMMEDIATE_LIMIT:
-            return (RowOperand("add", self._row(values)),)
+    def add(self, values: IntArray) -> tuple[Immediate | RowOperand | ConstantProduct, ...]:
+        """x + value, first of all steps. A tensor operation costs as much as two immediate ones, or
+        two products."""
+        alike = bool(np.all(values == values[0]))
+        if not alike or abs(values[0]) > _IMMEDIATE_LIMIT:
+            if np.abs(values).max() <= self.product_limit:
+                return (ConstantProduct(_number(values, self.products)),)
+            if not alike or abs(values[0]) > 2 * _IMMEDIATE_LIMIT:
+                return (RowOperand("add", _number(values, self.rows)),)
         total = int(values[0])
         parts = -(-abs(total) // _IMMEDIATE_LIMIT)
         return tuple(
@@ -242,37 +219,45 @@ class _Rows:
 
     def shift(self, values: IntArray) -> tuple[Immediate | RowOperand, ...]:
         """x >> value, in as many steps as it takes: floors compose."""
-        common = (
-            int(values[0])
-            if np.all(values == values[0])
-            else max(0, int(values.max()) - _SHIFT_LIMIT)
-        )
+        alike, least = bool(np.all(values == values[0])), int(values.min())
+        common = least if alike else min(least, max(0, int(values.max()) - _SHIFT_LIMIT))
         parts = (min(common, _SHIFT_LIMIT), max(0, common - _SHIFT_LIMIT))
         steps: list[Immediate | RowOperand] = [Immediate("shr", part) for part in parts if part]
-        if np.any(values != common):
-            steps.append(RowOperand("shr", self._row(values - common)))
+        rest = values - common
+        while np.any(rest):
+            part = np.minimum(rest, _SHIFT_LIMIT)
+            steps.append(RowOperand("shr", _number(part, self.rows)))
+            rest = rest - part
         return tuple(steps)
 
-    def _row(self, values: IntArray) -> int:
-        for number, row in enumerate(self.rows):
-            if np.array_equal(row, values):
-                return number
-        self.rows.append(values)
-        return len(self.rows) - 1
+
+def _number(values: IntArray, rows: list[IntArray]) -> int:
+    """The row that holds the values: one that does, or a new one."""
+    for number, row in enumerate(rows):
+        if np.array_equal(row, values):
+            return number
+    rows.append(values)
+    return len(rows) - 1
 
 
-def _rounds_alike(op: g.Weighted, shift: IntArray, tie: _Tie) -> bool:
+def _rounds_alike(op: g.Weighted, shift: IntArray, reach: IntArray, tie: _Tie) -> bool:
     """Whether the operator's rule is the shift, clamped: compared around every accumulator at which
-    the output changes."""
-    step = np.unique(np.maximum(shift, 0)).reshape(-1, 1)
+    the output changes.
+
+    reach: (O,), the largest sum, either sign, that a channel can have.
+    """
+    kinds, channels = np.unique(np.maximum(shift, 0), return_inverse=True)
+    reached = np.zeros(kinds.shape, np.int64)
+    np.maximum.at(reached, channels, reach)
+    step = kinds.reshape(-1, 1)
     low, high = op.low - op.output.zero_point, op.high - op.output.zero_point
     changes = (
         2 * np.arange(low - 1, high + 2) + 1 << step
     ) >> 1  # where acc / 2^s is half between integers
-    acc = (changes[..., None] + np.arange(-1, 2)).ravel()
-    steps = np.broadcast_to(step[..., None], (*changes.shape, 3)).ravel()
-    inside = np.abs(acc) <= INT32_MAX
-    acc, steps = acc[inside], steps[inside]
+    around = changes[..., None] + np.arange(-1, 2)
+    inside = np.abs(around) <= reached[:, None, None]
+    acc = around[inside]
+    steps = np.broadcast_to(step[..., None], around.shape)[inside]
     wanted = np.clip(_rule(op, acc, np.ldexp(1.0, -steps)), low, high)
     return np.array_equal(np.clip(tie.shifted(acc, steps), low, high), wanted)
 

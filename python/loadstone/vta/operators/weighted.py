@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
-from loadstone.errors import LoweringError
 from loadstone.numerics import Array, Rounding
 from loadstone.vta import constants
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import shifted
-from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators import rescaled, rescaled_layer, shifted
+from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
 from loadstone.vta.schedule import conv
@@ -35,8 +34,7 @@ __all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
-        found = shifted.weighted(op)
-        return found if isinstance(found, Refusal) else None
+        return rescaled_layer.refusal(op, config) if is_rescaled(op, config) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:
@@ -48,8 +46,17 @@ def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     return None
 
 
+def is_rescaled(op: g.Weighted, config: HwConfig) -> bool:
+    """Whether the GEMM core requantizes: there is no RQ, and shifts do not suffice."""
+    return not config.has(Capability.REQUANTIZE) and isinstance(
+        shifted.weighted(op, config.block), Refusal
+    )
+
+
 def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -> LoweredOperator:
     """folded: the layout of the input, where the host packs it so."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)
     if folded is not None:
         return _weighted(
@@ -64,6 +71,8 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -
 
 def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
     """A convolution of one pixel; rows of the input are samples."""
+    if not config.has(Capability.REQUANTIZE):
+        op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)[:, None, None, :]
     samples = Blocked(op.input.shape, config.batch, config.block).samples
     return _weighted(
@@ -121,10 +130,8 @@ def _epilogue(op: g.Weighted, config: HwConfig) -> Epilogue:
             (Rq(op.output.zero_point, op.low, op.high, op.rounding),),
             constants.weighted_operands(op),
         )
-    found = shifted.weighted(op)
-    if isinstance(found, Refusal):
-        raise LoweringError(f"operators: {op.kind} {op.name}: {found.why}")
-    return found
+    found = shifted.weighted(op, config.block)
+    return Epilogue((), ()) if isinstance(found, Refusal) else found  # the former: rescaled
 
 
 def _weighted(
@@ -136,9 +143,16 @@ def _weighted(
     of its own. There are at most three
     parts: 255, which is a weight of 127 less a zero point of -128, is 127 + 127 + 1.
     """
+    if is_rescaled(op, config):
+        return rescaled.lower(op, spec, weights, groups, config)
     blocks = constants.grouping(groups, weights.shape[3], weights.shape[0] // groups, config.block)
     parts = constants.split_weights(weights)
-    names = {"w": f"{op.name}.weights", "p": f"{op.name}.operands"}
+    names = {
+        "w": f"{op.name}.weights",
+        "p": f"{op.name}.operands",
+        "c": f"{op.name}.constants",
+        "one": PRODUCT_INPUT,
+    }
     own: dict[str, tuple[Memory, Array]] = {}
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
     used = [np.flatnonzero(rest.any(axis=(1, 2))) for rest in rests]
@@ -151,9 +165,13 @@ def _weighted(
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
     spec = replace(spec, parts=len(parts))
-    rows = _epilogue(op, config).rows
+    finish = _epilogue(op, config)
+    rows, products = finish.rows, finish.products
     if rows:
         own[names["p"]] = (Memory.ACC, constants.operand_tiles(rows, len(op.bias), config))
+    if products:
+        constant = constants.product_tiles(products, len(op.bias), config.block)
+        own[names["c"]] = (Memory.WGT, constant)
     if apart:
         own |= {
             f"{op.name}.rest{n}": (Memory.WGT, rest[tiles])
@@ -184,16 +202,20 @@ def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:
     """What the cost model says. from_host: the host packs the input and may fold it. Raises
     LoweringError where nothing fits."""
     return (
-        _cheapest_input(op, config)[1]
-        if from_host
-        else conv.tiling(conv_spec(op, config), config).cycles
+        _cheapest_input(op, config)[1] if from_host else _cycles(op, conv_spec(op, config), config)
     )
+
+
+def _cycles(op: g.Conv2D, spec: ConvSpec, config: HwConfig) -> int:
+    if is_rescaled(op, config):
+        return rescaled_layer.cycles(op, spec, config)
+    return conv.tiling(spec, config).cycles
 
 
 def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None, int]:
     """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
-    best, least = None, conv.tiling(plain, config).cycles
+    best, least = None, _cycles(op, plain, config)
     if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
         return best, least
     ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
@@ -204,7 +226,7 @@ def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None
         return best, least  # a window wholly in the padding, which the host's PACK does not know
     for fold in ((False, True), (True, False), (True, True)):
         layout = _folded(op, fold, config)
-        cycles = conv.tiling(_fold_spec(plain, op, layout), config).cycles
+        cycles = _cycles(op, _fold_spec(plain, op, layout), config)
         if cycles < least:
             best, least = layout, cycles
     return best, least

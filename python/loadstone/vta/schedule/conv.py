@@ -13,6 +13,7 @@ identity tile for all: `shared_weights`).
     (weights of more than 8 bits)
     p[s, o, row][batch, lane]                               what the tail reads, int32 (or p[i, j,
     row], or p[row]: `operands`)
+    one[0][batch, k], c[s, o, row][lane, k]                 constants that the tail adds as products
     acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride +
     kx*dilation][b, k] * w[...][l, k] out = int8(tail(acc, p))
 """
@@ -67,6 +68,11 @@ class ConvSpec:
         return epilogues.operand_rows(self.tail)
 
     @property
+    def product_rows(self) -> int:
+        """Weight tiles of constants per channel block that the tail reads."""
+        return epilogues.product_rows(self.tail)
+
+    @property
     def row_step(self) -> int:
         """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads
         only the rows that it reads."""
@@ -106,6 +112,7 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         shared_weights=spec.shared_weights,
         operands=spec.operands,
         operand_rows=spec.operand_rows,
+        product_rows=spec.product_rows,
         tail_steps=epilogues.tensor_steps(spec.tail),
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
     )
@@ -113,7 +120,8 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
 
 
 def schedule(spec: ConvSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule of one convolution. Parameters: x, w, [p,] out."""
+    """The scheduled IRModule of one convolution. Parameters: x, w, [p,] [one, c,]
+    out."""
     return _schedule(spec, tiling(spec, config), *_define(spec, config))
 
 
@@ -166,7 +174,17 @@ def _define(spec: ConvSpec, config: HwConfig) -> tuple[PrimFunc, list[str]]:
         first, second = {"channel": at[1:3], "pixel": at[3:5], "all": (0, 0)}[spec.operands]
         return [p[first, second, row, at[5], at[6]] for row in range(spec.operand_rows)]
 
-    last, stages = epilogues.finish(acc, spec.tail, operands)
+    if spec.product_rows:
+        one = te.placeholder((1, batch, block), "int8", name="one")
+        tiles = te.placeholder((s, o, spec.product_rows, block, block), "int8", name="c")
+        parameters += [one, tiles]
+
+    def constant(row: int, at: tuple[Expr, ...]) -> Expr:
+        lane = te.reduce_axis((0, block), "k")
+        weight = tiles[at[1], at[2], row, at[6], lane]
+        return te.sum(one[0, at[5], lane].astype("int32") * weight.astype("int32"), [lane])
+
+    last, stages = epilogues.finish(acc, spec.tail, operands, constant)
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
     return te.create_prim_func([*parameters, out]), stages
 
@@ -210,7 +228,7 @@ def _schedule(
     outer = [n0, i0, j0, s0, o0] if tiling.spatial_outer else [s0, o0, n0, i0, j0]
     s.reorder(*outer, n1, s1, o1, i1, j1, batch, lane)
 
-    for name in (*stages, "acc"):  # consumers first
+    for name in epilogues.consumers_first(stages, "acc"):
         s.set_scope(s.get_sblock(name), 0, "local.acc")
         s.compute_at(s.get_sblock(name), outer[-1], preserve_unit_loops=True)
     acc = s.get_sblock("acc")
@@ -234,4 +252,5 @@ def _schedule(
     if not spec.shared_weights:
         s.compute_at(weights, o0 if whole_sum else ic0, preserve_unit_loops=True)
     s.decompose_reduction(acc, ic0)
+    epilogues.cache_products(s, stages, outer, o0)
     return s.mod

@@ -19,9 +19,10 @@ from loadstone.numerics import Rounding
 from loadstone.relax.compat import te, tirx
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, SBlockRV, Schedule, TeTensor
+    from loadstone.relax.types import Expr, LoopRV, SBlockRV, Schedule, TeTensor
 
 __all__ = [
+    "ConstantProduct",
     "Immediate",
     "RowOperand",
     "Rq",
@@ -29,11 +30,18 @@ __all__ = [
     "TieCorrection",
     "apply",
     "cache_operands",
+    "cache_products",
+    "consumers_first",
     "extern",
     "finish",
     "operand_rows",
+    "product_rows",
+    "product_stages",
     "tensor_steps",
 ]
+
+_PRODUCT = "product"
+_BIASED = "biased"
 
 
 @dataclass(frozen=True)
@@ -64,14 +72,26 @@ class RowOperand:
 
 
 @dataclass(frozen=True)
+class ConstantProduct:
+    """x + a value per channel, by one GEMM step: a constant input tile times weight tile `row` of
+    the channel block (constants.product_tiles). A step costs half of what RowOperand does.
+
+    Only as the first of the steps after a sum, or of those on a copy.
+    """
+
+    row: int
+
+
+@dataclass(frozen=True)
 class TieCorrection:
-    """x + what the steps make of a copy of x: 0 or -1, to decide ties otherwise than a shift
-    does."""
+    """What `kept` makes of x, plus what `steps` make of a copy of x: to decide ties otherwise than
+    a shift does."""
 
-    steps: tuple[Immediate | RowOperand, ...]
+    steps: tuple[Immediate | RowOperand | ConstantProduct, ...]
+    kept: tuple[Immediate | RowOperand, ...] = ()
 
 
-Step: TypeAlias = Rq | Immediate | RowOperand | TieCorrection
+Step: TypeAlias = Rq | Immediate | RowOperand | ConstantProduct | TieCorrection
 
 
 def operand_rows(steps: Sequence[Step]) -> int:
@@ -86,19 +106,31 @@ def _rows(step: Step) -> int:
         case RowOperand():
             return step.row + 1
         case TieCorrection():
-            return operand_rows(step.steps)
+            return operand_rows((*step.steps, *step.kept))
     return 0
 
 
+def product_rows(steps: Sequence[Step]) -> int:
+    """Weight tiles of constants that the steps read per channel block."""
+    rows = [
+        product_rows(step.steps)
+        if isinstance(step, TieCorrection)
+        else (step.row + 1 if isinstance(step, ConstantProduct) else 0)
+        for step in steps
+    ]
+    return max(rows, default=0)
+
+
 def tensor_steps(steps: Sequence[Step]) -> tuple[bool, ...]:
-    """For every ALU instruction of the steps, whether its operand is a tile."""
+    """For every ALU instruction of the steps, whether its operand is a tile; a GEMM of constants
+    counts as one with an immediate, which takes as long."""
     result: list[bool] = []
     for step in steps:
         if isinstance(step, TieCorrection):
             result += [
                 False,
                 True,
-                *tensor_steps(step.steps),
+                *tensor_steps((*step.steps, *step.kept)),
                 True,
             ]  # clear a tile, copy, the steps, add
         else:
@@ -124,45 +156,77 @@ def apply(steps: Sequence[Step], value: Expr, operands: Sequence[Expr]) -> Expr:
                 value = extern(step.op, value, step.value)
             case RowOperand():
                 value = extern(step.op, value, operands[step.row])
-            case TieCorrection():
-                raise AssertionError("ties need a buffer of their own: use finish()")
+            case ConstantProduct() | TieCorrection():
+                raise AssertionError(f"{step} needs a buffer of its own: use finish()")
     return value
 
 
 def finish(
-    acc: TeTensor, steps: Sequence[Step], operands: Callable[[tuple[Expr, ...]], Sequence[Expr]]
+    acc: TeTensor,
+    steps: Sequence[Step],
+    operands: Callable[[tuple[Expr, ...]], Sequence[Expr]],
+    products: Callable[[int, tuple[Expr, ...]], Expr] | None = None,
 ) -> tuple[TeTensor, list[str]]:
     """The steps as stages after the stage `acc`, element by element: the last one, and all their
-    names, consumers first.
+    names, consumers first. Those of products are `product_stages`.
 
-    operands: for the indices of an element, its lane of the operand tiles.
+    operands: for the indices of an element, its lane of the operand tiles. products: for a row and
+    the indices of an element, the sum that ConstantProduct adds.
     """
-    value, added = acc, None
-    names: list[str] = []
-    pending: list[Step] = []
+    stages: list[str] = []
 
-    def stage(
-        name: str, start: TeTensor, correction: TeTensor | None, group: Sequence[Step]
+    def stage(name: str, element: Callable[[tuple[Expr, ...]], Expr]) -> TeTensor:
+        stages.insert(0, name)
+        return te.compute(acc.shape, lambda *at: element(at), name=name)
+
+    def product(row: int) -> TeTensor:
+        assert products is not None, "this schedule has no tiles of constants"
+        return stage(f"{_PRODUCT}{row}", lambda at: products(row, at))
+
+    def finished(
+        name: str, start: Callable[[tuple[Expr, ...]], Expr], group: Sequence[Step]
     ) -> TeTensor:
-        def element(*at: Expr) -> Expr:
-            head = start[at] if correction is None else extern("add", start[at], correction[at])
-            return apply(group, head, operands(at))
+        return stage(name, lambda at: apply(group, start(at), operands(at)))
 
-        names.insert(0, name)
-        return te.compute(acc.shape, element, name=name)
+    def sum_of(value: TeTensor, group: Sequence[Step]) -> tuple[TeTensor, Sequence[Step]]:
+        """The value with the constants that the first of the steps adds; the other steps."""
+        if not group or not isinstance(group[0], ConstantProduct):
+            return value, group
+        constant = product(group[0].row)
+        biased = stage(_BIASED, lambda at: extern("onto", value[at], constant[at]))
+        return biased, group[1:]
 
-    for step in steps:
-        if not isinstance(step, TieCorrection):
-            pending.append(step)
-            continue
-        assert added is None, "one correction of ties at most"
-        value = stage("sum", value, None, pending) if pending else value
-        zero = te.compute(acc.shape, lambda *_: tirx.IntImm("int32", 0), name="zero")
-        names.insert(0, "zero")
-        added, pending = stage("ties", zero, value, step.steps), []
-    if pending or added is not None:
-        value = stage("tail", value, added, pending)
-    return value, names
+    def corrected(value: TeTensor, tie: TieCorrection) -> Callable[[tuple[Expr, ...]], Expr]:
+        """The value after `kept`, plus its copy after the steps."""
+        first, rest = tie.steps[0], tie.steps
+        if isinstance(first, ConstantProduct):
+            empty, rest = product(first.row), tie.steps[1:]
+        else:
+            empty = stage("zero", lambda _: tirx.IntImm("int32", 0))
+        copy = finished("ties", lambda at: extern("add", empty[at], value[at]), rest)
+        return lambda at: extern("add", apply(tie.kept, value[at], operands(at)), copy[at])
+
+    ties = [position for position, step in enumerate(steps) if isinstance(step, TieCorrection)]
+    assert len(ties) <= 1, "one correction of ties at most"
+    if not ties:
+        value, rest = sum_of(acc, steps)
+        return (finished("tail", lambda at: value[at], rest) if rest else value), stages
+    tie = steps[ties[0]]
+    assert isinstance(tie, TieCorrection)
+    value, rest = sum_of(acc, steps[: ties[0]])
+    value = finished("sum", lambda at: value[at], rest) if rest else value
+    return finished("tail", corrected(value, tie), steps[ties[0] + 1 :]), stages
+
+
+def consumers_first(stages: Sequence[str], acc: str) -> list[str]:
+    """The stages and that of the sum, in the order in which compute_at must take them: each goes
+    just before its first consumer, and what is made onto the sum must stand behind it."""
+    return [*stages[:-1], acc, stages[-1]] if _BIASED in stages else [*stages, acc]
+
+
+def product_stages(stages: Sequence[str]) -> list[str]:
+    """Those of the stages that are sums of products: what ConstantProduct adds."""
+    return [name for name in stages if name.startswith(_PRODUCT)]
 
 
 def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
@@ -174,3 +238,19 @@ def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
             if str(region.source.name) == "p":
                 return s.cache_read(block, position, "local.acc")
     return None
+
+
+def cache_products(
+    s: Schedule, stages: Sequence[str], outer: Sequence[LoopRV], channels: LoopRV
+) -> None:
+    """Reads the constants of the products through INP and WGT, once for all stages: the input tile
+    for good, the weight tiles within the loop over channel blocks.
+
+    outer: the loops around the stages.
+    """
+    for number, name in enumerate(product_stages(stages)):
+        block = s.get_sblock(name)
+        if number == 0:
+            s.cache_read(block, 0, "local.inp")
+            s.compute_at(s.cache_read(block, 1, "local.wgt"), channels, preserve_unit_loops=True)
+        s.decompose_reduction(block, s.get_loops(block)[len(outer)])

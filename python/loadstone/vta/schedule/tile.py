@@ -51,6 +51,7 @@ class WeightedNest:
         one group. taps: weight tiles per
     pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window.
     operands: what operand tiles belong to.
+    product_rows: weight tiles of constants per channel block, for which INP holds one tile.
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. acc_copies:
         accumulators per output tile.
     """
@@ -70,6 +71,7 @@ class WeightedNest:
     operand_rows: int
     tail_steps: tuple[bool, ...]
     acc_copies: int = 1
+    product_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class _Candidates:
         )
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
+        self.constants = s * o * nest.product_rows  # weight tiles of one set
         self.acc = n * s * o * h * w * nest.acc_copies
         self.operands = (
             nest.operand_rows
@@ -148,7 +151,8 @@ class _Candidates:
             ]
         )
         self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
-        self.wgt_resident = self.all_wgt <= config.depth(Memory.WGT)
+        all_constants = nest.groups * nest.out * nest.product_rows
+        self.wgt_resident = self.all_wgt + all_constants <= config.depth(Memory.WGT)
 
     def tiling(self, k: int) -> Tiling:
         """Candidate k."""
@@ -173,6 +177,8 @@ class _Candidates:
         )
         wgt = np.where(self.turns_channels * self.turns_in == 1, 1, sets) * self.wgt
         wgt = np.minimum(wgt, self.all_wgt) if self.wgt_resident else wgt
+        wgt = wgt + sets * self.constants
+        inp = inp + min(1, self.nest.product_rows)
         operands = self.all_operands if self.operands_resident else sets * self.operands
         acc = np.where(self.turns_pixels * self.turns_channels == 1, 1, sets) * self.acc + operands
         room = (

@@ -16,7 +16,7 @@ from loadstone.graph import Quantization
 from loadstone.graph.kernels.onnx.levels import Int8Array, dequantize, quantize, requantize
 from loadstone.numerics import Array, Float32Array
 
-__all__ = ["concatenate", "resize_bilinear", "resize_nearest_neighbor"]
+__all__ = ["between", "concatenate", "resize_bilinear", "resize_nearest_neighbor"]
 
 
 def concatenate(
@@ -68,7 +68,7 @@ def resize_bilinear(
     """Resize, mode linear, of x (N, H, W, C) to `size` (height, width); neither flag is
     `asymmetric`."""
     (top, bottom, up, down), (left, right, before, after) = (
-        _between(n, out, align_corners, half_pixel_centers)
+        between(n, out, align_corners, half_pixel_centers)
         for n, out in zip(x.shape[1:3], size, strict=True)
     )
     real = dequantize(x, q_in)
@@ -104,7 +104,7 @@ def _nearest(
     return np.clip(np.floor(position + half), 0, size - 1).astype(np.int64)
 
 
-def _between(
+def between(
     size: int, out: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, ...]:
     """(lower index, upper index, weight of the lower, weight of the upper) of each output index;

@@ -2,10 +2,11 @@
 (BUILTIN_REF).
 
     levels.py       real values to int8 and back, clamps: shared by all
-    weighted.py     CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED
-    elementwise.py  ADD, SUB, MUL, LEAKY_RELU
-    functions.py    SOFTMAX, LOGISTIC, HARD_SWISH
+    weighted.py     CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL
+    elementwise.py  ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE, LEAKY_RELU
+    functions.py    SOFTMAX, LOGISTIC, HARD_SWISH, ABS, RSQRT, SQRT
     pooling.py      AVERAGE_POOL_2D, MAX_POOL_2D, MEAN
+    reduction.py    SUM (uint8), REDUCE_PROD, L2_NORMALIZATION
     movement.py     CONCATENATION, PAD, RESIZE_*
 
 In:   int8 activations, NHWC or any shape, with their `Quantization`; int8 weights OHWI; int32 bias.
@@ -33,6 +34,16 @@ Every function was measured against LiteRT on single-operator models
     SOFTMAX                               31 fractional bits        DOUBLE (fixed_point.py)
     LOGISTIC                              float32                   half away from zero
     HARD_SWISH                            float32, 15 bits          16-bit fixed point
+    BATCH_MATMUL                          float32 product           DOUBLE
+    SUM of uint8                          float64                   DOUBLE
+    REDUCE_PROD                           float64, 15 bits          half up, behind every factor
+    L2_NORMALIZATION                      28 fractional bits        DOUBLE
+    SQUARED_DIFFERENCE                    float64 of float32        DOUBLE, three times, inputs
+                                                                    shifted left by 7
+    DIV                                   float32                   31 fractional bits, DOUBLE
+    ABS                                   float32                   DOUBLE
+    RSQRT                                 float64 of a float32 root 20 fractional bits, DOUBLE
+    SQRT                                  float32                   down
 """
 
 from __future__ import annotations
@@ -42,15 +53,20 @@ from loadstone.graph.kernels.tflite.elementwise import (
     AddConstants,
     add,
     add_constants,
+    div,
     leaky_relu,
     mul,
     mul_scale,
+    squared_difference,
     sub,
 )
 from loadstone.graph.kernels.tflite.functions import (
+    absolute,
     hard_swish,
     logistic,
+    rsqrt,
     softmax,
+    square_root,
 )
 from loadstone.graph.kernels.tflite.levels import (
     activation_range,
@@ -72,7 +88,13 @@ from loadstone.graph.kernels.tflite.pooling import (
     mean,
     mean_multiplier,
 )
+from loadstone.graph.kernels.tflite.reduction import (
+    l2_normalize,
+    reduce_product,
+    reduce_sum,
+)
 from loadstone.graph.kernels.tflite.weighted import (
+    batch_matmul,
     conv_2d,
     fully_connected,
 )
@@ -80,17 +102,21 @@ from loadstone.graph.kernels.tflite.weighted import (
 __all__ = [
     "ADD_PRE_SHIFT",
     "AddConstants",
+    "absolute",
     "activation_range",
     "add",
     "add_constants",
     "average_pool_2d",
+    "batch_matmul",
     "bilinear_taps",
     "bilinear_taps_uint8",
     "concatenate",
     "conv_2d",
     "dequantize",
+    "div",
     "fully_connected",
     "hard_swish",
+    "l2_normalize",
     "leaky_relu",
     "logistic",
     "max_pool_2d",
@@ -100,9 +126,14 @@ __all__ = [
     "mul_scale",
     "pad",
     "quantize",
+    "reduce_product",
+    "reduce_sum",
     "requantize",
     "resize_bilinear",
     "resize_nearest_neighbor",
+    "rsqrt",
     "softmax",
+    "square_root",
+    "squared_difference",
     "sub",
 ]

@@ -1,4 +1,4 @@
-"""TFLite's arithmetic on elements: ADD, SUB, MUL, LEAKY_RELU.
+"""TFLite's arithmetic on elements: ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE, LEAKY_RELU.
 
 In:   int8 activations of any shape, with their `Quantization`.
 Out:  int8 activations in the output's quantization.
@@ -10,25 +10,39 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from loadstone.graph import Quantization
+from loadstone.graph.kernels.fixed_point import reciprocal
 from loadstone.graph.kernels.tflite.levels import Int8Array, centred, finish
 from loadstone.graph.kernels.windows import INT8_LIMITS
-from loadstone.numerics import quantize_multiplier, requantize_double
+from loadstone.numerics import (
+    INT32_MAX,
+    INT32_MIN,
+    high_multiply,
+    quantize_multiplier,
+    requantize_double,
+    wrap_int32,
+)
 
 __all__ = [
     "ADD_PRE_SHIFT",
     "AddConstants",
     "add",
     "add_constants",
+    "div",
+    "div_scale",
     "leaky_relu",
     "mul",
     "mul_scale",
+    "squared_difference",
     "sub",
 ]
 
 #: ADD and SUB shift their inputs left by so many bits before they requantize them.
 ADD_PRE_SHIFT = 20
+#: SQUARED_DIFFERENCE shifts its inputs left by so many.
+DIFFERENCE_PRE_SHIFT = 7
 
 
 class AddConstants(NamedTuple):
@@ -114,6 +128,73 @@ def mul(
         q_out.zero_point,
         limits,
     )
+
+
+def div(
+    a: Int8Array,
+    b: Int8Array,
+    q_a: Quantization,
+    q_b: Quantization,
+    q_out: Quantization,
+    *,
+    limits: tuple[int, int] = INT8_LIMITS,
+) -> Int8Array:
+    """DIV: shapes broadcast. A reciprocal in fixed point, times a shifted as far left as it goes.
+
+    Domain: the scale of the quotient is below 2^23, and no b is q_b's zero point (LiteRT refuses to
+    run); here that is the largest or smallest value, by the sign of a.
+    """
+    negative = centred(b, q_b) < 0
+    numerator, denominator = centred(a, q_a), np.abs(centred(b, q_b))
+    numerator = np.where(negative, -numerator, numerator)
+    inverse, over_unit = reciprocal(np.maximum(denominator, 1), 31)
+    headroom = _leading_sign_bits(numerator)
+    quotient = high_multiply(numerator << headroom, inverse)
+    multiplier, shift = quantize_multiplier(div_scale(q_a, q_b, q_out))
+    result = _divide_by_power(high_multiply(quotient, multiplier), over_unit + headroom - shift)
+    result = np.where(denominator == 0, np.where(numerator < 0, INT32_MIN, INT32_MAX), result)
+    return finish(result, q_out.zero_point, limits)
+
+
+def div_scale(q_a: Quantization, q_b: Quantization, q_out: Quantization) -> float:
+    """DIV's scale: q_a.scale / (q_b.scale * q_out.scale), the operations in float32."""
+    return float(np.float32(q_a.scale) / (np.float32(q_b.scale) * np.float32(q_out.scale)))
+
+
+def _divide_by_power(x: ArrayLike, bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`rounding_shift_right`, and what becomes of it above 31 bits, as it does for small quotients
+    and for 0: C gives that no meaning, x86 shifts by the low five bits and rounds by the rest."""
+    x = np.asarray(x, np.int64)
+    mask = wrap_int32((np.int64(1) << bits) - 1).astype(np.int64)
+    threshold = (mask >> 1) + (x < 0)
+    return np.asarray((x >> (bits & 31)) + (wrap_int32(x & mask) > threshold), np.int64)
+
+
+def _leading_sign_bits(x: NDArray[np.int64]) -> NDArray[np.int64]:
+    """By how many bits an int32 can be shifted left before it overflows."""
+    magnitude = np.where(x >= 0, x, ~x)
+    bits = np.ceil(np.log2(magnitude.astype(np.float64) + 1)).astype(np.int64)
+    return np.asarray(31 - bits, np.int64)
+
+
+def squared_difference(
+    a: Int8Array, b: Int8Array, q_a: Quantization, q_b: Quantization, q_out: Quantization
+) -> Int8Array:
+    """SQUARED_DIFFERENCE: shapes broadcast. As SUB, with 7 bits, and squared before the last of its
+    three requantizations.
+
+    Domain: (2 * the larger input scale)^2 < 2^14 * the output's (LiteRT aborts beyond).
+    """
+    common = 2.0 * max(q_a.scale, q_b.scale)
+    first, second = (
+        requantize_double(
+            centred(x, q) << DIFFERENCE_PRE_SHIFT, *quantize_multiplier(q.scale / common)
+        ).astype(np.int64)
+        for x, q in ((a, q_a), (b, q_b))
+    )
+    square = wrap_int32(np.square(first - second))
+    scale = common * common / (2.0 ** (2 * DIFFERENCE_PRE_SHIFT) * q_out.scale)
+    return finish(requantize_double(square, *quantize_multiplier(scale)), q_out.zero_point)
 
 
 def leaky_relu(x: Int8Array, q_in: Quantization, q_out: Quantization, alpha: float) -> Int8Array:

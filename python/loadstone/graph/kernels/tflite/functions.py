@@ -1,4 +1,5 @@
-"""TFLite's functions of one real number, in fixed point or tables: SOFTMAX, LOGISTIC, HARD_SWISH.
+"""TFLite's functions of one real number, in fixed point or tables: SOFTMAX, LOGISTIC,
+HARD_SWISH, ABS, RSQRT, SQRT.
 
 In:   int8 activations with their `Quantization`.
 Out:  int8 activations in the output's quantization.
@@ -21,7 +22,7 @@ from loadstone.numerics import (
     rounding_shift_right,
 )
 
-__all__ = ["hard_swish", "input_radius", "logistic", "softmax"]
+__all__ = ["absolute", "hard_swish", "input_radius", "logistic", "rsqrt", "softmax", "square_root"]
 
 
 def softmax(x: Int8Array, q_in: Quantization, beta: float = 1.0) -> Int8Array:
@@ -85,6 +86,40 @@ def hard_swish(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Arr
         np.abs(product) >> 15
     )  # truncated: it takes back the bias of the products that are rounded
     return finish(rounding_shift_right(product, -out_shift), q_out.zero_point)
+
+
+def absolute(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
+    """ABS: |x|, requantized DOUBLE when the scales differ. Elementwise."""
+    distance = np.abs(centred(x, q_in))
+    if q_in.scale != q_out.scale:
+        ratio = np.float32(q_in.scale) / np.float32(q_out.scale)
+        distance = requantize_double(distance, *quantize_multiplier(ratio)).astype(np.int64)
+    return finish(distance, q_out.zero_point)
+
+
+def rsqrt(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
+    """RSQRT: 1 / sqrt(x), the root of the integer with 20 bits behind the point, then requantized.
+    Elementwise.
+
+    0 gives the largest value. Domain: LiteRT refuses to run with x below 0; here they give it, too.
+    """
+    bits = 20
+    distance = centred(x, q_in)
+    inverse, shift = fixed_point.inverse_square_root(np.maximum(distance, 1))
+    fine = requantize_double(1, inverse, shift + bits)
+    scale = 1.0 / (float(np.sqrt(np.float32(q_in.scale))) * q_out.scale)
+    multiplier, out_shift = quantize_multiplier(scale)
+    value = requantize_double(fine, multiplier, out_shift - bits)
+    return np.where(distance > 0, finish(value, q_out.zero_point), np.int8(127))
+
+
+def square_root(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
+    """SQRT: in float32, rounded down. Elementwise.
+
+    Domain: LiteRT refuses to run with x below 0; here they give the root of 0.
+    """
+    real = np.sqrt(np.maximum(dequantize(x, q_in), np.float32(0)))
+    return finish(np.floor(real / np.float32(q_out.scale)), q_out.zero_point)
 
 
 def _multiplier16(real: np.float32) -> tuple[int, int]:

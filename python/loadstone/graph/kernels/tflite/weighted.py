@@ -27,7 +27,7 @@ from loadstone.numerics import (
     wrap_int32,
 )
 
-__all__ = ["conv_2d", "fully_connected"]
+__all__ = ["batch_matmul", "conv_2d", "fully_connected"]
 
 
 def conv_2d(
@@ -81,3 +81,16 @@ def fully_connected(
     )
     scale = tflite_scale(q_in.scale, weights.scales, q_out.scale)
     return finish(requantize_float64(acc, scale), q_out.zero_point, limits)
+
+
+def batch_matmul(
+    a: Int8Array, b: Int8Array, q_a: Quantization, q_b: Quantization, q_out: Quantization
+) -> Int8Array:
+    """BATCH_MATMUL: a (..., M, K) times b (..., K, N) -> (..., M, N), all of them activations.
+
+    The product of the scales is float32, the rounding DOUBLE. Leading axes broadcast.
+    """
+    sums = wrap_int32(np.matmul(centred(a, q_a), centred(b, q_b)))
+    product = np.float64(np.float32(q_a.scale) * np.float32(q_b.scale))
+    multiplier, shift = quantize_multiplier(product / np.float64(q_out.scale))
+    return finish(requantize_double(sums, multiplier, shift), q_out.zero_point)

@@ -1,0 +1,95 @@
+// Rows of bytes in DRAM, cut into bursts: a row begins a burst, and none crosses a boundary or is too long.
+//
+// In:   `setup` with rows; a grant for each burst asked for.
+// Out:  a request, standing from the second cycle on after `setup` (and `delay` cycles more), from the second cycle after each
+//       grant; `last` with the last one.
+// Next: lds_fetch.sv, lds_load_engine.sv, lds_store_stage.sv.
+// SPDX-License-Identifier: Apache-2.0
+import lds_config_pkg::*;
+import lds_types_pkg::*;
+module lds_bursts #(
+    parameter int ROW_BITS = 28  // of the bytes of a row, and from one row to the next
+) (
+    input logic clk,
+    input logic clear,
+    input logic setup,
+    input logic [63:0] address,
+    input logic [ROW_BITS-1:0] row_bytes,
+    input logic [15:0] rows,  // not 0
+    input logic [ROW_BITS-1:0] stride_bytes,
+    input logic [3:0] delay,
+    output logic request,
+    output logic [63:0] request_address,
+    output logic [8:0] request_beats,
+    output logic last,
+    input logic grant
+);
+  localparam int BOUNDARY = BURST_BOUNDARY_BYTES / BUS_BYTES, LOG_BOUNDARY = $clog2(BOUNDARY);
+  localparam int SHORTEST = BOUNDARY < BURST_MAX_BEATS ? BOUNDARY : BURST_MAX_BEATS;
+  localparam int BEATS_BITS = ROW_BITS - LOG_BEAT + 1;
+
+  typedef enum logic [1:0] {IDLE, HELD, ASKING, BETWEEN} state_t;
+  state_t state;
+  logic [63:0] row;  // the first byte of the row
+  logic [63-LOG_BEAT:0] at;  // in beats: what is asked for next
+  logic [BEATS_BITS-1:0] left;  // beats of the row from there on
+  logic [15:0] rows_left;
+  logic [ROW_BITS-1:0] bytes, stride;
+  logic new_row;
+  logic [3:0] held;
+
+  // Beats that a row touches.
+  function automatic logic [BEATS_BITS-1:0] span(input logic [LOG_BEAT-1:0] skew, input logic [ROW_BITS-1:0] size);
+    logic [ROW_BITS:0] end_byte;
+    end_byte = (ROW_BITS + 1)'(size) + (ROW_BITS + 1)'(skew) + (ROW_BITS + 1)'(BUS_BYTES - 1);
+    span = end_byte[ROW_BITS:LOG_BEAT];
+  endfunction
+
+  wire [LOG_BOUNDARY:0] to_boundary = (LOG_BOUNDARY + 1)'(BOUNDARY) - (LOG_BOUNDARY + 1)'(at[LOG_BOUNDARY-1:0]);
+  wire [LOG_BOUNDARY:0] most = 32'(to_boundary) < SHORTEST ? to_boundary : (LOG_BOUNDARY + 1)'(SHORTEST);
+  wire row_ends = 32'(left) <= 32'(most);
+
+  assign request = state == ASKING;
+  assign request_address = {at, {LOG_BEAT{1'b0}}};
+  assign request_beats = row_ends ? 9'(left) : 9'(most);
+  assign last = row_ends && rows_left == 16'd1;
+
+  always_ff @(posedge clk) begin
+    case (state)
+      IDLE: ;
+      HELD: begin
+        held <= held - 1'b1;
+        if (held == 4'd1) state <= ASKING;
+      end
+      ASKING:
+      if (grant) begin
+        at <= at + (64 - LOG_BEAT)'(request_beats);
+        left <= left - BEATS_BITS'(request_beats);
+        new_row <= row_ends;
+        state <= last ? IDLE : BETWEEN;
+        if (row_ends) begin
+          row <= row + 64'(stride);
+          rows_left <= rows_left - 1'b1;
+        end
+      end
+      default: begin
+        if (new_row) begin
+          at <= row[63:LOG_BEAT];
+          left <= span(row[LOG_BEAT-1:0], bytes);
+        end
+        state <= ASKING;
+      end
+    endcase
+    if (setup) begin
+      row <= address;
+      at <= address[63:LOG_BEAT];
+      left <= span(address[LOG_BEAT-1:0], row_bytes);
+      bytes <= row_bytes;
+      stride <= stride_bytes;
+      rows_left <= rows;
+      held <= delay;
+      state <= delay == 0 ? ASKING : HELD;
+    end
+    if (clear) state <= IDLE;
+  end
+endmodule

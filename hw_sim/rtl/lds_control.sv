@@ -1,0 +1,107 @@
+// The life of a program: launch, run, end; and what ended it.
+//
+// In:   START, ABORT and SOFT_RESET; FINISH; errors; what is still under way on the bus.
+// Out:  `clear` and then `launch` for everybody else; `enable` while the program runs; the state and the ERROR registers.
+// Next: lds_registers.sv shows them.
+//
+// However a program ends, the bursts that it began are ended first: the bus stays in order.
+// SPDX-License-Identifier: Apache-2.0
+import lds_isa_pkg::*;
+import lds_types_pkg::*;
+module lds_control #(
+    parameter int ERRORS = 5,  // the first of them counts
+    parameter int QUIET = 15  // cycles without any progress that are a deadlock
+) (
+    input logic clk,
+    input logic rst,
+    input logic start,
+    input logic abort,
+    input logic soft_reset,
+    input logic finish,
+    input error_t [ERRORS-1:0] errors,
+    input logic [31:0] progress,  // instructions completed
+    input logic blocked,  // no stage runs, and none can start; fetch brings nothing
+    input logic [31:0] blocked_index,
+    input logic bus_idle,
+    output logic clear,
+    output logic launch,
+    output logic enable,
+    output logic halt,
+    output logic [2:0] state,
+    output logic ended,  // the program is over, in this cycle
+    output logic [3:0] error,
+    output logic [31:0] error_pc,
+    output logic [31:0] error_address,
+    output logic [63:0] cycles
+);
+  typedef enum logic [2:0] {REST, CLEAR, LAUNCH, RUN, STOPPING, STOPPED} phase_t;
+  phase_t phase;
+  logic reset_wanted;
+  logic [3:0] quiet;
+
+  error_t found;
+  always_comb begin
+    found = '0;
+    for (int e = ERRORS - 1; e >= 0; e--) if (errors[e].valid) found = errors[e];
+    if (!found.valid && 32'(quiet) == QUIET) found = '{valid: 1'b1, code: ERROR_DEADLOCK, index: blocked_index, address: 32'd0};
+    if (!found.valid && abort) found = '{valid: 1'b1, code: ERROR_ABORTED, index: progress, address: 32'd0};
+  end
+
+  assign clear = rst || phase == CLEAR || phase == STOPPED;
+  assign launch = phase == LAUNCH;
+  assign enable = phase == RUN;
+  assign halt = phase == STOPPING || phase == STOPPED;
+  assign ended = phase == STOPPED;
+
+  always_ff @(posedge clk) begin
+    case (phase)
+      REST:
+      if (soft_reset) phase <= STOPPED;
+      else if (start) begin
+        phase <= CLEAR;
+        state <= STATE_RUNNING;
+        error <= ERROR_NONE;
+        error_pc <= 32'd0;
+        error_address <= 32'd0;
+        quiet <= 4'd0;
+      end
+      CLEAR: phase <= LAUNCH;
+      LAUNCH: begin
+        phase <= RUN;
+        cycles <= 64'd1;
+      end
+      RUN: begin
+        if (found.valid) begin
+          error <= found.code;
+          error_pc <= found.index;
+          error_address <= found.address;
+        end
+        if (found.valid || finish || soft_reset) phase <= STOPPING;
+        else cycles <= cycles + 64'd1;
+        quiet <= blocked && !found.valid ? quiet + 4'd1 : 4'd0;
+      end
+      STOPPING: if (bus_idle) phase <= STOPPED;
+      default: begin
+        phase <= REST;
+        state <= reset_wanted ? STATE_IDLE : error == ERROR_NONE ? STATE_DONE : STATE_ERROR;
+        if (reset_wanted) begin
+          error <= ERROR_NONE;
+          error_pc <= 32'd0;
+          error_address <= 32'd0;
+        end
+        reset_wanted <= 1'b0;
+      end
+    endcase
+    if (soft_reset) reset_wanted <= 1'b1;
+    if (rst) begin
+      phase <= REST;
+      state <= STATE_IDLE;
+      error <= ERROR_NONE;
+      error_pc <= 32'd0;
+      error_address <= 32'd0;
+      reset_wanted <= 1'b0;
+      cycles <= 64'd0;
+      quiet <= 4'd0;
+    end
+  end
+endmodule

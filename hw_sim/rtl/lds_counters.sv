@@ -1,0 +1,34 @@
+// What a program did: instructions completed, cycles in which each stage worked, bytes on the bus.
+//
+// In:   events of this cycle.
+// Out:  sums since `clear`.
+// Next: lds_registers.sv.
+// SPDX-License-Identifier: Apache-2.0
+module lds_counters (
+    input logic clk,
+    input logic clear,
+    input logic [2:0] done,
+    input logic finish,
+    input logic [2:0] works,
+    input logic [15:0] load_bytes,
+    input logic [15:0] compute_bytes,
+    input logic [15:0] fetch_bytes,
+    input logic [15:0] store_bytes,
+    output logic [31:0] progress,
+    output logic [2:0][63:0] busy,
+    output logic [63:0] read_bytes,
+    output logic [63:0] write_bytes
+);
+  always_ff @(posedge clk) begin
+    progress <= progress + 32'(done[0]) + 32'(done[1]) + 32'(done[2]) + 32'(finish);
+    for (int s = 0; s < 3; s++) busy[s] <= busy[s] + 64'(works[s]);
+    read_bytes <= read_bytes + 64'(load_bytes) + 64'(compute_bytes) + 64'(fetch_bytes);
+    write_bytes <= write_bytes + 64'(store_bytes);
+    if (clear) begin
+      progress <= '0;
+      busy <= '0;
+      read_bytes <= '0;
+      write_bytes <= '0;
+    end
+  end
+endmodule

@@ -1,0 +1,133 @@
+// Fetch: reads the stream in batches, and puts each instruction into the queue of its stage.
+//
+// In:   `launch` with where the stream stands; grants and beats of the read channel; which queues have room.
+// Out:  requests; one instruction a cycle, with its place in the stream.
+// Next: lds_stage_queue.sv. A batch is delivered when all of it has come; then the next is asked for.
+//
+//   launch + 3: request.  last beat + 1: first instruction pushed, at the head of its queue 2 cycles later.  last push + 4: request.
+// SPDX-License-Identifier: Apache-2.0
+import lds_config_pkg::*;
+import lds_isa_pkg::*;
+import lds_types_pkg::*;
+module lds_fetch (
+    input logic clk,
+    input logic clear,
+    input logic launch,
+    input logic [63:0] stream_address,
+    input logic [31:0] stream_count,
+    output logic request,
+    output logic [63:0] request_address,
+    output logic [8:0] request_beats,
+    input logic grant,
+    input logic beat,
+    input logic [BUS_BITS-1:0] beat_data,
+    input logic [2:0] room,
+    output logic [2:0] push,
+    output entry_t pushed,
+    output logic stuck  // the stream is in the queues, or a full queue holds up the rest
+);
+  // The buffer's words hold whole instructions, or whole beats.
+  localparam int WORD = BUS_BITS > INSN_BITS ? BUS_BITS : INSN_BITS;
+  localparam int BEATS = WORD / BUS_BITS, LOG_BEATS = $clog2(BEATS);
+  localparam int INSNS = WORD / INSN_BITS, LOG_INSNS = $clog2(INSNS);
+  localparam int LOG_WORDS = $clog2(FETCH_BATCH) + 1;
+  localparam int BATCH_BYTES_BITS = $clog2(FETCH_BATCH) + 6;
+
+  typedef enum logic [2:0] {IDLE, WAIT, SETUP, READ, DELIVER} state_t;
+  state_t state;
+  logic [1:0] delay;
+  logic [63:0] address;
+  logic [31:0] count, index;  // instructions not yet asked for; the place of the next to be delivered
+  logic [$clog2(FETCH_BATCH):0] batch, left;  // instructions of this batch; not yet delivered
+  logic [LOG_WORDS+LOG_BEATS:0] beats_left;
+  logic [WORD-1:0] buffer[1 << LOG_WORDS];
+  logic [LOG_WORDS-1:0] write_at, read_at;
+  logic [(LOG_BEATS > 0 ? LOG_BEATS : 1)-1:0] part;  // of a word: the next beat
+  logic [(LOG_INSNS > 0 ? LOG_INSNS : 1)-1:0] place;  // of a word: the next instruction
+  logic last_unused;
+
+  wire [$clog2(FETCH_BATCH):0] next_batch = count > FETCH_BATCH ? ($clog2(FETCH_BATCH) + 1)'(FETCH_BATCH) : ($clog2(FETCH_BATCH) + 1)'(count);
+  wire [BATCH_BYTES_BITS-1:0] batch_bytes = BATCH_BYTES_BITS'(next_batch) << 4;
+  wire [BATCH_BYTES_BITS:0] span = (BATCH_BYTES_BITS + 1)'(batch_bytes) + (BATCH_BYTES_BITS + 1)'(address[LOG_BEAT-1:0]) + (BATCH_BYTES_BITS + 1)'(BUS_BYTES - 1);
+
+  lds_bursts #(.ROW_BITS(BATCH_BYTES_BITS)) bursts (
+      .clk, .clear, .setup(state == SETUP), .address, .row_bytes(batch_bytes), .rows(16'd1), .stride_bytes('0), .delay(4'd0), .request,
+      .request_address, .request_beats, .last(last_unused), .grant
+  );
+
+  // --- the buffer -----------------------------------------------------------------------------------
+  always_ff @(posedge clk) begin
+    if (beat) begin
+      for (int b = 0; b < BEATS; b++) if (BEATS == 1 || 32'(part) == b) buffer[write_at][b*BUS_BITS+:BUS_BITS] <= beat_data;
+    end
+  end
+  wire [WORD-1:0] word = buffer[read_at];
+  wire [127:0] insn = word[32'(place)*INSN_BITS+:INSN_BITS];
+
+  // --- delivery -------------------------------------------------------------------------------------
+  logic [1:0] stage;
+  logic refused;
+  lds_insn_check check (.insn, .stage, .refused);
+
+  wire deliver = state == DELIVER && room[stage];
+  assign push = deliver ? 3'b001 << stage : 3'b000;
+  always_comb begin
+    pushed.refused = refused;
+    pushed.index = index;
+    pushed.insn = insn;
+    if (refused) pushed.insn[MEMORY_MEMORY_ID_AT-1:POP_PREV_AT] = '0;  // it stops the program whatever its flags ask for
+  end
+  assign stuck = state == IDLE || (state == DELIVER && !room[stage]);
+
+  always_ff @(posedge clk) begin
+    case (state)
+      WAIT: begin
+        delay <= delay - 1'b1;
+        if (delay == 2'd1) state <= SETUP;
+      end
+      SETUP: begin
+        batch <= next_batch;
+        left <= next_batch;
+        beats_left <= (LOG_WORDS + LOG_BEATS + 1)'(span >> LOG_BEAT);
+        write_at <= 0;
+        read_at <= 0;
+        part <= '0;
+        place <= INSNS > 1 ? $bits(place)'(address >> 4) : '0;
+        count <= count - 32'(next_batch);
+        address <= address + 64'(batch_bytes);
+        state <= READ;
+      end
+      READ:
+      if (beat) begin
+        beats_left <= beats_left - 1'b1;
+        if (BEATS == 1 || 32'(part) == BEATS - 1) begin
+          part <= '0;
+          write_at <= write_at + 1'b1;
+        end else part <= part + 1'b1;
+        if (beats_left == 1) state <= DELIVER;
+      end
+      DELIVER:
+      if (deliver) begin
+        index <= index + 1'b1;
+        left <= left - 1'b1;
+        if (INSNS == 1 || 32'(place) == INSNS - 1) begin
+          place <= '0;
+          read_at <= read_at + 1'b1;
+        end else place <= place + 1'b1;
+        if (left == 1) begin
+          state <= count != 0 ? WAIT : IDLE;
+          delay <= 2'd2;
+        end
+      end
+      default: ;
+    endcase
+    if (launch) begin
+      address <= stream_address;
+      count <= stream_count;
+      index <= 0;
+      delay <= 2'd1;
+      state <= stream_count != 0 ? WAIT : IDLE;
+    end
+    if (clear) state <= IDLE;
+  end
+endmodule

@@ -1,0 +1,130 @@
+// One LOAD: asks for its bursts, places what comes, writes padding beside it.
+//
+// In:   the instruction, `start` in its first cycle; the read channel's grants and beats; the stage's pad value.
+// Out:  writes to the scratchpads, two cycles behind the beat; `done` in the last cycle, or what is wrong.
+// Next: lds_load_stage.sv and lds_compute_stage.sv have one each.
+//
+//   start + 2 + y_pad_0: first request.  last beat + 3: done (UOP: + 2).  last tile of padding + 1: done.
+// SPDX-License-Identifier: Apache-2.0
+import lds_config_pkg::*;
+import lds_isa_pkg::*;
+import lds_types_pkg::*;
+module lds_load_engine (
+    input logic clk,
+    input logic clear,
+    input logic start,
+    input entry_t head,
+    input entry_t running,
+    input region_t [MAX_REGIONS-1:0] regions,
+    input logic [7:0] pad_value,
+    output logic request,
+    output logic [63:0] request_address,
+    output logic [8:0] request_beats,
+    input logic grant,
+    input logic beat,
+    input logic [BUS_BITS-1:0] beat_data,
+    output write_t write,
+    output logic [15:0] bytes,  // that the beat of this cycle brought
+    output logic done,
+    output error_t error
+);
+  localparam int TILE_LOG2_MAX = 2 * LOG_BLOCK > LOG_LANES + 2 ? 2 * LOG_BLOCK : LOG_LANES + 2;
+  localparam int ROW_BITS = 16 + TILE_LOG2_MAX;
+  localparam int SKEW_BITS = LOG_UOPS > 0 ? LOG_UOPS : 1;
+
+  logic begins, checked, active;
+  wire [127:0] insn = running.insn;
+  wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:3];
+  wire [4:0] tile_bytes_log2 = tile_log2(memory);
+  wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
+  wire is_uop = memory == MEMORY_UOP;
+  wire [4:0] sides = 5'(insn[MEMORY_X_PAD_0_AT+:4]) + 5'(insn[MEMORY_X_PAD_1_AT+:4]);
+
+  logic [63:0] address, bad_address;
+  logic [3:0] bad;
+  lds_load_check #(.WRITES(1'b0)) check (
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .error(bad), .error_address(bad_address)
+  );
+  assign error = '{valid: checked && bad != ERROR_NONE, code: bad, index: running.index, address: bad_address[31:0]};
+
+  // --- requests -----------------------------------------------------------------------------------------
+  logic asks, last_unused;
+  lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
+      .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(ROW_BITS'(x_size) << tile_bytes_log2), .rows(y_size),
+      .stride_bytes(ROW_BITS'(x_stride) << tile_bytes_log2), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
+      .request_beats, .last(last_unused), .grant
+  );
+  assign request = asks && bad == ERROR_NONE;
+
+  // --- what comes -----------------------------------------------------------------------------------------
+  logic [15:0] rows_left, x_left, tile;
+  logic [WORD_INDEX_BITS-1:0] word, last_word;
+  logic [SKEW_BITS-1:0] skew, row_skew;  // the first micro-op of a beat that counts; of the row's first beat
+  wire [4:0] uops_here = 16'(UOPS) - 16'(skew) < x_left ? 5'(UOPS) - 5'(skew) : x_left[4:0];
+  wire takes = beat && active;
+  wire tile_ends = is_uop || word == last_word;
+  wire [15:0] tiles_here = is_uop ? 16'(uops_here) : 16'd1;
+  wire row_ends = tile_ends && x_left == tiles_here;
+  wire [SKEW_BITS-1:0] next_skew = UOPS > 1 ? row_skew + SKEW_BITS'(x_stride) : '0;
+  assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
+
+  write_t first, second;
+  logic [2:0] ended;  // the last beat, one to three cycles ago and more
+  always_ff @(posedge clk) begin
+    first <= '{
+        valid: takes, pad: 1'b0, memory: memory, tile: tile, word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here,
+        pad_value: pad_value, data: beat_data
+    };
+    second <= first;
+    ended <= {ended[1] | ended[2], ended[0] | ended[1], takes && row_ends && rows_left == 16'd1};
+    if (takes) begin
+      word <= tile_ends ? '0 : word + 1'b1;
+      if (tile_ends) begin
+        tile <= tile + tiles_here + (row_ends ? 16'(sides) : 16'd0);
+        x_left <= row_ends ? x_size : x_left - tiles_here;
+        skew <= row_ends ? next_skew : '0;
+      end
+      if (row_ends) begin
+        rows_left <= rows_left - 16'd1;
+        row_skew <= next_skew;
+      end
+    end
+    if (begins) begin
+      rows_left <= y_size;
+      x_left <= x_size;
+      word <= '0;
+      last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
+      tile <= 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * (32'(x_size) + 32'(sides)) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
+      skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
+      row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
+      ended <= y_size == 0 ? 3'b111 : 3'b000;
+    end
+    if (clear) first.valid <= 1'b0;
+  end
+
+  // --- padding ----------------------------------------------------------------------------------------------
+  logic pads, padded;
+  logic [15:0] pad_tile;
+  lds_padding padding (
+      .clk, .clear, .insn, .begins, .taken(second.valid || bad != ERROR_NONE), .valid(pads), .tile(pad_tile), .ready(padded)
+  );
+  always_comb begin
+    write = second;
+    if (!second.valid) begin
+      write.valid = pads;
+      write.pad = 1'b1;
+      write.memory = memory;
+      write.tile = pad_tile;
+      write.pad_value = pad_value;
+    end
+  end
+
+  assign done = active && padded && (is_uop ? ended[1] : ended[2]) && bad == ERROR_NONE;
+  always_ff @(posedge clk) begin
+    begins <= start && !clear;
+    checked <= begins && !clear;
+    if (begins) active <= 1'b1;
+    else if (done) active <= 1'b0;
+    if (clear) active <= 1'b0;
+  end
+endmodule

@@ -1,0 +1,45 @@
+// The load stage: LOADs of INP and WGT, and the value of their padding.
+//
+// In:   its queue's head; the read channel.
+// Out:  writes to the scratchpads; `done` in the last cycle of each instruction.
+// Next: lds_device.sv.
+// SPDX-License-Identifier: Apache-2.0
+import lds_config_pkg::*;
+import lds_isa_pkg::*;
+import lds_types_pkg::*;
+module lds_load_stage (
+    input logic clk,
+    input logic clear,
+    input logic start,
+    input entry_t head,
+    input entry_t running,
+    input region_t [MAX_REGIONS-1:0] regions,
+    output logic request,
+    output logic [63:0] request_address,
+    output logic [8:0] request_beats,
+    input logic grant,
+    input logic beat,
+    input logic [BUS_BITS-1:0] beat_data,
+    output write_t write,
+    output logic [15:0] bytes,
+    output logic done,
+    output error_t error
+);
+  logic [7:0] pad_value;
+  logic second;  // the second and last cycle of a CONFIG, or of a LOAD that moves nothing
+  logic loaded;
+  wire is_load = head.insn[OPCODE_AT+:3] == OPCODE_LOAD;
+  wire moves = is_load && head.insn[MEMORY_X_SIZE_AT+:16] != 0;
+
+  lds_load_engine engine (
+      .clk, .clear, .start(start && moves), .head, .running, .regions, .pad_value(running.insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP ? pad_value : 8'd0),
+      .request, .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error
+  );
+
+  assign done = loaded || second;
+  always_ff @(posedge clk) begin
+    second <= start && !moves && !clear;
+    if (start && !is_load) pad_value <= head.insn[CONFIG_VALUE_AT+:8];
+    if (clear) pad_value <= DEFAULT_PAD_VALUE[7:0];
+  end
+endmodule

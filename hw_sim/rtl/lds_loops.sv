@@ -1,0 +1,147 @@
+// The loops of GEMM and ALU: for i, for j, for u: one step a cycle, with the tiles that it names.
+//
+// In:   the instruction in the cycle of its start; the micro-op of the cycle before; `hold` to stand still.
+// Out:  from the third cycle after the start on, a step: dst, src, wgt; `over` when one of them is beyond its scratchpad;
+//       `done` in the last cycle of the instruction.
+// Next: lds_execute.sv.
+//
+//   F0 counts -> F1 the micro-op has been read -> F2 sums.  Nothing is multiplied: each loop adds its factor turn by turn.
+// SPDX-License-Identifier: Apache-2.0
+import lds_config_pkg::*;
+import lds_isa_pkg::*;
+import lds_types_pkg::*;
+module lds_loops #(
+    parameter int DRAIN_CYCLES = 6,  // from the last step's F0 to the last cycle
+    parameter int SLOW_CYCLES = 11  // more for RQ and MUL
+) (
+    input logic clk,
+    input logic clear,
+    input logic start,
+    input logic [127:0] head,
+    input logic [127:0] insn,
+    input logic hold,
+    output logic uop_read,
+    output logic [UOP_INDEX_BITS-1:0] uop_at,
+    input logic [31:0] uop,
+    output logic valid,
+    output logic [LA-1:0] dst,
+    output logic [SRC_BITS-1:0] src,
+    output logic [LW-1:0] wgt,
+    output logic over,
+    output logic done
+);
+  typedef enum logic [1:0] {IDLE, STEPS, DRAIN} state_t;
+  state_t state;
+
+  wire is_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM;
+  wire is_rq = !is_gemm && insn[ALU_ALU_OP_AT+:3] == ALU_RQ;
+  wire reads_src = is_gemm ? !insn[GEMM_RESET_AT] : !insn[ALU_USE_IMM_AT];
+
+  // --- F0: counters. Those of tiles have a bit more, which stays once a sum has gone beyond the scratchpad. ---
+  logic [LU:0] u;
+  logic [13:0] i, j;
+  logic [LA:0] dst_i, dst_j;
+  logic [SRC_BITS:0] src_i, src_j;
+  logic [LW:0] wgt_i, wgt_j;
+  logic [4:0] drain;
+
+  function automatic logic [LA:0] add_dst(input logic [LA:0] a, input logic [LA-1:0] b);
+    logic [LA:0] sum;
+    sum = {1'b0, a[LA-1:0]} + {1'b0, b};
+    add_dst = {a[LA] | sum[LA], sum[LA-1:0]};
+  endfunction
+  function automatic logic [SRC_BITS:0] add_src(input logic [SRC_BITS:0] a, input logic [SRC_BITS-1:0] b);
+    logic [SRC_BITS:0] sum;
+    sum = {1'b0, a[SRC_BITS-1:0]} + {1'b0, b};
+    add_src = {a[SRC_BITS] | sum[SRC_BITS], sum[SRC_BITS-1:0]};
+  endfunction
+  function automatic logic [LW:0] add_wgt(input logic [LW:0] a, input logic [LW-1:0] b);
+    logic [LW:0] sum;
+    sum = {1'b0, a[LW-1:0]} + {1'b0, b};
+    add_wgt = {a[LW] | sum[LW], sum[LW-1:0]};
+  endfunction
+
+  wire [SRC_BITS-1:0] src_out = is_gemm ? SRC_BITS'(insn[GEMM_SRC_OUT_AT+:LI]) : SRC_BITS'(insn[ALU_SRC_OUT_AT+:LA]);
+  wire [SRC_BITS-1:0] src_in = is_gemm ? SRC_BITS'(insn[GEMM_SRC_IN_AT+:LI]) : SRC_BITS'(insn[ALU_SRC_IN_AT+:LA]);
+  wire [LU:0] uop_end = insn[GEMM_UOP_END_AT+:LU+1];
+  wire last_u = u + 1'b1 == uop_end, last_j = j + 1'b1 == insn[GEMM_ITER_IN_AT+:14], last_i = i + 1'b1 == insn[GEMM_ITER_OUT_AT+:14];
+
+  wire [LU:0] head_bgn = {1'b0, head[GEMM_UOP_BGN_AT+:LU]};
+  wire none = head_bgn >= head[GEMM_UOP_END_AT+:LU+1] || head[GEMM_ITER_OUT_AT+:14] == 0 || head[GEMM_ITER_IN_AT+:14] == 0;
+  wire head_slow = head[OPCODE_AT+:3] == OPCODE_ALU && (head[ALU_ALU_OP_AT+:3] == ALU_RQ || head[ALU_ALU_OP_AT+:3] == ALU_MUL);
+
+  assign done = state == DRAIN && drain == 0 && !hold;
+  assign uop_read = !hold;
+  assign uop_at = UOP_INDEX_BITS'(u);
+
+  always_ff @(posedge clk) begin
+    case (state)
+      IDLE:
+      if (start) begin
+        u <= head_bgn;
+        i <= 0;
+        j <= 0;
+        {dst_i, dst_j, src_i, src_j, wgt_i, wgt_j} <= '0;
+        drain <= 5'(DRAIN_CYCLES - 1) + (head_slow ? 5'(SLOW_CYCLES) : 5'd0);
+        state <= none ? DRAIN : STEPS;
+      end
+      STEPS:
+      if (!hold) begin
+        u <= u + 1'b1;
+        if (last_u) begin
+          u <= {1'b0, insn[GEMM_UOP_BGN_AT+:LU]};
+          j <= j + 1'b1;
+          dst_j <= add_dst(dst_j, insn[GEMM_DST_IN_AT+:LA]);
+          src_j <= add_src(src_j, src_in);
+          wgt_j <= add_wgt(wgt_j, is_gemm ? insn[GEMM_WGT_IN_AT+:LW] : '0);
+          if (last_j) begin
+            j <= 0;
+            {dst_j, src_j, wgt_j} <= '0;
+            i <= i + 1'b1;
+            dst_i <= add_dst(dst_i, insn[GEMM_DST_OUT_AT+:LA]);
+            src_i <= add_src(src_i, src_out);
+            wgt_i <= add_wgt(wgt_i, is_gemm ? insn[GEMM_WGT_OUT_AT+:LW] : '0);
+            if (last_i) state <= DRAIN;
+          end
+        end
+      end
+      default:
+      if (!hold) begin
+        drain <= drain - 1'b1;
+        if (drain == 0) state <= IDLE;
+      end
+    endcase
+    if (clear) state <= IDLE;
+  end
+
+  // --- F1: the sum of both loops. F2: with the micro-op ------------------------------------------------------
+  logic valid_1;
+  logic [LA:0] dst_1, dst_2;
+  logic [SRC_BITS:0] src_1, src_2;
+  logic [LW:0] wgt_1, wgt_2;
+  logic uop_over;
+  always_ff @(posedge clk) begin
+    if (!hold) begin
+      valid_1 <= state == STEPS;
+      dst_1 <= add_dst(dst_i, dst_j[LA-1:0]) | {dst_j[LA], {LA{1'b0}}};
+      src_1 <= add_src(src_i, src_j[SRC_BITS-1:0]) | {src_j[SRC_BITS], {SRC_BITS{1'b0}}};
+      wgt_1 <= add_wgt(wgt_i, wgt_j[LW-1:0]) | {wgt_j[LW], {LW{1'b0}}};
+      valid <= valid_1;
+      dst_2 <= add_dst(dst_1, uop[UOP_DST_AT+:LA]);
+      src_2 <= add_src(src_1, uop[UOP_SRC_AT+:SRC_BITS]);
+      wgt_2 <= add_wgt(wgt_1, uop[UOP_WGT_AT+:LW]);
+      uop_over <= 32'(uop_end) > UOP_DEPTH;
+    end
+    if (clear) begin
+      valid_1 <= 1'b0;
+      valid <= 1'b0;
+    end
+  end
+
+  assign dst = dst_2[LA-1:0];
+  assign src = src_2[SRC_BITS-1:0];
+  assign wgt = wgt_2[LW-1:0];
+  wire [SRC_BITS+1:0] src_last = (SRC_BITS + 2)'(src_2) + (is_rq ? (SRC_BITS + 2)'(2) : '0);
+  wire src_over = src_last >= (SRC_BITS + 2)'(is_gemm ? 1 << LI : 1 << LA);
+  assign over = valid && (uop_over || dst_2[LA] || (reads_src && (src_over || (is_gemm && wgt_2[LW]))));
+endmodule

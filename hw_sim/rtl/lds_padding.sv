@@ -1,0 +1,94 @@
+// The tiles of padding of a LOAD, one a cycle, whenever no word from DRAM takes the scratchpad's write port.
+//
+// In:   the instruction, in the cycle after its start (`begins`); whether the port is taken in this cycle.
+// Out:  the tiles, from the next cycle on: rows above, the sides of each row, rows below (where rows have no sides, a cycle steps
+//       over each); `ready` when all are written.
+// Next: lds_load_engine.sv.
+// SPDX-License-Identifier: Apache-2.0
+import lds_isa_pkg::*;
+module lds_padding (
+    input logic clk,
+    input logic clear,
+    input logic [127:0] insn,
+    input logic begins,
+    input logic taken,
+    output logic valid,
+    output logic [15:0] tile,
+    output logic ready
+);
+  wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16];
+  wire [3:0] above = insn[MEMORY_Y_PAD_0_AT+:4], below = insn[MEMORY_Y_PAD_1_AT+:4];
+  wire [3:0] left = insn[MEMORY_X_PAD_0_AT+:4], right = insn[MEMORY_X_PAD_1_AT+:4];
+  wire [4:0] sides = 5'(left) + 5'(right);
+  wire [16:0] width = 17'(x_size) + 17'(sides);
+  wire [4:0] row_gap = sides - 5'd1;  // of a row's tiles, the one behind which the next row begins
+
+  typedef enum logic [2:0] {NONE, ABOVE, SIDES, STEP, BELOW} state_t;
+  state_t state;
+  logic [15:0] rows;  // of this part, that are left
+  logic [16:0] column;
+
+  // The part that follows the rows above, and the one behind the rows themselves.
+  wire state_t after_above = y_size != 0 && sides != 0 ? SIDES : y_size != 0 && below != 0 ? STEP : below != 0 ? BELOW : NONE;
+  wire state_t after_rows = below != 0 ? BELOW : NONE;
+  // Where rows begin with data, the first tile of the sides lies behind them.
+  wire [15:0] skip = after_above == SIDES && left == 0 ? x_size : 16'd0;
+  wire jumps = left != 0 ? column == 17'(left) - 17'd1 : column == 17'(row_gap) && rows != 16'd1;
+  wire writes = state == ABOVE || state == SIDES || state == BELOW;
+
+  assign valid = writes && !taken;
+  assign ready = state == NONE;
+
+  always_ff @(posedge clk) begin
+    case (state)
+      ABOVE, BELOW:
+      if (!taken) begin
+        tile <= tile + 16'd1;
+        column <= column + 17'd1;
+        if (column == width - 17'd1) begin
+          column <= 17'd0;
+          rows <= rows - 16'd1;
+          if (rows == 16'd1) begin
+            state <= state == BELOW ? NONE : after_above;
+            rows <= state == ABOVE && after_above != BELOW ? y_size : 16'(below);
+            tile <= tile + 16'd1 + (state == ABOVE ? skip : 16'd0);
+          end
+        end
+      end
+      SIDES:
+      if (!taken) begin
+        tile <= tile + 16'd1 + (jumps ? x_size : 16'd0);
+        column <= column + 17'd1;
+        if (column == 17'(row_gap)) begin
+          column <= 17'd0;
+          rows <= rows - 16'd1;
+          if (rows == 16'd1) begin
+            state <= after_rows;
+            rows <= 16'(below);
+          end
+        end
+      end
+      STEP: begin
+        tile <= tile + x_size;
+        rows <= rows - 16'd1;
+        if (rows == 16'd1) begin
+          state <= BELOW;
+          rows <= 16'(below);
+        end
+      end
+      default: ;
+    endcase
+    if (begins) begin
+      column <= 17'd0;
+      tile <= insn[MEMORY_SRAM_BASE_AT+:16] + (above == 0 ? skip : 16'd0);
+      if (above != 0) begin
+        state <= ABOVE;
+        rows <= 16'(above);
+      end else begin
+        state <= after_above;
+        rows <= after_above == BELOW ? 16'(below) : y_size;
+      end
+    end
+    if (clear) state <= NONE;
+  end
+endmodule

@@ -1,0 +1,32 @@
+// A memory with one write port and one read port; a read in the cycle of a write gives what stood there before.
+//
+// In:   a word, and which of its equal parts are written; the address that is read in this cycle.
+// Out:  the word read in the cycle before; it stays while nothing is read.
+// Next: lds_scratchpads.sv, lds_accumulators.sv, lds_stage_queue.sv.
+// SPDX-License-Identifier: Apache-2.0
+module lds_ram #(
+    parameter int WIDTH = 64,
+    parameter int LOG_DEPTH = 8,
+    parameter int PARTS = 1
+) (
+    input logic clk,
+    input logic [PARTS-1:0] write,
+    input logic [LOG_DEPTH-1:0] write_at,
+    input logic [WIDTH-1:0] write_data,
+    input logic read,
+    input logic [LOG_DEPTH-1:0] read_at,
+    output logic [WIDTH-1:0] read_data
+);
+  localparam int PART = WIDTH / PARTS;
+
+  (* ram_style = "block" *) logic [WIDTH-1:0] words[1 << LOG_DEPTH];
+
+  always_ff @(posedge clk) begin
+    for (int p = 0; p < PARTS; p++) if (write[p]) words[write_at][p*PART+:PART] <= write_data[p*PART+:PART];
+    if (read) read_data <= words[read_at];
+  end
+
+`ifdef VERILATOR
+  initial for (int n = 0; n < (1 << LOG_DEPTH); n++) words[n] = '0;
+`endif
+endmodule

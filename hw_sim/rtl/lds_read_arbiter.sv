@@ -1,0 +1,75 @@
+// The one channel on which everything is read: fetch before UOP before INP and WGT before ACC.
+//
+// In:   a request of each reader, standing until it is granted; AXI's beats.
+// Out:  one grant a cycle; AXI's read requests, all with one ID, so that beats come in the order of the requests; to whom each
+//       beat belongs.
+// Next: lds_device.sv. proofs/ proves that every beat goes to who asked for it.
+//
+// No request enters in the cycle of a burst's last beat, nor while READS are under way.
+// SPDX-License-Identifier: Apache-2.0
+module lds_read_arbiter #(
+    parameter int READERS = 3,  // fetch, load, compute
+    parameter int READS = 16
+) (
+    input logic clk,
+    input logic clear,
+    input logic enable,
+    input logic [READERS-1:0] request,
+    input logic compute_first,  // compute's request is one for micro-ops
+    input logic [READERS-1:0][63:0] request_address,
+    input logic [READERS-1:0][8:0] request_beats,
+    output logic [READERS-1:0] grant,
+    output logic [READERS-1:0] beat,
+    output logic [31:0] beat_address,  // where the burst of the beat began
+    output logic idle,  // nothing under way
+    // AXI4
+    output logic arvalid,
+    input logic arready,
+    output logic [63:0] araddr,
+    output logic [7:0] arlen,
+    input logic rvalid,
+    input logic rlast
+);
+  localparam int LOG = $clog2(READS) < 1 ? 1 : $clog2(READS);
+
+  logic [33:0] order[1 << LOG];  // who, and the low half of the address
+  logic [LOG-1:0] oldest, newest;
+  logic [LOG:0] under_way;
+  wire ends = rvalid && rlast;
+  wire open = enable && 32'(under_way) < READS && !ends && (!arvalid || arready);
+
+  always_comb begin
+    grant = '0;
+    if (open) begin
+      if (request[0]) grant[0] = 1'b1;
+      else if (request[2] && (compute_first || !request[1])) grant[2] = 1'b1;
+      else if (request[1]) grant[1] = 1'b1;
+    end
+  end
+
+  wire [1:0] who = grant[2] ? 2'd2 : {1'b0, grant[1]};
+  wire [33:0] front = order[oldest];
+  assign beat = rvalid ? READERS'(1) << front[33:32] : '0;
+  assign beat_address = front[31:0];
+  assign idle = under_way == 0 && !arvalid;
+
+  always_ff @(posedge clk) begin
+    if (clear) begin
+      oldest <= 0;
+      newest <= 0;
+      under_way <= 0;
+      arvalid <= 1'b0;
+    end else begin
+      under_way <= under_way + (LOG + 1)'(grant != 0) - (LOG + 1)'(ends);
+      if (ends) oldest <= oldest + 1'b1;
+      if (grant != 0) newest <= newest + 1'b1;
+      if (grant != 0) arvalid <= 1'b1;
+      else if (arready) arvalid <= 1'b0;
+    end
+    if (grant != 0) begin
+      order[newest] <= {who, request_address[who][31:0]};
+      araddr <= request_address[who];
+      arlen <= 8'(request_beats[who] - 9'd1);
+    end
+  end
+endmodule

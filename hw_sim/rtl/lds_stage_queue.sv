@@ -1,0 +1,78 @@
+// The queue of one stage, and the rule by which its instructions start.
+//
+//   start: the stage is idle, an instruction stands at the head, each token that it pops is there.
+//
+// In:   instructions from fetch; tokens; `done` in the last cycle of the instruction that runs.
+// Out:  the head, with `start` in the first cycle of its run; the tokens it pops and pushes; room for fetch.
+// Next: the stages. An instruction keeps its place until it is done, so that the queue holds what the timing model says.
+// SPDX-License-Identifier: Apache-2.0
+import lds_isa_pkg::*;
+module lds_stage_queue #(
+    parameter int ENTRIES = 512
+) (
+    input logic clk,
+    input logic clear,
+    input logic enable,  // nothing starts without it
+    input logic push,
+    input lds_types_pkg::entry_t pushed,
+    output logic room,
+    input logic some_prev,
+    input logic some_next,
+    output logic start,
+    output lds_types_pkg::entry_t head,
+    output lds_types_pkg::entry_t running,  // the instruction that runs, from the cycle after its start
+    input logic done,
+    output logic busy,
+    output logic empty,  // nothing runs, nothing waits
+    output logic blocked,  // nothing runs, and the head waits for a token
+    output logic pop_prev,
+    output logic pop_next,
+    output logic push_prev,
+    output logic push_next
+);
+  localparam int LOG = $clog2(ENTRIES) < 1 ? 1 : $clog2(ENTRIES);
+  localparam int BITS = $bits(lds_types_pkg::entry_t);
+
+  logic [LOG:0] places;  // instructions that have a place, the one that runs included
+  logic [LOG-1:0] write_at, read_at;
+  logic head_valid;
+  logic [LOG:0] waiting;  // in the memory, not yet at the head
+  wire refill = (!head_valid || start) && waiting != 0;
+
+  lds_ram #(.WIDTH(BITS), .LOG_DEPTH(LOG)) memory (
+      .clk, .write(push), .write_at, .write_data(pushed), .read(refill), .read_at, .read_data(head)
+  );
+
+  wire wants_prev = head.insn[POP_PREV_AT], wants_next = head.insn[POP_NEXT_AT];
+  wire tokens = (!wants_prev || some_prev) && (!wants_next || some_next);
+
+  assign room = places != (LOG + 1)'(ENTRIES) || done;
+  assign start = enable && head_valid && !busy && tokens;
+  assign pop_prev = start && wants_prev;
+  assign pop_next = start && wants_next;
+  assign push_prev = done && running.insn[PUSH_PREV_AT];
+  assign push_next = done && running.insn[PUSH_NEXT_AT];
+  assign empty = places == 0;
+  assign blocked = head_valid && !busy && !tokens;
+
+  always_ff @(posedge clk) begin
+    if (clear) begin
+      places <= 0;
+      write_at <= 0;
+      read_at <= 0;
+      waiting <= 0;
+      head_valid <= 1'b0;
+      busy <= 1'b0;
+    end else begin
+      places <= places + (LOG + 1)'(push) - (LOG + 1)'(done);
+      waiting <= waiting + (LOG + 1)'(push) - (LOG + 1)'(refill);
+      if (push) write_at <= write_at + 1'b1;
+      if (refill) read_at <= read_at + 1'b1;
+      if (refill) head_valid <= 1'b1;
+      else if (start) head_valid <= 1'b0;
+      if (start) busy <= 1'b1;
+      else if (done) busy <= 1'b0;
+    end
+    if (start) running <= head;
+  end
+endmodule

@@ -1,0 +1,76 @@
+// Sizes that follow from a device's parameters, and the structures that modules hand to each other.
+//
+// In:   lds_config_pkg, lds_isa_pkg.
+// Out:  sizes in bits, tiles and words; entry_t, error_t, region_t, write_t.
+// Next: every module.
+// SPDX-License-Identifier: Apache-2.0
+package lds_types_pkg;
+  import lds_config_pkg::*;
+  import lds_isa_pkg::*;
+
+  localparam int BATCH = 1 << LOG_BATCH, BLOCK = 1 << LOG_BLOCK, LANES = BATCH * BLOCK;
+  localparam int LOG_LANES = LOG_BATCH + LOG_BLOCK;
+  localparam int BUS_BYTES = BUS_BITS / 8, LOG_BEAT = $clog2(BUS_BYTES);
+
+  // Bits of a tile, and in how many words of the bus it comes (UOP: how many come in a word).
+  localparam int INP_BITS = 8 * LANES, WGT_BITS = 8 * BLOCK * BLOCK, ACC_BITS = 32 * LANES;
+  localparam int INP_WORDS = INP_BITS / BUS_BITS, WGT_WORDS = WGT_BITS / BUS_BITS, ACC_WORDS = ACC_BITS / BUS_BITS;
+  localparam int UOPS = BUS_BITS / 32, LOG_UOPS = $clog2(UOPS);
+  localparam int UOP_INDEX_BITS = $clog2(UOP_DEPTH);
+  localparam int SRC_BITS = LA > LI ? LA : LI;
+  localparam int PROBE_BITS = WGT_BITS > ACC_BITS ? WGT_BITS : ACC_BITS;
+  localparam int WORD_INDEX_BITS = 16;  // of a word within a tile
+
+  // Log2 of a tile's bytes in DRAM.
+  function automatic logic [4:0] tile_log2(input logic [2:0] memory);
+    case (memory)
+      MEMORY_UOP: tile_log2 = 5'd2;
+      MEMORY_WGT: tile_log2 = 5'(2 * LOG_BLOCK);
+      MEMORY_ACC: tile_log2 = 5'(LOG_LANES + 2);
+      default: tile_log2 = 5'(LOG_LANES);
+    endcase
+  endfunction
+
+  // Tiles of a scratchpad.
+  function automatic logic [16:0] depth_of(input logic [2:0] memory);
+    case (memory)
+      MEMORY_UOP: depth_of = 17'(UOP_DEPTH);
+      MEMORY_WGT: depth_of = 17'(1 << LW);
+      MEMORY_INP: depth_of = 17'(1 << LI);
+      default: depth_of = 17'(1 << LA);
+    endcase
+  endfunction
+
+  // An instruction in a queue. `index`: its place in the stream.
+  typedef struct packed {
+    logic refused;
+    logic [31:0] index;
+    logic [127:0] insn;
+  } entry_t;
+
+  // What stops a program. `valid` for one cycle.
+  typedef struct packed {
+    logic valid;
+    logic [3:0] code;
+    logic [31:0] index;
+    logic [31:0] address;
+  } error_t;
+
+  // A DRAM region as the registers describe it.
+  typedef struct packed {
+    logic [63:0] base;
+    logic [63:0] limit;  // bytes; bit 63: stores are refused
+  } region_t;
+
+  // A write of a LOAD into a scratchpad: a word of DRAM, or a whole tile of padding.
+  typedef struct packed {
+    logic valid;
+    logic pad;
+    logic [2:0] memory;
+    logic [15:0] tile;  // UOP: that of the word's first micro-op
+    logic [WORD_INDEX_BITS-1:0] word;  // of the tile; UOP: the first micro-op of the word that counts
+    logic [4:0] count;  // UOP: how many count
+    logic [7:0] pad_value;
+    logic [BUS_BITS-1:0] data;
+  } write_t;
+endpackage

@@ -1,0 +1,68 @@
+// What slow_steps.h says.
+//
+// In:   the micro-ops as they stand now.
+// Out:  cycles, the same for every host.
+// Next: run.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "slow_steps.h"
+
+#include <algorithm>
+
+namespace lds::sim {
+namespace {
+
+constexpr uint32_t kNone = ~0u;
+constexpr uint32_t kOperands = 3;  // bias, multiplier, shift
+
+uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
+
+}  // namespace
+
+uint64_t SlowSteps::cycles(const Machine &m, const lds_insn_alu &i) {
+  const Loops loops = loops_of(m, i);
+  const bool requantizes = i.alu_op == LDS_ALU_RQ, tensor = !requantizes && i.use_imm == 0;
+  const uint64_t step = cycles_of(requantizes ? c_.rq_step_cycles : tensor ? c_.alu_tensor_step_cycles : c_.alu_imm_step_cycles);
+  if (c_.rq_result_cycles != 0) return walk(m, loops, requantizes, tensor, step);
+  return loops.steps() * step + (requantizes ? moves_of_src(loops) * cycles_of(c_.rq_operand_cycles) : 0);
+}
+
+// Both loops move all micro-ops alike: which of the list move is the same in every turn, and whether the first of the next turn does
+// depends on the loop alone.
+uint64_t SlowSteps::moves_of_src(const Loops &l) {
+  if (l.steps() == 0) return 0;
+  const int64_t last = l.uops[l.count - 1].src, first = l.uops[0].src, ins = l.iter_in;
+  uint64_t within = 0;
+  for (uint32_t u = 1; u < l.count; ++u) within += l.uops[u].src != l.uops[u - 1].src;
+  const bool moves_in = first + l.src_in != last, moves_out = first + l.src_out != last + (ins - 1) * l.src_in;
+  const uint64_t turns = l.steps() / l.count, next_in = turns - l.iter_out, next_out = l.iter_out - 1u;
+  return 1 + within * turns + (moves_in ? next_in : 0) + (moves_out ? next_out : 0);
+}
+
+// A tile can be read rq_result_cycles after the step that writes it. RQ keeps its operand tiles while src stays; a step that writes one
+// of them makes the next read them anew.
+uint64_t SlowSteps::walk(const Machine &m, const Loops &l, bool requantizes, bool tensor, uint64_t step) {
+  ready_.resize(m.g.depth[LDS_MEMORY_ACC] + kOperands, 0);
+  const uint64_t begin = now_, operands = cycles_of(c_.rq_operand_cycles), result = cycles_of(c_.rq_result_cycles);
+  uint32_t kept = kNone;
+  for (uint32_t i = 0; i < l.iter_out && l.count != 0; ++i)
+    for (uint32_t j = 0; j < l.iter_in; ++j) {
+      m.poll->spend(Poll::kStep * l.count);
+      for (uint32_t u = 0; u < l.count; ++u) {
+        const uint32_t dst = l.uops[u].dst + i * l.dst_out + j * l.dst_in, src = l.uops[u].src + i * l.src_out + j * l.src_in;
+        if (requantizes && src != kept) {
+          now_ = std::max({now_, ready_[src], ready_[src + 1], ready_[src + 2]}) + operands;
+          kept = src;
+        }
+        now_ = std::max(now_, ready_[dst]);
+        if (tensor) now_ = std::max(now_, ready_[src]);
+        if (requantizes && dst - src < kOperands) kept = kNone;
+        now_ += step;
+        ready_[dst] = now_ - 1 + result;
+      }
+    }
+  const uint64_t cycles = now_ - begin;
+  now_ += result;
+  return cycles;
+}
+
+}  // namespace lds::sim

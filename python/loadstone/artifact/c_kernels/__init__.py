@@ -1,0 +1,60 @@
+"""Operators of the graph as C, for the host: what the built-in operators of the C runtime do not
+compute and no accelerator takes.
+
+    body.py         statements under construction: operands, constants, requantization
+    weighted.py     convolution, dense layer
+    pooling.py      pools, mean
+    elementwise.py  sums, products, softmax, index of the largest
+    movement.py     resizes
+
+In:   an operator of the graph.
+Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp of its own,
+      correct to the last place.
+Next: `loadstone export` writes it for steps of function `loadstone.operator`.
+
+Operands are the step's: inputs, the operator's arrays, outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loadstone import graph as g
+from loadstone.artifact.c_kernels.body import Body, operator_arrays
+from loadstone.artifact.c_kernels.elementwise import add, argmax, mul, softmax, sub
+from loadstone.artifact.c_kernels.movement import resize_bilinear, resize_nearest
+from loadstone.artifact.c_kernels.pooling import average_pool2d, max_pool2d, mean
+from loadstone.artifact.c_kernels.weighted import conv2d, dense
+from loadstone.artifact.c_text import COperator
+from loadstone.errors import UnsupportedError
+
+__all__ = ["c_kernel", "operator_arrays"]
+
+_WRITERS: Mapping[type[g.Operator], Callable[[Any, Body], None]] = {
+    g.Add: add,
+    g.ArgMax: argmax,
+    g.AveragePool2D: average_pool2d,
+    g.Conv2D: conv2d,
+    g.Dense: dense,
+    g.MaxPool2D: max_pool2d,
+    g.Mean: mean,
+    g.Mul: mul,
+    g.ResizeBilinear: resize_bilinear,
+    g.ResizeNearest: resize_nearest,
+    g.Softmax: softmax,
+    g.Sub: sub,
+}
+
+
+def c_kernel(operator: g.Operator) -> COperator | None:
+    """The operator as C; None for one that has no kernel here."""
+    writer = _WRITERS.get(type(operator))
+    if writer is None:
+        return None
+    body = Body(operator)
+    try:
+        writer(operator, body)
+    except UnsupportedError:
+        return None
+    return body.finished()

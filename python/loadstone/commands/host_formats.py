@@ -1,0 +1,90 @@
+"""`loadstone compile --format litert|onnx`: model files of other programs that carry artifacts.
+
+In:   the arguments of `compile`.
+Out:  a .tflite or .onnx file, a summary of it.
+Next: hosts/litert.py and hosts/onnxruntime.py make them; LiteRT's and ONNX Runtime's plug-ins run
+      them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+
+from loadstone.commands.plugin_options import target_of
+from loadstone.errors import ConfigError
+from loadstone.files import JsonObject
+
+__all__ = ["ARTIFACT", "add_format", "compile_for_host"]
+
+#: The format of everything that is not for a host.
+ARTIFACT = "lds"
+#: Format -> the module that makes it, and what its files end with.
+_HOSTS = {
+    "litert": ("loadstone.hosts.litert", ".tflite"),
+    "onnx": ("loadstone.hosts.onnxruntime", ".onnx"),
+}
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Adds --format."""
+    parser.add_argument(
+        "--format",
+        choices=(ARTIFACT, *_HOSTS),
+        default=ARTIFACT,
+        help="lds (default): an artifact; litert: a .tflite file with artifacts, for LiteRT; "
+        "onnx: a .onnx file with artifacts, for ONNX Runtime",
+    )
+
+
+def compile_for_host(args: argparse.Namespace) -> None:
+    """Compiles, writes the file, prints what was asked for. Raises ConfigError for options that are
+    for artifacts alone."""
+    module, suffix = _HOSTS[args.format]
+    given = {
+        "--data": args.data,
+        "--dump": args.dump,
+        "--dump-after": args.dump_after,
+        "--costs": args.costs,
+        "--partition cost": args.partition != "eager",
+    }
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"{name} is for --format {ARTIFACT}: {args.format} cuts the file")
+    output = Path(args.output or f"{Path(args.model).stem}_lds{suffix}")
+    if output.exists() and output.samefile(args.model):
+        raise ConfigError(f"--output {output} is the model itself: name another file")
+    made = import_module(module).compile(args.model, target_of(args, args.target))
+    made.save(output)
+    parts = [
+        {
+            "nodes": list(part.nodes),
+            "artifact_bytes": len(part.artifact.to_bytes()),
+            "instructions": sum(len(p) for p in part.artifact.programs),
+        }
+        for part in made.parts
+    ]
+    left = {str(node): why for node, why in sorted(made.left.items())}
+    report: JsonObject = {
+        "output": str(output),
+        "nodes": made.nodes,
+        "parts": parts,
+        "left_to_host": left,
+    }
+    print(json.dumps(report, indent=2) if args.json else _text(report, bool(args.explain)))
+
+
+def _text(report: JsonObject, explain: bool) -> str:
+    parts, left = report["parts"], report["left_to_host"]
+    taken = sum(len(part["nodes"]) for part in parts)
+    size = sum(part["artifact_bytes"] for part in parts)
+    lines = [
+        f"{report['output']}: {taken} of {report['nodes']} operators in {len(parts)} "
+        f"{'artifact' if len(parts) == 1 else 'artifacts'} of {size} bytes"
+        + (f"; {len(left)} stay with the host" if left else "")
+    ]
+    if explain:
+        lines += [f"    operator {node}: {why}" for node, why in left.items()]
+    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""Cases of operators with an integer rule in TFLite alone: quotients, squares, sums and products
+over axes, L2 normalization, products of activations.
+
+In:   a random generator.
+Out:  one function for each kind, which gives a Graph.
+Next: conformance/cases.py has them in its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.conformance.draw import Rng, grid, image, one, pick
+from loadstone.numerics import Rounding
+
+__all__ = ["REDUCTION_CASES"]
+
+
+def _times(quantization: g.Quantization, factor: float, rng: Rng) -> g.Quantization:
+    return g.Quantization(float(np.float32(quantization.scale * factor)), grid(rng).zero_point)
+
+
+def _grid(tensor: g.Tensor) -> g.Quantization:
+    assert tensor.quantization is not None
+    return tensor.quantization
+
+
+def _two(kind: type[g.Elementwise], rng: Rng) -> g.Graph:
+    a = image(rng, "a")
+    b = g.Tensor("b", a.shape, "int8", grid(rng))
+    scale = a.scale / b.scale / 3 if kind is g.Div else max(a.scale, b.scale) ** 2 * 100
+    y = g.Tensor("y", a.shape, "int8", g.Quantization(float(np.float32(scale)), 3))
+    return one(
+        kind(name="y", inputs=(a, b), outputs=(y,), low=-128, high=127, rounding=Rounding.DOUBLE)
+    )
+
+
+def _div(rng: Rng) -> g.Graph:
+    return _two(g.Div, rng)
+
+
+def _squared_difference(rng: Rng) -> g.Graph:
+    return _two(g.SquaredDifference, rng)
+
+
+def _reduce_sum(rng: Rng) -> g.Graph:
+    x = image(rng)
+    y = g.Tensor("y", (1, 1, 1, x.shape[3]), "int8", _times(_grid(x), x.shape[1] * 2, rng))
+    return one(g.ReduceSum(name="y", inputs=(x,), outputs=(y,), axes=(1, 2)))
+
+
+def _reduce_product(rng: Rng) -> g.Graph:
+    x = g.Tensor("x", (1, 2, int(pick(rng, (8, 16))), 16), "int8", grid(rng))
+    y = g.Tensor("y", (1, 1, *x.shape[2:]), "int8", _times(_grid(x), 60 * x.scale, rng))
+    return one(g.ReduceProduct(name="y", inputs=(x,), outputs=(y,), axes=(1,)))
+
+
+def _l2_normalize(rng: Rng) -> g.Graph:
+    x = g.Tensor("x", (1, int(pick(rng, (4, 8, 16)))), "int8", grid(rng))
+    y = g.Tensor("y", x.shape, "int8", g.Quantization(1 / 128, 0))
+    return one(g.L2Normalize(name="y", inputs=(x,), outputs=(y,)))
+
+
+def _batch_matmul(rng: Rng) -> g.Graph:
+    rows, depth, columns = (int(pick(rng, (3, 8, 16, 20))) for _ in range(3))
+    a = g.Tensor("a", (1, rows, depth), "int8", grid(rng))
+    b = g.Tensor("b", (1, depth, columns), "int8", grid(rng))
+    scale = _times(_grid(a), b.scale * 75 * depth**0.5, rng)
+    y = g.Tensor("y", (1, rows, columns), "int8", scale)
+    return one(g.BatchMatMul(name="y", inputs=(a, b), outputs=(y,)))
+
+
+#: Kind -> what makes a case of it.
+REDUCTION_CASES: Mapping[str, Callable[[Rng], g.Graph]] = {
+    "div": _div,
+    "squared_difference": _squared_difference,
+    "reduce_sum": _reduce_sum,
+    "reduce_product": _reduce_product,
+    "l2_normalize": _l2_normalize,
+    "batch_matmul": _batch_matmul,
+}

@@ -1,0 +1,240 @@
+"""An ONNX model before it is imported: tensors from other files, sizes, the part that is wanted,
+and what can be computed now.
+
+In:   the bytes of an .onnx file, a Reading.
+Out:  a model in one piece, its inputs' sizes fixed, shapes that were computed from fixed ones as
+      constants.
+Next: onnx.py checks and imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnx.utils
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from loadstone.errors import ModelError, UnsupportedError
+from loadstone.frontend.message import one_line
+from loadstone.frontend.reading import Reading
+from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+__all__ = ["fold_shapes", "input_shapes", "read"]
+
+#: What makes a number of a shape, or of nothing: a model without them has nothing to be folded.
+_MAKES_NUMBERS = ("Shape", "Size", "Range", "ConstantOfShape", "NonZero")
+#: These keep their meaning: weights stay integers with a scale.
+_KEPT = ("QuantizeLinear", "DequantizeLinear", "If", "Loop", "Scan")
+_MOST_ELEMENTS = 1 << 20
+_ROUNDS = 32
+
+
+def read(data: bytes, name: str, reading: Reading) -> ModelProto:
+    """The model, external tensors in it. Raises ModelError, `name` before the message."""
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{name}: not an ONNX file: {one_line(error)}") from error
+    outside = [t for t in _tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
+    if outside:
+        _load_external(model, outside[0], name, reading)
+    return _part(model, name, reading) if reading.inputs or reading.outputs else model
+
+
+def _tensors(model: ModelProto) -> list[onnx.TensorProto]:
+    values = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    return [*model.graph.initializer, *values]
+
+
+def _load_external(model: ModelProto, first: onnx.TensorProto, name: str, reading: Reading) -> None:
+    place = next((e.value for e in first.external_data if e.key == "location"), "")
+    if reading.folder is None:
+        raise UnsupportedError(
+            f'{name}: tensor "{first.name}" lies in another file, {place}: load the model by its '
+            "path"
+        )
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(reading.folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f'{name}: tensor "{first.name}" lies in the file {place} beside the model, which '
+            f"cannot be read: {one_line(error)}"
+        ) from error
+
+
+def _part(model: ModelProto, name: str, reading: Reading) -> ModelProto:
+    """From some tensors to others."""
+    known = {out for node in model.graph.node for out in node.output}
+    known |= {entry.name for entry in model.graph.input}
+    for wanted in (*reading.inputs, *reading.outputs):
+        if wanted not in known:
+            raise ModelError(f'{name}: it has no tensor "{wanted}" that could be cut at')
+    own = {tensor.name for tensor in model.graph.initializer}
+    inputs = reading.inputs or [e.name for e in model.graph.input if e.name not in own]
+    outputs = reading.outputs or [e.name for e in model.graph.output]
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return onnx.utils.Extractor(inferred).extract_model(list(inputs), list(outputs))
+    except Exception as error:
+        raise ModelError(
+            f"{name}: it cannot be cut from {', '.join(inputs)} to {', '.join(outputs)}: "
+            f"{one_line(error)}"
+        ) from error
+
+
+def input_shapes(model: ModelProto, name: str, reading: Reading) -> dict[str, list[int]]:
+    """The sizes of every input, written into the model: its own, those of `reading`, 1 for an open
+    first one. Raises UnsupportedError asking for what is still open."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [entry for entry in model.graph.input if entry.name not in constants]
+    for wanted in reading.shapes:
+        if wanted not in {entry.name for entry in inputs}:
+            names = ", ".join(entry.name for entry in inputs)
+            raise ModelError(f'{name}: it has no input "{wanted}" to give a shape; it has {names}')
+    shapes = {}
+    for entry in inputs:
+        if not entry.type.HasField("tensor_type") or not entry.type.tensor_type.HasField("shape"):
+            raise UnsupportedError(f'{name}: input "{entry.name}" has no static tensor shape')
+        shapes[entry.name] = _fixed(entry, name, reading.shapes.get(entry.name))
+    if not shapes or not model.graph.output:
+        raise ModelError(
+            f"{name}: the graph has {len(shapes)} inputs and {len(model.graph.output)} outputs"
+        )
+    return shapes
+
+
+def _fixed(entry: onnx.ValueInfoProto, name: str, said: tuple[int, ...] | None) -> list[int]:
+    dimensions = entry.type.tensor_type.shape.dim
+    if said is not None and len(said) != len(dimensions):
+        raise ModelError(
+            f'{name}: input "{entry.name}" has {len(dimensions)} dimensions, not {len(said)}'
+        )
+    texts = [str(d.dim_value if d.dim_value > 0 else d.dim_param or "?") for d in dimensions]
+    extents = []
+    for axis, dimension in enumerate(dimensions):
+        if dimension.HasField("dim_value") and dimension.dim_value > 0:
+            extent = int(dimension.dim_value)
+            if said is not None and said[axis] != extent:
+                raise ModelError(
+                    f'{name}: input "{entry.name}" has {extent} in dimension {axis}, not '
+                    f"{said[axis]}"
+                )
+        elif said is not None or axis == 0:
+            extent = said[axis] if said is not None else 1
+            dimension.dim_value = extent
+        else:
+            sizes = [t if t.isdecimal() else "N" for t in texts]
+            example = ",".join(["1" if texts[0] != sizes[0] else sizes[0], *sizes[1:]])
+            raise UnsupportedError(
+                f'{name}: input "{entry.name}" is ({", ".join(texts)}), and dimension {axis} is '
+                f"open: say its size, --shape {entry.name}={example}"
+            )
+        extents.append(extent)
+    return extents
+
+
+def fold_shapes(model: ModelProto) -> ModelProto:
+    """Numbers that are computed from shapes and constants become constants; what cannot be computed
+    stays as it is."""
+    if not any(node.op_type in _MAKES_NUMBERS for node in model.graph.node):
+        return model
+    for entry in (*model.graph.value_info, *model.graph.output):
+        entry.type.tensor_type.ClearField("shape")  # of open sizes; inferred anew
+    del model.graph.value_info[:]
+    for _ in range(_ROUNDS):
+        try:
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except Exception:
+            return model
+        if not _fold_once(model):
+            break
+    return model
+
+
+def _fold_once(model: ModelProto) -> bool:
+    """Whether a node became a constant."""
+    graph = model.graph
+    constants = {t.name: t for t in graph.initializer}
+    shapes = _static_shapes(graph)
+    left, folded = [], False
+    for node in graph.node:
+        made = _computed(node, constants, shapes, model)
+        if made is None:
+            left.append(node)
+            continue
+        for output, value in zip(node.output, made, strict=True):
+            constants[output] = onnx.numpy_helper.from_array(np.asarray(value), output)
+            graph.initializer.append(constants[output])
+        folded = folded or node.op_type != "Constant"
+    kept = _read(left, {entry.name for entry in graph.output})
+    del graph.node[:]
+    graph.node.extend(kept)
+    return folded
+
+
+def _static_shapes(graph: GraphProto) -> dict[str, list[int]]:
+    known = {}
+    for entry in (*graph.input, *graph.value_info, *graph.output):
+        tensor = entry.type.tensor_type
+        if tensor.HasField("shape") and all(d.dim_value > 0 for d in tensor.shape.dim):
+            known[entry.name] = [int(d.dim_value) for d in tensor.shape.dim]
+    known |= {t.name: list(t.dims) for t in graph.initializer}
+    return known
+
+
+def _computed(
+    node: NodeProto,
+    constants: Mapping[str, onnx.TensorProto],
+    shapes: Mapping[str, list[int]],
+    model: ModelProto,
+) -> Sequence[Array] | None:
+    """What a node of constants gives."""
+    if node.op_type in _KEPT or node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "Shape" and node.input[0] in shapes:
+        return [_sliced(node, np.array(shapes[node.input[0]], np.int64))]
+    if any(entry and entry not in constants for entry in node.input):
+        return None
+    given = {e: onnx.numpy_helper.to_array(constants[e]) for e in node.input if e}
+    if node.op_type != "Constant" and any(v.size > _MOST_ELEMENTS for v in given.values()):
+        return None
+    try:
+        graph = onnx.helper.make_graph(
+            [node],
+            "one",
+            [
+                onnx.helper.make_tensor_value_info(e, constants[e].data_type, v.shape)
+                for e, v in given.items()
+            ],
+            [onnx.helper.make_empty_tensor_value_info(e) for e in node.output],
+        )
+        alone = onnx.helper.make_model(graph, opset_imports=model.opset_import)
+        made = onnx.reference.ReferenceEvaluator(alone).run(None, given)
+    except Exception:
+        return None
+    return made if all(np.asarray(v).size <= _MOST_ELEMENTS for v in made) else None
+
+
+def _sliced(node: NodeProto, sizes: Array) -> Array:
+    """Shape's own start and end."""
+    bounds = {a.name: a.i for a in node.attribute}
+    return sizes[slice(bounds.get("start", 0), bounds.get("end", len(sizes)))]
+
+
+def _read(nodes: Sequence[NodeProto], outputs: set[str]) -> list[NodeProto]:
+    """Without those that nothing reads any more."""
+    wanted, kept = set(outputs), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted |= set(node.input)
+            for attribute in node.attribute:
+                wanted |= {e for n in attribute.g.node for e in n.input}
+            kept.append(node)
+    return kept[::-1]

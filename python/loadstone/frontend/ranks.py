@@ -1,0 +1,247 @@
+"""Dense layers on rank 3 and more as layers on rows, and convolutions and pools along one axis as
+those of images whose height is 1.
+
+In:   a Relax function as an importer leaves it.
+Out:  the same function with matmul of two ranks, conv2d and pools in two dimensions.
+Next: layout.py, channels last.
+
+    matmul  (N, ..., I) x (I, O)    ->  reshape (M, I), matmul, reshape back
+    conv1d  (N, C, W)               ->  reshape (N, C, 1, W), conv2d, reshape back
+
+What follows element by element (a bias, an activation, quantize and dequantize) is done in the new
+shape, and the reshape back waits until somebody needs the old one: a pattern finds the layer with
+its bias, and layers behind each other need no reshape between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from loadstone.relax.compat import (
+    bindings,
+    constant,
+    integers,
+    is_call,
+    is_constant,
+    op_name,
+    relax,
+    result,
+    shape,
+    value,
+)
+from loadstone.relax.rewriter import Rewriter
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, Expr, RelaxFunction, Var
+
+__all__ = ["two_dimensional"]
+
+UNARY = (
+    *("quantize", "dequantize", "nn.relu", "clip", "sigmoid", "tanh", "nn.silu", "nn.gelu"),
+    *("nn.leakyrelu", "exp", "sqrt", "abs", "negative", "erf", "nn.dropout", "astype"),
+)
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+#: Not the averages: ONNX sums them in float32, and ties would differ.
+POOLS = ("nn.max_pool1d",)
+
+
+def two_dimensional(function: RelaxFunction) -> RelaxFunction:
+    """The function without layers of other ranks; itself where it has none."""
+    if any(_is_dense(entry) or _is_line(entry) for _, entry in bindings(function)):
+        return _TwoDimensional(function).run()
+    return function
+
+
+def _is_dense(call: Expr) -> bool:
+    """A product with a matrix of weights, of more than rows."""
+    if not is_call(call, "matmul"):
+        return False
+    data, weights = (shape(entry) or () for entry in call.args)
+    return len(data) > 2 and len(weights) == 2
+
+
+def _is_line(call: Expr) -> bool:
+    if is_call(call, "nn.conv1d"):
+        return str(call.attrs.data_layout) == "NCW" and str(call.attrs.kernel_layout) == "OIW"
+    return is_call(call, *POOLS) and str(call.attrs.layout) == "NCW"
+
+
+@dataclass(frozen=True)
+class _Formed:
+    """A value in another shape than the function has it: `expr` has `form`."""
+
+    expr: Expr
+    form: tuple[int, ...]
+    full: tuple[int, ...]
+
+
+class _TwoDimensional(Rewriter):
+    def __init__(self, function: RelaxFunction) -> None:
+        super().__init__(function)
+        self.outputs = set(result(function))
+        self.formed: dict[Var, _Formed] = {}  # by old variable
+
+    def alias(self, variable: Var, value: Expr) -> None:
+        super().alias(variable, value)
+        if value in self.formed:
+            self.formed[variable] = self.formed[value]
+
+    def visit(self, variable: Var, call: Expr) -> Expr:
+        made = self.in_form(call)
+        if made is None:
+            return self.emit(self.mapped(call))
+        expr, form = made
+        name = self.name + "/rows" if variable in self.outputs else self.name
+        full = shape(call) or ()
+        self.formed[variable] = _Formed(self.emit(expr, name), form, full)
+        return self.formed[variable].expr
+
+    def mapped(self, expr: Expr) -> Expr:
+        """A value in another form is brought back for whoever needs its own shape."""
+        if isinstance(expr, relax.Var) and expr in self.formed:
+            found = self.formed[expr]
+            name = expr.name if expr in self.outputs else f"{expr.name}/shaped"
+            back = self.emit(relax.op.reshape(found.expr, found.full), name)
+            del self.formed[expr]
+            self.env[expr] = back
+            return back
+        return super().mapped(expr)
+
+    # -- what a call becomes -----------------------------------------------------------------------
+
+    def in_form(self, call: Expr) -> tuple[Expr, tuple[int, ...]] | None:
+        """The call in another form, and that form; None where it stays as it is."""
+        name = op_name(call)
+        if _is_dense(call):
+            return self.dense(call)
+        if _is_line(call):
+            return self.line(name, call)
+        if name in UNARY and call.args[0] in self.formed and self.is_single(call):
+            found = self.formed[call.args[0]]
+            arguments = [found.expr, *(self.mapped(argument) for argument in call.args[1:])]
+            return relax.Call(call.op, arguments, call.attrs, call.ty_args), found.form
+        if name in BINARY:
+            return self.binary(name, call)
+        return None
+
+    @staticmethod
+    def is_single(call: Call) -> bool:
+        """One scale for all elements, where there are scales."""
+        return not is_call(call, "quantize", "dequantize") or value(call.args[1]).size == 1
+
+    def dense(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
+        full = shape(call.args[0]) or ()
+        rows = prod(full[:-1])
+        data = self.as_form(call.args[0], (rows, full[-1]))
+        made = relax.op.matmul(data, self.mapped(call.args[1]))
+        return made, (rows, (shape(call) or ())[-1])
+
+    def line(self, name: str, call: Call) -> tuple[Expr, tuple[int, ...]]:
+        n, channels, width = shape(call.args[0]) or ()
+        data = self.as_form(call.args[0], (n, channels, 1, width))
+        full = shape(call) or ()
+        form = (full[0], full[1], 1, full[2])
+        return _LINES[name](data, self, call), form
+
+    def binary(self, name: str, call: Call) -> tuple[Expr, tuple[int, ...]] | None:
+        first = next((a for a in call.args if a in self.formed), None)
+        if first is None or shape(call) != self.formed[first].full:
+            return None
+        found = self.formed[first]
+        sides = [self.side(argument, found) for argument in call.args]
+        if any(side is None for side in sides):
+            return None
+        return getattr(relax.op, name)(*sides), found.form
+
+    def side(self, argument: Expr, found: _Formed) -> Expr | None:
+        """An operand that goes with `found`: of the same form, or a constant that can."""
+        if argument in self.formed:
+            own = self.formed[argument]
+            return own.expr if (own.form, own.full) == (found.form, found.full) else None
+        new = super().mapped(argument)
+        extents = shape(new) or ()
+        if prod(extents) == 1 and len(extents) <= len(found.form):
+            return new
+        wide = (1,) * (len(found.full) - len(extents)) + extents
+        target = self.broadcast(wide, found)
+        return None if target is None else self.constant_as(new, target)
+
+    def broadcast(self, wide: tuple[int, ...], found: _Formed) -> tuple[int, ...] | None:
+        """The shape of a constant with the shape `wide` in the form: along the last axis of rows,
+        along the channels of a line."""
+        if len(found.form) == 2:
+            return (wide[-1],) if prod(wide) == wide[-1] else None
+        return (1, wide[1], 1, 1) if prod(wide) == wide[1] else None
+
+    def constant_as(self, expr: Expr, form: tuple[int, ...]) -> Expr | None:
+        """A constant, or a quantized one, in another shape; canonical.py folds the reshape."""
+        if is_constant(expr):
+            return constant(value(expr).reshape(form))
+        made = self.value(expr)
+        while is_call(made, "reshape", "expand_dims"):
+            made = self.value(made.args[0])
+        if not is_call(made, "dequantize") or not is_constant(made.args[0]):
+            return None
+        return self.emit(relax.op.reshape(expr, form), f"{expr.name}/formed")
+
+    def as_form(self, argument: Expr, form: tuple[int, ...]) -> Expr:
+        if argument in self.formed and self.formed[argument].form == form:
+            return self.formed[argument].expr
+        data = self.mapped(argument)
+        return self.emit(relax.op.reshape(data, form), f"{self.name}/{len(form)}d")
+
+    def kernel(self, call: Call) -> Expr:
+        """(O, I, W) as (O, I, 1, W), quantized or not; scales of output channels stay."""
+        weights = super().mapped(call.args[1])
+        outputs, inputs, taps = shape(weights) or ()
+        form = (outputs, inputs, 1, taps)
+        if is_constant(weights):
+            return constant(value(weights).reshape(form))
+        made = self.value(weights)
+        if is_call(made, "dequantize") and is_constant(made.args[0]):
+            stored = constant(value(made.args[0]).reshape(form))
+            again = relax.Call(made.op, [stored, *made.args[1:]], made.attrs, made.ty_args)
+            return self.emit(again, f"{self.name}/kernel")
+        return self.emit(relax.op.reshape(weights, form), f"{self.name}/kernel")
+
+
+def _conv(data: Expr, rewriter: _TwoDimensional, call: Call) -> Expr:
+    attrs = call.attrs
+    before, after = _pair(integers(attrs.padding))
+    return relax.op.nn.conv2d(
+        data,
+        rewriter.kernel(call),
+        strides=(1, *integers(attrs.strides)),
+        padding=(0, before, 0, after),
+        dilation=(1, *integers(attrs.dilation)),
+        groups=int(attrs.groups),
+        data_layout="NCHW",
+        kernel_layout="OIHW",
+    )
+
+
+def _max_pool(data: Expr, _: _TwoDimensional, call: Call) -> Expr:
+    attrs = call.attrs
+    before, after = _pair(integers(attrs.padding))
+    return relax.op.nn.max_pool2d(
+        data,
+        pool_size=(1, *integers(attrs.pool_size)),
+        strides=(1, *integers(attrs.strides)),
+        padding=(0, before, 0, after),
+        dilation=(1, *integers(attrs.dilation)),
+        ceil_mode=bool(attrs.ceil_mode),
+        layout="NCHW",
+    )
+
+
+def _pair(padding: tuple[int, ...]) -> tuple[int, int]:
+    return padding[0], padding[-1]
+
+
+_LINES: Mapping[str, Callable[[Expr, _TwoDimensional, Call], Expr]] = {
+    "nn.conv1d": _conv,
+    "nn.max_pool1d": _max_pool,
+}

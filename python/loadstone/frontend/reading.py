@@ -1,0 +1,49 @@
+"""How a model file is to be read: sizes that it leaves open, and which part of it.
+
+In:   what the user says of a model.
+Out:  Reading; sizes from texts such as `x=1,3,224,224`.
+Next: the reader of each format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loadstone.errors import ConfigError
+
+__all__ = ["WHOLE", "Reading", "parse_shapes"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """shapes: of inputs by name, for dimensions that the file leaves open. inputs, outputs: names
+    of tensors that the part to be read begins and ends with; none: the model's own. folder: where
+    the file lies, for what it keeps in files beside it.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """The model as the file has it."""
+        return not (self.shapes or self.inputs or self.outputs)
+
+
+WHOLE = Reading()
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`NAME=1,3,224,224` each. Raises ConfigError for what is no such text."""
+    shapes = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        parts = sizes.split(",")
+        if not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+            raise ConfigError(f"--shape {text}: it is said as NAME=1,3,224,224")
+        shapes[name] = tuple(map(int, parts))
+    return shapes

@@ -1,0 +1,83 @@
+"""Operators with an integer rule in TFLite alone, that no device takes yet: sums and products over
+axes, L2 normalization, the product of two activations.
+
+In:   integers.
+Out:  ReduceSum, ReduceProduct, L2Normalize, BatchMatMul.
+Next: graph/reference.py says what they compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from loadstone.graph.base import Operator
+
+__all__ = ["BatchMatMul", "L2Normalize", "ReduceProduct", "ReduceSum"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReduceSum(Operator):
+    """Sum over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
+
+    kind: ClassVar[str] = "reduce_sum"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_sum",)
+
+    axes: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It joins rows."""
+        return 0 in self.axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReduceProduct(Operator):
+    """Product over `axes` (ascending, not negative). Whether they stay is seen in output.shape."""
+
+    kind: ClassVar[str] = "reduce_product"
+    patterns: ClassVar[tuple[str, ...]] = ("reduce_product",)
+
+    axes: tuple[int, ...]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """It joins rows."""
+        return 0 in self.axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class L2Normalize(Operator):
+    """x / sqrt(sum x^2) over the last axis, in steps of 1/128. unsigned: the model was uint8."""
+
+    kind: ClassVar[str] = "l2_normalize"
+    patterns: ClassVar[tuple[str, ...]] = ("l2_normalize",)
+
+    unsigned: bool = False
+
+    @property
+    def mixes_samples(self) -> bool:
+        """The last axis is the leading one."""
+        return len(self.input.shape) < 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BatchMatMul(Operator):
+    """inputs[0] (..., M, K) times inputs[1] (..., K, N); leading axes broadcast as NumPy's do."""
+
+    kind: ClassVar[str] = "batch_matmul"
+    patterns: ClassVar[tuple[str, ...]] = ("batch_matmul",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        (*first, rows, depth), (*second, again, columns) = (x.shape for x in self.inputs)
+        assert depth == again
+        leading = np.broadcast_shapes(tuple(first), tuple(second))
+        assert self.output.shape == (*leading, rows, columns)
+
+    @property
+    def mixes_samples(self) -> bool:
+        """A side that has one matrix for all is no sample, nor are the rows of one matrix."""
+        return len(self.output.shape) < 3 or self._rows_differ()

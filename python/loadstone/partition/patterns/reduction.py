@@ -1,0 +1,107 @@
+"""Operators with an integer rule in TFLite alone: their patterns, and what they read as.
+
+In:   quantize(sum | prod (dequantize(x))), quantize(x / sqrt(sum(x * x) + tiny)),
+      quantize(matmul(dequantize(a), dequantize(b))).
+Out:  ReduceSum, ReduceProduct, L2Normalize, BatchMatMul.
+Next: partition/patterns/__init__.py lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from loadstone.graph import BatchMatMul, L2Normalize, Quantization, ReduceProduct, ReduceSum
+from loadstone.partition.patterns.forms import const, dq, op, q
+from loadstone.partition.patterns.reader import Mismatch, Reader
+from loadstone.relax.compat import integers
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Call, DFPattern
+
+__all__ = [
+    "batch_matmul",
+    "batch_matmul_pattern",
+    "l2_normalize",
+    "l2_normalize_pattern",
+    "reduce_pattern",
+    "reduce_product",
+    "reduce_sum",
+]
+
+
+_Reduction = TypeVar("_Reduction", ReduceSum, ReduceProduct)
+
+
+def reduce_pattern(relax_name: str) -> Callable[[], DFPattern]:
+    """One operator between dequantize and quantize."""
+    return lambda: q(op(relax_name)(dq()))
+
+
+def reduce_sum(reader: Reader, root: Call) -> ReduceSum:
+    """Over any axes."""
+    return _reduce(ReduceSum, reader, root)
+
+
+def reduce_product(reader: Reader, root: Call) -> ReduceProduct:
+    """Over any axes."""
+    return _reduce(ReduceProduct, reader, root)
+
+
+def _reduce(kind: type[_Reduction], reader: Reader, root: Call) -> _Reduction:
+    _only_tflite(reader)
+    call = reader.call(root.args[0])
+    source, output = reader.source(call.args[0], reader.output(root).name), reader.output(root)
+    rank = len(source.shape)
+    axes = range(rank) if call.attrs.axis is None else integers(call.attrs.axis)
+    return kind(
+        name=output.name,
+        inputs=(source,),
+        outputs=(output,),
+        axes=tuple(sorted({axis % rank for axis in axes})),
+    )
+
+
+def l2_normalize_pattern() -> DFPattern:
+    """As TVM's importer writes it."""
+    norm = op("sqrt")(op("add")(op("sum")(op("square")(dq())), const()))
+    return q(op("divide")(dq(), norm))
+
+
+def l2_normalize(reader: Reader, root: Call) -> L2Normalize:
+    """Raises Mismatch for another axis than the last, and another output than steps of 1/128."""
+    _only_tflite(reader)
+    division = reader.call(root.args[0])
+    total = reader.call(reader.call(reader.call(division.args[1]).args[0]).args[0])
+    square = reader.call(total.args[0])
+    sources = [reader.source(item) for item in (division.args[0], square.args[0])]
+    output = reader.output(root)
+    if sources[0] != sources[1] or output.quantization != Quantization(1 / 128, 0):
+        raise Mismatch("its output is not in steps of 1/128 around 0")
+    if [axis % len(sources[0].shape) for axis in integers(total.attrs.axis)] != [
+        len(sources[0].shape) - 1
+    ]:
+        raise Mismatch("it is not over the last axis")
+    return L2Normalize(
+        name=output.name, inputs=(sources[0],), outputs=(output,), unsigned=reader.unsigned
+    )
+
+
+def batch_matmul_pattern() -> DFPattern:
+    """Two activations, or one and a constant that is no weight of a dense layer."""
+    return q(op("matmul")(dq(), dq()))
+
+
+def batch_matmul(reader: Reader, root: Call) -> BatchMatMul:
+    """Raises Mismatch for vectors."""
+    _only_tflite(reader)
+    output = reader.output(root)
+    first, second = (reader.source(item, output.name) for item in reader.call(root.args[0]).args)
+    if min(len(first.shape), len(second.shape)) < 3:
+        raise Mismatch(f"it multiplies {list(first.shape)} by {list(second.shape)}")
+    return BatchMatMul(name=output.name, inputs=(first, second), outputs=(output,))
+
+
+def _only_tflite(reader: Reader) -> None:
+    if not reader.tflite:
+        raise Mismatch("only TFLite has an integer rule for it")

@@ -1,0 +1,98 @@
+"""Steps that are C: compiled when a session opens, called with pointers to their operands.
+
+In:   an artifact with steps of function `loadstone.c`, a C compiler.
+Out:  the compiled functions, by symbol.
+Next: session.py calls them. A board has them in its firmware instead (`loadstone export`).
+
+    void SYMBOL(void *const *operands)      inputs, outputs; the last is scratch memory
+
+The text is a program: session.py compiles it only for a file that is trusted (SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.host import EXTERNAL_C
+from loadstone.errors import ArtifactError
+from loadstone.numerics import Array
+from loadstone.printable import one_line
+
+__all__ = ["C_FLAGS", "c_sources", "prepare", "run_c_step"]
+
+#: Each operation is rounded by itself, whatever the processor could do in one go, so that the bytes
+#: are the same on every machine.
+C_FLAGS = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-strict-aliasing")
+_COMPILERS = ("cc", "gcc", "clang")
+
+
+def c_sources(artifact: Artifact) -> dict[str, str]:
+    """The text of each C step by its symbol; equal steps are one."""
+    found = [step for step in artifact.steps if isinstance(step, HostStep)]
+    texts = [step.attributes for step in found if step.function == EXTERNAL_C]
+    return {symbol: source for symbol, _, source in (text.partition("\n") for text in texts)}
+
+
+def prepare(artifact: Artifact) -> None:
+    """Compiles what the artifact's steps call. Raises ArtifactError without a compiler, or with the
+    compiler's first complaint."""
+    if sources := c_sources(artifact):
+        _library(tuple(sources.items()), artifact.name)
+
+
+def run_c_step(operands: Sequence[Array], attributes: str) -> None:
+    """Calls the step's function on its operands, in place."""
+    symbol = attributes.partition("\n")[0]
+    pointers = (ctypes.c_void_p * len(operands))(*(array.ctypes.data for array in operands))
+    _FUNCTIONS[symbol, attributes](pointers)
+
+
+_FUNCTIONS: dict[tuple[str, str], ctypes._FuncPointer] = {}
+
+
+def _compiler() -> list[str]:
+    if os.environ.get("CC"):
+        return os.environ["CC"].split()
+    return [next((name for name in _COMPILERS if shutil.which(name)), "")]
+
+
+@lru_cache(maxsize=64)
+def _library(sources: tuple[tuple[str, str], ...], name: str) -> None:
+    """Fills _FUNCTIONS; the library stays in the process, its file does not."""
+    compiler = _compiler()
+    if shutil.which(compiler[0]) is None:
+        raise ArtifactError(
+            f"model {name!r}: {len(sources)} of its steps are C, and there is no C compiler "
+            f"({compiler[0] or ', '.join(_COMPILERS)}): install one (Debian: gcc), or name it in CC"
+        )
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+        files = []
+        for k, (_, source) in enumerate(sources):
+            files.append(str(Path(folder, f"{k}.c")))
+            Path(files[-1]).write_text(source)
+        library = str(Path(folder, "steps.so"))
+        command = [*compiler, *C_FLAGS, "-fPIC", "-shared", "-o", library, *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            complaint = next((t for t in done.stderr.splitlines() if "error" in t), done.stderr)
+            raise ArtifactError(
+                f"model {name!r}: {compiler[0]} refuses a step in C: {one_line(complaint)[:200]}"
+            )
+        loaded = ctypes.CDLL(library)
+    for symbol, source in sources:
+        try:
+            function = getattr(loaded, symbol)
+        except AttributeError:
+            raise ArtifactError(
+                f"model {name!r}: a step in C has no function {one_line(symbol)[:80]!r}"
+            ) from None
+        function.restype = None
+        _FUNCTIONS[symbol, f"{symbol}\n{source}"] = function

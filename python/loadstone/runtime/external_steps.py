@@ -1,0 +1,100 @@
+"""External steps from Python's side: may they run, who runs them, what went wrong.
+
+In:   an artifact; a step and the arrays of its operands.
+Out:  the step's outputs, written in place; errors that name the step and its cause.
+Next: session.py asks before it opens a session, and calls when the C runtime comes to such a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.host import EXTERNAL_C, EXTERNAL_RELAX
+from loadstone.backend.external import external_function, register_external
+from loadstone.errors import ArtifactError, DeviceError, LoadstoneError, cause_of
+from loadstone.numerics import Array
+
+__all__ = ["call_external", "check_externals"]
+
+#: External functions whose attributes are a program: in a file from elsewhere it may be any. Value:
+#: what would compile it.
+CODE = {EXTERNAL_C: "a C compiler", EXTERNAL_RELAX: "TVM"}
+#: The runtime's own functions begin with it (artifact/host.py).
+_OWN = "loadstone."
+
+
+def check_externals(artifact: Artifact, trust: bool) -> None:
+    """Finds a function for every external step. Raises ArtifactError where there is none, or where
+    the step is code and `trust` is False."""
+    found = [s for s in artifact.steps if isinstance(s, HostStep) and s.function]
+    code = [s for s in found if s.function in CODE]
+    if code and not trust:
+        raise ArtifactError(
+            f"model {artifact.name!r}: {len(code)} of its steps, the first is "
+            f"{code[0].name!r}, are code that {CODE[code[0].function]} would compile and this "
+            "process call. Run it with --trust (in Python: trust=True) if you trust whoever made "
+            "the file"
+        )
+    for step in found:
+        if step.function != EXTERNAL_C and _function(step) is None:
+            raise ArtifactError(
+                f"step {step.name!r} needs the external function {step.function!r}: name "
+                "its back end's folder with --uma-backends, "
+                "or make it known with device.register_external"
+            )
+    if any(step.function == EXTERNAL_C for step in found):
+        from loadstone.runtime.c_step import prepare  # a compiler only for who needs one
+
+        prepare(artifact)
+
+
+def call_external(step: HostStep, operands: Sequence[Array]) -> None:
+    """Computes the outputs, which stand behind the inputs in `operands`. Raises what the function
+    raises; of a plug-in's as one line that names the step."""
+    if step.function == EXTERNAL_C:
+        from loadstone.runtime.c_step import run_c_step
+
+        run_c_step(operands, step.attributes)
+        return
+    count = len(step.inputs)
+    function = external_function(step.function)
+    assert function is not None
+    try:
+        results = function(operands[:count], step.attributes)
+        for out, result in zip(operands[count:], results, strict=True):
+            out[...] = result
+    except Exception as error:
+        if step.function.startswith(_OWN) or isinstance(error, LoadstoneError):
+            raise
+        raise _foreign(error, step) from error
+
+
+def _function(step: HostStep) -> object:
+    if external_function(step.function) is None:
+        _load_externals(step.function)
+    return external_function(step.function)
+
+
+def _load_externals(name: str) -> None:
+    """Makes the runtime's own functions known, or those of the installed back ends."""
+    if name.startswith(_OWN):
+        # what the compiler leaves to Python; a board without it never comes here
+        from loadstone.runtime.externals import EXTERNALS
+
+        for own, function in EXTERNALS.items():
+            register_external(own, function)
+    else:
+        from loadstone.backend.plugins import load_plugins
+
+        load_plugins()
+
+
+def _foreign(error: Exception, step: HostStep) -> DeviceError:
+    """What a plug-in's function raised, as one line that names the step, the file and the cause."""
+    code = getattr(external_function(step.function), "__code__", None)
+    file = code.co_filename if code is not None else ""
+    return DeviceError(
+        f"step {step.name!r}: {step.function}{f' in {file}' if file else ''}: "
+        f"{cause_of(error, file)}"
+    )

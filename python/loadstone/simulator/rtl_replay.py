@@ -1,0 +1,55 @@
+"""Run vectors on the hardware under Verilator: memory byte for byte, cycles against what was
+measured.
+
+In:   vectors (vectors.py).
+Out:  one Replayed for each, as replay.py makes of the simulator.
+Next: `loadstone replay --device rtl` prints them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loadstone.simulator.replay import Replayed, difference
+from loadstone.simulator.rtl import RtlDevice
+from loadstone.simulator.vectors import LATENCIES, Vector
+
+__all__ = ["RtlReplay"]
+
+
+class RtlReplay:
+    """Replays vectors, each on the RTL of its own device, built when the first one needs it."""
+
+    def __init__(self) -> None:
+        self._devices: dict[bytes, RtlDevice] = {}
+
+    def replay(self, vector: Vector) -> Replayed:
+        """One vector at both latencies."""
+        key = vector.config.fingerprint()
+        if key not in self._devices:
+            self._devices[key] = RtlDevice(vector.config)
+        device, expected = self._devices[key], vector.dram_out()
+        cycles: dict[int, int] = {}
+        message = ""
+        for latency in LATENCIES:
+            image = vector.dram_in.copy()
+            device.unmap_all()
+            device.set_latency(vector.config_extra + latency)
+            device.map(vector.dram_base, image)
+            for number, region in enumerate(vector.regions):
+                device.set_region(
+                    number, region.base, region.size_bytes, read_only=region.read_only
+                )
+            result = device.run(vector.insns, cycle_limit=_limit(vector))
+            cycles[latency] = result.cycles
+            if result.status != "NONE":
+                message = f"{result.status} at instruction {result.error_pc}"
+            elif not np.array_equal(image, expected):
+                message = difference(vector, image, expected)
+        measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
+        return Replayed(vector.name, vector.group, not message, cycles, measured, 0, message)
+
+
+def _limit(vector: Vector) -> int:
+    """Cycles after which a program that was measured hangs."""
+    return 4 * max(vector.cycles.values(), default=0) + (1 << 24)

@@ -1,0 +1,208 @@
+"""Convolutions and dense layers of any scale on a device without RQ.
+
+In:   a convolution or dense layer, its shape in tiles, its weights.
+Out:  LoweredOperator, with a scratch tensor for the digits.
+Next: weighted.py decides between this and shifts.
+
+The plan of each block of channels (rescale/plan.py) is already proven; rescaled_layer.py makes
+specs of it, and here are the constants. The kernels of all blocks run side by side (slots.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.numerics import Array
+from loadstone.vta import constants
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.lower import Kernel
+from loadstone.vta.operators.kernels import LoweredOperator, emit
+from loadstone.vta.operators.rescaled_layer import Blocks, RescaledLayer, last_shift, part_levels
+from loadstone.vta.operators.slots import Slot, interleaved, slots_of
+from loadstone.vta.rescale.levels import constant_steps, constant_tile
+from loadstone.vta.rescale.proof import DigitPlan
+from loadstone.vta.rescale.runs import IntArray
+from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
+from loadstone.vta.stream import DramTile
+
+__all__ = ["CONSTANT", "lower"]
+
+#: The input tile from which weight tiles make constants; one for all operators.
+CONSTANT = "constant"
+Int8Array = NDArray[np.int8]
+
+
+def lower(
+    op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
+) -> LoweredOperator:
+    """spec: the layer in tiles. weights: OHWI, less their zero points."""
+    return _Lowering(op, spec, weights, groups, config).lowered()
+
+
+class _Lowering:
+    """The kernels of one layer, and the constants that they need."""
+
+    def __init__(
+        self, op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
+    ) -> None:
+        self.op, self.config, self.weights, self.groups = op, config, weights, groups
+        self.layer = RescaledLayer(op, spec, config)
+        self.grouping = constants.grouping(
+            groups, weights.shape[3], weights.shape[0] // groups, config.block
+        )
+        self.dead = np.concatenate([plan.dead for plan in self.layer.plans])
+        self.parts = constants.split_weights(self._live(weights))
+        self.layer.window = replace(self.layer.window, parts=len(self.parts))
+        self.names = {
+            "x": op.input.name,
+            "out": op.output.name,
+            "w": f"{op.name}.weights",
+            "b": f"{op.name}.bias",
+            "m": f"{op.name}.multipliers",
+            "p": f"{op.name}.operands",
+            "c": CONSTANT,
+            "digits": f"{op.name}.digits",
+        }
+        self.pieces = _Pieces()
+        self.own: dict[str, tuple[Memory, Array]] = {}
+        self.kernels: list[Kernel] = []
+
+    def _live(self, weights: IntArray) -> IntArray:
+        return np.where(self.dead[:, None, None, None], 0, weights)
+
+    def _tiles(self, parts: list[Int8Array]) -> Int8Array:
+        """All weight tiles of some parts: (blocks, tiles of a block, block, block)."""
+        block = self.config.block
+        tiles = constants.weight_tiles(parts, self.groups, self.grouping, block)
+        return tiles.reshape(self.layer.count, -1, block, block)
+
+    def lowered(self) -> LoweredOperator:
+        """All kernels, side by side."""
+        layer, spec = self.layer, self.layer.spec
+        stored = max(
+            (plan.stored for plan in layer.plans if isinstance(plan, DigitPlan)), default=0
+        )
+        lanes = constant_tile(self.config.block)
+        self.own[CONSTANT] = (Memory.INP, np.tile(lanes, (1, self.config.batch, 1)))
+        weights = self._tiles(self.parts)
+        slots: list[Slot] = []
+        for sample in range(spec.samples):
+            for run in layer.runs_of_blocks():
+                kernel = layer.kernel(run)
+                slots += self._slots(kernel, self._places(sample, run, kernel, weights, stored))
+        tiles = spec.samples * layer.count * layer.pixels * stored
+        return LoweredOperator(
+            list(interleaved(slots)),
+            self.own | self.pieces.constants(self.names, self.config),
+            tuple(self.kernels),
+            {self.names["digits"]: tiles} if tiles else {},
+        )
+
+    def _places(
+        self, sample: int, run: Blocks, kernel: RescaledSpec, weights: Int8Array, stored: int
+    ) -> dict[str, int]:
+        """The first tile of each of a kernel's tensors."""
+        layer, spec = self.layer, self.layer.spec
+        out = sample * layer.count + run.first
+        group = run.first // spec.out_blocks if spec.groups > 1 else 0
+        inputs = spec.in_blocks * spec.input[0] * spec.input[1]
+        own = (
+            weights[run.first : run.first + len(run.plans)]
+            if kernel.digits
+            else self._part_tiles(run, kernel)
+        )
+        return {
+            "x": (sample * spec.groups + group) * inputs,
+            "w": self.pieces.place("w", own.reshape(-1, *own.shape[2:])),
+            "out": out * layer.pixels,
+            "digits": out * layer.pixels * stored,
+            "c": 0,
+            **self.pieces.add(layer, run, kernel),
+        }
+
+    def _part_tiles(self, run: Blocks, kernel: RescaledSpec) -> Int8Array:
+        """(blocks, tiles, block, block) of weights times multipliers, in parts."""
+        counts = [sum(count for _, count in level.runs) for level in run.shape.levels]
+        parts = [np.zeros(self.weights.shape, np.int8) for _ in range(kernel.window.parts)]
+        block = self.config.block
+        for number, plan in enumerate(run.plans):
+            first = (run.first + number) * block
+            channels = slice(first, first + len(plan.dead))
+            at = 0
+            for count, steps in zip(
+                counts, part_levels(self.layer, run.first + number, self.weights), strict=True
+            ):
+                for step, part in enumerate(steps):
+                    parts[at + step][channels] = part
+                at += count
+        return self._tiles(parts)[run.first : run.first + len(run.plans)]
+
+    def _slots(self, kernel: RescaledSpec, places: dict[str, int]) -> list[Slot]:
+        names = {name: DramTile(self.names[name], tile) for name, tile in places.items()}
+        lowered = emit(kernel, names, {}, self.op, self.config)
+        self.own |= lowered.constants
+        self.kernels += lowered.kernels
+        return slots_of(lowered.operations, self.names["digits"])
+
+
+class _Pieces:
+    """Constants of all kernels, one after the other; equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self.tiles: dict[str, list[Array]] = {"w": [], "b": [], "m": [], "p": []}
+        self.known: dict[tuple[str, bytes], int] = {}
+
+    def add(self, layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> dict[str, int]:
+        """The constants of some blocks besides their weights; the first tile of each."""
+        block = layer.config.block
+        places = {}
+        if kernel.chain_tiles:
+            sets = range(len(run.plans) if kernel.multipliers > 1 else 1)
+            tiles = [layer.chain_tiles(run.first + number, run.shape) for number in sets]
+            places["m"] = self.place("m", np.concatenate(tiles))
+        if kernel.bias:
+            bias = np.zeros((len(run.plans), kernel.bias, block, block), np.int8)
+            for number in range(len(run.plans)):
+                own = constant_steps(layer.biases[run.first + number], block)
+                for step, tile in enumerate(own):
+                    bias[number, step] = tile
+            places["b"] = self.place("b", bias.reshape(-1, block, block))
+        if kernel.operand_rows:
+            places["p"] = self.place("p", _operands(layer, run, kernel))
+        return places
+
+    def place(self, kind: str, tiles: Array) -> int:
+        """Where the tiles stand."""
+        key = (kind, tiles.tobytes())
+        if key not in self.known:
+            self.known[key] = sum(map(len, self.tiles[kind]))
+            self.tiles[kind].append(tiles)
+        return self.known[key]
+
+    def constants(self, names: dict[str, str], config: HwConfig) -> dict[str, tuple[Memory, Array]]:
+        """By name."""
+        return {
+            names[kind]: (Memory.ACC if kind == "p" else Memory.WGT, np.concatenate(tiles))
+            for kind, tiles in self.tiles.items()
+            if tiles
+        }
+
+
+def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArray[np.int32]:
+    """(blocks * rows, batch, block): what each lane is shifted by at the end, and before it is
+    split."""
+    rows = np.zeros((len(run.plans), kernel.operand_rows, layer.config.block), np.int64)
+    for number, plan in enumerate(run.plans):
+        lanes = len(plan.dead)
+        if run.shape.shift is None:
+            rows[number, 0, :lanes] = last_shift(plan)
+        if isinstance(plan, DigitPlan) and kernel.right:
+            rows[number, -1, :lanes] = plan.right
+    shape = (rows.shape[0] * rows.shape[1], layer.config.batch, layer.config.block)
+    return np.broadcast_to(rows.reshape(-1, 1, shape[2]), shape).astype(np.int32)

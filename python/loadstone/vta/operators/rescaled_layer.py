@@ -1,0 +1,378 @@
+"""A layer of any scale in kernels: which blocks of channels go together, and what each kernel is.
+
+In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (rescale/plan.py).
+Out:  `RescaledLayer`: groups of blocks with their specs, weight tiles of chains; `refusal`.
+Next: operators/rescaled.py makes constants and operations of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.backend.interface import Refusal
+from loadstone.vta import constants
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
+from loadstone.vta.rescale.plan import BlockPlan, block_plans
+from loadstone.vta.rescale.proof import DigitPlan, PartPlan
+from loadstone.vta.rescale.runs import IntArray, Runs, runs_of
+from loadstone.vta.schedule import rescaled_tile
+from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
+
+__all__ = [
+    "Blocks",
+    "RescaledLayer",
+    "cycles",
+    "last_shift",
+    "layer_plans",
+    "part_levels",
+    "refusal",
+]
+
+_RQ = "a device with the capability requantize"
+Int8Array = NDArray[np.int8]
+
+
+def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
+    """Why no form is proven; None where every block has one."""
+    plans = layer_plans(op, config, 1)
+    if plans is None:
+        return Refusal("sums of its output channels can leave 32 bits", _RQ)
+    for number, plan in enumerate(plans):
+        if plan is None:
+            return Refusal(
+                f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
+                f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
+                _RQ,
+            )
+    return None
+
+
+def layer_plans(
+    op: g.Weighted, config: HwConfig, sum_steps: int
+) -> Sequence[BlockPlan | None] | None:
+    """A plan for every block of output channels; None where sums leave 32 bits. sum_steps: GEMM
+    steps of a tile's sum."""
+    key = _Key(_digest(op), config.block, sum_steps, op)
+    return _plans(key)
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What a layer's plans depend on."""
+
+    digest: bytes
+    block: int
+    sum_steps: int
+    op: g.Weighted = field(compare=False)
+
+
+def _digest(op: g.Weighted) -> bytes:
+    parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
+    rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
+    zero_points = (op.input.zero_point, op.output.zero_point)
+    state = hashlib.blake2b(repr((rule, zero_points, op.weights.shape)).encode(), digest_size=16)
+    for part in parts:
+        state.update(np.ascontiguousarray(part).tobytes())
+    return state.digest()
+
+
+@lru_cache(maxsize=1024)
+def _plans(key: _Key) -> tuple[BlockPlan | None, ...] | None:
+    runs = _runs(_Key(key.digest, 0, 0, key.op))
+    if runs is None:
+        return None
+    op = key.op
+    widest = np.abs(constants.centred_weights(op).reshape(len(op.weights), -1)).max(axis=1)
+    return tuple(block_plans(runs, key.block, key.sum_steps, widest))
+
+
+@lru_cache(maxsize=64)
+def _runs(key: _Key) -> Runs | None:
+    return runs_of(key.op)
+
+
+# --- from plans to specs and tiles ----------------------------------------------------------------
+@dataclass(frozen=True)
+class Blocks:
+    """Neighbouring blocks of one spec."""
+
+    first: int
+    plans: tuple[BlockPlan, ...]
+    shape: ChainShape
+    bias: int
+    multipliers: int
+
+
+class RescaledLayer:
+    """One layer in tiles: what each kernel needs to know, and the constants of all."""
+
+    def __init__(
+        self,
+        op: g.Weighted,
+        spec: ConvSpec,
+        config: HwConfig,
+    ) -> None:
+        self.op, self.spec, self.config = op, spec, config
+        self.window = Window(
+            spec.in_blocks,
+            spec.parts,
+            spec.input,
+            spec.output,
+            spec.kernel,
+            spec.strides,
+            spec.dilation,
+            spec.padding,
+            spec.pad_value,
+        )
+        self.own_input = spec.groups > 1 and spec.out_blocks == 1
+        self.count = spec.groups * spec.out_blocks
+        self.pixels = spec.output[0] * spec.output[1]
+        taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
+        plans = layer_plans(op, config, taps) or ()
+        self.plans = [plan for plan in plans if plan is not None]
+        assert self.plans, "the predicate refused it"
+        assert len(self.plans) == len(plans), "the predicate refused it"
+        # Lanes that belong to no channel, in whole blocks: the output is padded to them.
+        folded = constants.folded_bias(op)
+        self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
+
+    def _bias(self, number: int, folded: IntArray) -> IntArray:
+        """(block,) what is added to the sum of each lane, or to that times the multiplier."""
+        block, plan = self.config.block, self.plans[number]
+        bias = np.zeros(block, np.int64)
+        lanes = len(plan.dead)
+        own = np.where(plan.dead, 0, folded[number * block : number * block + lanes])
+        if isinstance(plan, PartPlan):
+            bias[:lanes] = own * plan.multiplier + plan.constant
+        else:
+            bias[:lanes] = own + plan.offset
+        return bias
+
+    def runs_of_blocks(self) -> Iterator[Blocks]:
+        """Neighbouring blocks that one kernel can do: several only where a tile has few pixels.
+        Blocks of one kind have one shape, so that few kernels are lowered."""
+        most = max(1, _PIXELS // self.pixels)
+        if self.spec.out_blocks > 1 and self.spec.groups > 1:
+            most = 1
+        kinds: dict[tuple[object, ...], list[int]] = {}
+        for number, plan in enumerate(self.plans):
+            kinds.setdefault(_kind(plan), []).append(number)
+        shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
+        first = 0
+        for kind, group in groupby(self.plans, key=_kind):
+            plans = list(group)
+            shape, bias = shapes[kind]
+            for at in range(0, len(plans), most):
+                part = tuple(plans[at : at + most])
+                tiles = [self.chain_tiles(first + n, shape) for n in range(len(part))]
+                shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
+                yield Blocks(first, part, shape, bias, 1 if shared else len(part))
+                first += len(part)
+
+    def _shape(self, numbers: Sequence[int]) -> tuple[ChainShape, int]:
+        """The chain that some blocks share, and how many weight tiles their biases take."""
+        block = self.config.block
+        digits = [plan for n in numbers if isinstance(plan := self.plans[n], DigitPlan)]
+        if digits:
+            steps = (len(constant_steps(self.biases[n], block)) for n in numbers)
+            return _digit_shape(digits), max(steps)
+        parts = [part_levels(self, number) for number in numbers]
+        constants_of = [self.part_constants(number) for number in numbers]
+        plan = self.plans[numbers[0]]
+        assert isinstance(plan, PartPlan)
+        levels, first = [], 0
+        for position, exponent in enumerate(plan.exponents):
+            count = max(len(own[position]) for own in parts)
+            count = max(count, int(position == 0))  # of constant channels: a part of zeros
+            levels.append(
+                LevelShape(
+                    exponent - (plan.exponents[position - 1] if position else 0),
+                    ((first, count),) if count else (),
+                    max(len(own[position]) for own in constants_of),
+                )
+            )
+            first += count
+        shift = _common_shift([last_shift(self.plans[number]) for number in numbers])
+        return ChainShape(tuple(levels), shift, plan.low, plan.high), 0
+
+    def part_constants(self, number: int) -> list[list[Int8Array]]:
+        """Of a block whose weights are multiplied: for each level the weight tiles of what is
+        added."""
+        plan, block = self.plans[number], self.config.block
+        assert isinstance(plan, PartPlan)
+        split = split_constant(self.biases[number], plan.exponents, block)
+        return [[] if level is None else constant_steps(level, block) for level in split]
+
+    def chain_tiles(self, number: int, shape: ChainShape) -> Int8Array:
+        """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
+        plan, block = self.plans[number], self.config.block
+        if isinstance(plan, DigitPlan):
+            return _chain_tiles(plan, shape, block)
+        tiles = np.zeros((sum(x.constants for x in shape.levels), block, block), np.int8)
+        at = 0
+        for level, own in zip(shape.levels, self.part_constants(number), strict=True):
+            for step, tile in enumerate(own):
+                tiles[at + step] = tile
+            at += level.constants
+        return tiles
+
+    def kernel(self, blocks: Blocks) -> RescaledSpec:
+        """The spec of some blocks, with the cheapest tile."""
+        plan = blocks.plans[0]
+        if isinstance(plan, PartPlan):
+            return self._part_kernel(blocks)
+        spec = RescaledSpec(
+            window=self.window,
+            blocks=len(blocks.plans),
+            own_input=self.own_input,
+            tile=(1, 1, 1),
+            bias=blocks.bias,
+            left=plan.left,
+            right=bool(plan.right.any()),
+            digits=plan.digits,
+            clamped=plan.clamped,
+            signed=plan.signed,
+            chain=blocks.shape,
+            multipliers=blocks.multipliers,
+        )
+        return self._tiled(spec)
+
+    def _part_kernel(self, blocks: Blocks) -> RescaledSpec:
+        parts = sum(count for level in blocks.shape.levels for _, count in level.runs)
+        spec = RescaledSpec(
+            window=replace(self.window, parts=parts),
+            blocks=len(blocks.plans),
+            own_input=self.own_input,
+            tile=(1, 1, 1),
+            bias=0,
+            left=0,
+            right=False,
+            digits=0,
+            clamped=False,
+            signed=False,
+            chain=blocks.shape,
+            multipliers=blocks.multipliers,
+        )
+        return self._tiled(spec)
+
+    def _tiled(self, spec: RescaledSpec) -> RescaledSpec:
+        return replace(spec, tile=rescaled_tile.choose(spec, self.count, self.config).tile)
+
+
+#: Output pixels of one tile, at least, where blocks of channels can be joined.
+_PIXELS = 64
+
+
+def _kind(plan: BlockPlan) -> tuple[object, ...]:
+    """What plans of one kernel have in common."""
+    if isinstance(plan, PartPlan):
+        return ("parts", plan.exponents, _common_shift([plan.shift]))
+    shifts = tuple(level.shift for level in plan.chain.levels)
+    even = _common_shift([plan.chain.shift])
+    return (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()), shifts, even)
+
+
+def last_shift(plan: BlockPlan) -> IntArray:
+    """(lanes,) what each lane is shifted by at the end."""
+    return plan.shift if isinstance(plan, PartPlan) else plan.chain.shift
+
+
+def _common_shift(shifts: Sequence[IntArray]) -> int | None:
+    values = {int(shift) for own in shifts for shift in own}
+    return values.pop() if len(values) == 1 else None
+
+
+def part_levels(
+    layer: RescaledLayer, number: int, weights: IntArray | None = None
+) -> list[list[Int8Array]]:
+    """Of a block whose weights are multiplied: for each level the parts of its weights, each of
+    the shape (lanes, ...) of the weights. weights: of the layer, as they are folded."""
+    plan, block = layer.plans[number], layer.config.block
+    assert isinstance(plan, PartPlan)
+    lanes = len(plan.dead)
+    weights = constants.centred_weights(layer.op) if weights is None else weights
+    own = weights[number * block : number * block + lanes]
+    own = np.where(plan.dead.reshape(-1, *[1] * (own.ndim - 1)), 0, own)
+    product = own * plan.multiplier.reshape(-1, *[1] * (own.ndim - 1))
+    levels = split_levels(product.ravel(), plan.exponents)
+    total: IntArray = np.zeros_like(product.ravel())
+    for steps, exponent in zip(levels, plan.exponents, strict=True):
+        for step in steps:
+            total = total + (step.astype(np.int64) << exponent)
+    assert np.array_equal(total, product.ravel()), "the parts add up to the product"
+    return [[step.reshape(own.shape) for step in steps] for steps in levels]
+
+
+def _digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:
+    """The chain of several blocks: at each level what any of them needs."""
+    chains = [plan.chain for plan in plans]
+    levels = []
+    for position, level in enumerate(chains[0].levels):
+        own = [chain.levels[position] for chain in chains]
+        counts = [
+            max(sum(number == digit for number, _ in level.products) for level in own)
+            for digit in range(plans[0].stored)
+        ]
+        levels.append(
+            LevelShape(
+                level.shift,
+                tuple(_runs_of_digits(counts)),
+                max(len(level.constants) for level in own),
+            )
+        )
+    first = chains[0]
+    shift = _common_shift([chain.shift for chain in chains])
+    return ChainShape(tuple(levels), shift, first.low, first.high)
+
+
+def _runs_of_digits(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring digits (first, how many) with one weight tile each, until all have theirs."""
+    for turn in range(max(counts, default=0)):
+        digits = [digit for digit, count in enumerate(counts) if count > turn]
+        for _, group in groupby(enumerate(digits), key=lambda entry: entry[1] - entry[0]):
+            run = [digit for _, digit in group]
+            yield run[0], len(run)
+
+
+def _chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
+    """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
+    tiles = np.zeros((shape.tiles, block, block), np.int8)
+    at = 0
+    for level, own in zip(shape.levels, plan.chain.levels, strict=True):
+        for number in range(level.constants):
+            if number < len(own.constants):
+                lanes = len(own.constants[number])
+                for tile in constant_steps(own.constants[number], block):
+                    tiles[at, :lanes] = tile
+            at += 1
+        left: dict[int, list[Int8Array]] = {}
+        for digit, weights in own.products:
+            left.setdefault(digit, []).append(weights)
+        for first, count in level.runs:
+            for digit in range(first, first + count):
+                if left.get(digit):
+                    weights = left[digit].pop(0)
+                    diagonal = np.arange(len(weights))
+                    tiles[at, diagonal, diagonal] = weights
+                at += 1
+        assert not any(left.values()), "a product has no place in the shape"
+    return tiles
+
+
+def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
+    """What the cost model says of a layer."""
+    layer = RescaledLayer(op, spec, config)
+    return spec.samples * sum(
+        rescaled_tile.choose(layer.kernel(blocks), layer.count, config).cycles
+        for blocks in layer.runs_of_blocks()
+    )

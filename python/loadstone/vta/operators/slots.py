@@ -1,0 +1,106 @@
+"""Tiles of rescaled layers side by side: while one tile's digits are stored, the next is summed.
+
+In:   the operations of kernels of schedule/rescaled.py, tile after tile.
+Out:  the same operations in an order in which the compute stage seldom waits.
+Next: operators/rescaled.py hands them on.
+
+A tile is worked on in phases, each of which ends in a store that the next phase has to wait for,
+because the store reads what that phase changes:
+
+    sum, store digit 0 | shift, store digit 1 | (shift, store digit 2) | load digits, rescale, store
+
+Phase p of tile n is done p turns after its first, together with phase 0 of tile n + p. Loads go one
+turn ahead of what needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from loadstone.vta.isa.spec import Memory
+from loadstone.vta.stream import FillNest, Operation, TileLoad, TileStore
+
+__all__ = ["Slot", "interleaved", "slots_of"]
+
+#: The tile whose load is the first operation of a kernel's turn.
+FIRST_TILE = "c_chip"
+
+
+@dataclass
+class Slot:
+    """One tile's operations. loads: of what phase 0 needs. fetch: of the digits, for the last
+    phase. phases: the rest; each but the last ends in the store of a digit."""
+
+    loads: list[Operation] = field(default_factory=list)
+    fetch: list[Operation] = field(default_factory=list)
+    phases: list[list[Operation]] = field(default_factory=lambda: [[]])
+
+
+def slots_of(operations: Sequence[Operation], digits: str) -> list[Slot]:
+    """Cuts a kernel's operations. digits: the name of its scratch tensor in DRAM."""
+    slots: list[Slot] = []
+    for operation in operations:
+        if isinstance(operation, TileLoad) and operation.tile.name == FIRST_TILE:
+            slots.append(Slot())
+        _add(slots[-1], operation, digits)
+    for slot in slots:
+        _move_loads(slot)
+    return slots
+
+
+def _add(slot: Slot, operation: Operation, digits: str) -> None:
+    """Appends an operation to the phase that is open; the one behind a store begins the next."""
+    if isinstance(operation, TileLoad) and operation.dram.tensor == digits:
+        slot.fetch.append(operation)
+        return
+    phase = slot.phases[-1]
+    if phase and isinstance(phase[-1], TileStore) and not isinstance(operation, TileStore):
+        slot.phases.append([])
+    slot.phases[-1].append(operation)
+
+
+def _move_loads(slot: Slot) -> None:
+    """Loads that phase 0 can do before its first GEMM."""
+    first = slot.phases[0]
+    inputs = {
+        id(o.tile)
+        for o in first
+        if isinstance(o, TileLoad) and o.memory is Memory.INP and o.tile.name != FIRST_TILE
+    }
+    whole = len(inputs) <= 1
+    ahead = []
+    for operation in first:
+        if isinstance(operation, FillNest) and not whole:
+            break
+        if isinstance(operation, TileLoad):
+            ahead.append(operation)
+    chosen = {id(o) for o in ahead}
+    slot.loads = list(ahead)
+    slot.phases[0] = [o for o in first if id(o) not in chosen]
+
+
+def interleaved(slots: Sequence[Slot]) -> Iterator[Operation]:
+    """The slots' operations, phase p of slot n beside phase 0 of slot n + p."""
+    if not slots:
+        return
+    most = max(len(slot.phases) for slot in slots)
+    yield from slots[0].loads
+    for turn in range(len(slots) + most - 1):
+        ready = [
+            (turn - phase, phase)
+            for phase in range(most)
+            if 0 <= turn - phase < len(slots) and phase < len(slots[turn - phase].phases)
+        ]
+        last = [(n, phase) for n, phase in ready if phase and _is_last(slots[n], phase)]
+        for number, _ in last:
+            yield from slots[number].fetch
+        if turn + 1 < len(slots):
+            yield from slots[turn + 1].loads
+        middle = [entry for entry in reversed(ready) if entry not in last]
+        for number, phase in (*middle, *reversed(last)):
+            yield from slots[number].phases[phase]
+
+
+def _is_last(slot: Slot, phase: int) -> bool:
+    return phase == len(slot.phases) - 1

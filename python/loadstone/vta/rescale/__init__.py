@@ -1,0 +1,17 @@
+"""Any scale on a device that has no multiplier behind its accumulators: the GEMM core multiplies.
+
+Convolutions and dense layers, whose sums are too wide to try all:
+
+    runs.py       what a framework's rule makes of each accumulator: runs of equal outputs
+    search.py     multipliers of the accumulator's digits, or of the weights, that give the same
+    levels.py     multipliers and constants as int8 weight tiles, level by level
+    plan.py       the cheapest form for each block of channels
+    proof.py      whether the integers of a plan give the rule's output, for every accumulator
+
+Sums of a few values of eight bits, of which all combinations are tried:
+
+    linear_form.py    sums of inputs times constants, shifted and clamped
+    linear_search.py  constants that give the rule's integers
+    pair.py, mean.py  the rules of add and its like, and of averages
+    chain.py          steps that compute a form, and whether they give the rule's output
+"""

@@ -1,0 +1,94 @@
+"""What happens to one accumulator: products by weights and ALU operations, one cycle a tile each.
+
+In:   the integers that stand in the program: weights of 8 bits, immediates of 16.
+Out:  `run`: what the device makes of any inputs; `is_exact`: whether that is what is wanted of all
+      of them. Neither knows where the integers come from.
+Next: linear_search.py finds chains; schedule/chain.py makes a loop nest of each step.
+
+    acc = 0                               a GEMM that resets
+    Product(input, weight)                acc += weight * input       a GEMM by a diagonal tile
+    Alu("add" | "shr" | "min" | "max")    acc = acc op immediate
+    out = the low 8 bits of acc           STORE
+
+Floors compose: (((a >> 8) + b) >> 7) is (a + 256 b) >> 15, so that a multiplier of many bits is a
+chain of products by its digits, least first, with shifts between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.numerics import wrap_int32
+
+__all__ = ["Alu", "Chain", "Product", "Step", "cycles", "is_exact", "run"]
+
+IntArray = NDArray[np.int64]
+
+_WEIGHTS = range(-128, 128)
+_IMMEDIATES = range(-(1 << 15), 1 << 15)
+#: VTA shifts right by at most 15 and left by at most 16.
+_SHIFTS = range(-16, 16)
+
+
+@dataclass(frozen=True)
+class Product:
+    """acc += weight * input, in every lane. input: its number."""
+
+    input: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Alu:
+    """acc = acc op value. shr: an arithmetic shift, of a negative value to the left."""
+
+    op: Literal["add", "shr", "min", "max"]
+    value: int
+
+
+Step: TypeAlias = Product | Alu
+Chain: TypeAlias = tuple[Step, ...]
+
+
+def cycles(chain: Chain, taps: int = 1) -> int:
+    """Cycles of compute for one tile of the output, where an input is a sum of so many tiles."""
+    return 1 + sum(taps if isinstance(step, Product) else 1 for step in chain)
+
+
+def run(chain: Chain, inputs: Sequence[IntArray]) -> IntArray:
+    """What the device stores for inputs that broadcast against each other: int8 values, or sums of
+    them; -128 .. 127 in the shape that they broadcast to."""
+    acc: IntArray = np.zeros(np.broadcast_shapes(*(values.shape for values in inputs)), np.int64)
+    for step in chain:
+        if isinstance(step, Product):
+            assert step.weight in _WEIGHTS, step
+            acc = acc + step.weight * inputs[step.input]
+        else:
+            acc = _alu(step, acc)
+        acc = wrap_int32(acc).astype(np.int64)
+    return ((acc + 128) & 255) - 128
+
+
+def is_exact(chain: Chain, inputs: Sequence[IntArray], wanted: IntArray) -> bool:
+    """Whether the chain gives `wanted`, everywhere. inputs: every combination that can occur."""
+    return np.array_equal(run(chain, inputs), wanted)
+
+
+def _alu(step: Alu, acc: IntArray) -> IntArray:
+    match step.op:
+        case "shr":
+            assert step.value in _SHIFTS, step
+            return acc >> step.value if step.value >= 0 else acc << -step.value
+        case "add":
+            result = acc + step.value
+        case "min":
+            result = np.minimum(acc, step.value)
+        case "max":
+            result = np.maximum(acc, step.value)
+    assert step.value in _IMMEDIATES, step
+    return result

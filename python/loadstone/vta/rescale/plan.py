@@ -1,0 +1,290 @@
+"""The cheapest proven form for each block of channels.
+
+In:   a convolution or dense layer, the device's lanes, how many GEMM steps a tile of output takes.
+Out:  `LayerPlan`: a DigitPlan or PartPlan for every block of output channels.
+Next: operators/rescaled.py makes constants and a schedule of it.
+
+Costs are steps a tile of output behind the sum itself: a GEMM step or an ALU step by an immediate
+counts one, an ALU step by a tile two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadstone.vta.rescale.levels import (
+    constant_steps,
+    constant_tile,
+    split_constant,
+    split_levels,
+)
+from loadstone.vta.rescale.proof import (
+    Chain,
+    DigitPlan,
+    Level,
+    PartPlan,
+    prove_digits,
+    prove_parts,
+)
+from loadstone.vta.rescale.runs import IntArray, Runs
+from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
+
+__all__ = ["BlockPlan", "block_plans", "name_of", "tail_steps"]
+
+BlockPlan = DigitPlan | PartPlan
+_LAST_SHIFT = 15
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What the lanes of a block share. extra: bits by which x is shifted to the left beyond what
+    evens out the scales; None: no shift."""
+
+    digits: int
+    signed: bool
+    extra: int | None
+
+
+#: Rounds, cheapest first; all settings of a round are tried, and the cheapest is taken.
+_ROUNDS = (
+    (_Setting(2, False, None),),
+    (_Setting(2, True, None), *(_Setting(3, False, extra) for extra in (None, 0, 1, 2))),
+    tuple(_Setting(3, True, extra) for extra in (None, 0, 1, 2)),
+)
+_PARTS = (3, 4, 5)
+#: Twice what lies below the middle of the top digit, for each count of digits.
+_BELOW = {2: 128, 3: 128 + 128 * 256}
+#: 3 digits hold |x| up to here.
+_ROOM = 8355711
+#: A constant channel has 256 times its output as x, which must be a multiple of the left shift's.
+_DEAD_LEFT = 8
+_NEVER = 1 << 30
+
+
+def name_of(plan: BlockPlan) -> str:
+    """D2, D3, with a sign digit D2+s; P2 to P5."""
+    if isinstance(plan, PartPlan):
+        return f"P{len(plan.exponents)}"
+    return f"D{plan.digits}{'+s' if plan.signed else ''}"
+
+
+def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
+    """One plan for each block of channels; None where no form is proven.
+
+    sum_steps: GEMM steps of a tile's sum, which P repeats. widest: (C,) the largest magnitude of a
+    channel's weights.
+    """
+    planner = _Planner(runs, block)
+    for settings in _ROUNDS:
+        for setting in settings:
+            planner.attempt_digits(setting)
+        planner.settle()
+    for parts in _PARTS:
+        planner.attempt_parts(parts, sum_steps, widest)
+    return planner.best
+
+
+def tail_steps(plan: BlockPlan, sum_steps: int, block: int) -> int:
+    """Steps of the compute stage for a tile of output, the clearing of its accumulator and the sum
+    among them."""
+    if isinstance(plan, PartPlan):
+        constants = split_constant(plan.constant, plan.exponents, block)
+        count = 1 + len(plan.exponents) * (sum_steps + 1) - 1
+        count += max(1, sum(level is not None for level in constants))
+        return count + _shift_steps(plan.shift) + 2
+    chain = plan.chain
+    split = 2 * (plan.digits - 1) + (2 if plan.clamped else 0) + (2 if plan.signed else 0)
+    before = (1 if plan.left else 0) + (2 if plan.right.any() else 0)
+    added = sum(len(level.products) + len(level.constants) for level in chain.levels)
+    shifts = sum(level.shift > 0 for level in chain.levels)
+    return 2 + sum_steps + before + split + added + shifts + _shift_steps(chain.shift) + 2
+
+
+def _shift_steps(shift: IntArray) -> int:
+    return 2 if np.any(shift != shift[0]) else int(shift[0] > 0)
+
+
+class _Planner:
+    """The best plan of each block so far."""
+
+    def __init__(self, runs: Runs, block: int) -> None:
+        self.runs, self.block = runs, block
+        count = len(runs.scale)
+        self.blocks = [np.arange(at, min(at + block, count)) for at in range(0, count, block)]
+        self.best: list[BlockPlan | None] = [None] * len(self.blocks)
+        self.steps = [_NEVER] * len(self.blocks)
+        self.open = list(range(len(self.blocks)))
+        if runs.alike is not None and runs.member is not None:
+            signed = needs_sign(runs.alike)[runs.member] & ~runs.constant
+            signed[signed] = needs_sign(runs.take(np.flatnonzero(signed)))
+        else:
+            signed = needs_sign(runs)
+        self.lines = [not signed[channels].any() for channels in self.blocks]
+
+    def settle(self) -> None:
+        """Blocks that have a plan want no dearer setting."""
+        self.open = [number for number in self.open if self.best[number] is None]
+
+    def attempt_digits(self, setting: _Setting) -> None:
+        """One setting, for all blocks that are open."""
+        lefts = {
+            number: self._left(self.blocks[number], setting)
+            for number in self.open
+            if setting.signed or self.lines[number]
+        }
+        numbers = [number for number, left in lefts.items() if left is not None]
+        if not numbers:
+            return
+        channels = np.concatenate([self.blocks[number] for number in numbers])
+        left = np.concatenate([lefts[number] for number in numbers])
+        found = self._search(setting, channels, left)
+        at = 0
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            runs = self.runs.take(self.blocks[number])
+            if not (found.ok[lanes] | runs.constant).all():
+                continue
+            plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
+            if plan is not None and prove_digits(plan, runs).all():
+                self._offer(number, plan, 0)
+
+    def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
+        """Channels of one scale get the same integers where there are such for all of them."""
+        own = self.runs.take(channels)
+        alike, member = self.runs.alike, self.runs.member
+        if alike is None or member is None or left.any():
+            return search_digits(own, DigitForm(setting.digits, setting.signed, left))
+        groups, position = np.unique(member[channels], return_inverse=True)
+        form = DigitForm(setting.digits, setting.signed, np.zeros(len(groups), np.int64))
+        shared = search_digits(alike.take(groups), form).take(position)
+        lacking = np.flatnonzero(~shared.ok)
+        if not lacking.size:
+            return shared
+        form = DigitForm(setting.digits, setting.signed, left[lacking])
+        return shared.updated(lacking, search_digits(own.take(lacking), form))
+
+    def attempt_parts(self, parts: int, sum_steps: int, widest: IntArray) -> None:
+        """Weights in `parts` parts, for the blocks where that is cheaper than what they have."""
+        numbers = [
+            number
+            for number in range(len(self.blocks))
+            if self.lines[number] and parts * (sum_steps + 1) + 4 < self.steps[number] + sum_steps
+        ]
+        if not numbers:
+            return
+        channels = np.concatenate([self.blocks[number] for number in numbers])
+        limit = 127 * ((256**parts - 1) // 255) // np.maximum(widest[channels], 1)
+        runs = self.runs.take(channels)
+        found = search_parts(runs, limit, 8 * (parts - 1) + _LAST_SHIFT)
+        at = 0
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            own = runs.take(lanes)
+            if not (found.ok[lanes] | own.constant).all():
+                continue
+            plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
+            if prove_parts(plan, own).all():
+                self._offer(number, plan, sum_steps)
+
+    def _offer(self, number: int, plan: BlockPlan, sum_steps: int) -> None:
+        steps = tail_steps(plan, sum_steps, self.block) - sum_steps
+        if steps < self.steps[number]:
+            self.best[number], self.steps[number] = plan, steps
+
+    def _left(self, channels: IntArray, setting: _Setting) -> IntArray | None:
+        """By how much each lane is shifted to the left before it is split; None where the setting
+        is none for these lanes."""
+        runs = self.runs.take(channels)
+        left = np.zeros(len(channels), np.int64)
+        if setting.extra is None:
+            return left
+        live = ~runs.constant
+        if not live.any():
+            return None
+        scale = np.where(live, runs.scale, runs.scale[live].max())
+        reach = np.maximum(np.abs(runs.first[:, 0]), np.abs(runs.last[:, -1]))
+        room = np.floor(np.log2(_ROOM / (reach + 130 / scale + 33000)))
+        own = np.floor(np.log2(scale / scale[live].min()) + 1e-9) + setting.extra
+        left = np.clip(np.minimum(own, room), 0, _LAST_SHIFT).astype(np.int64)
+        left[~live] = left[live].max()
+        return left if left.any() and left.max() <= _DEAD_LEFT else None
+
+
+def _digit_plan(
+    runs: Runs, setting: _Setting, left: IntArray, found: Found, block: int
+) -> DigitPlan | None:
+    """The lanes of a block under one spacing of levels; None where shifts are too far apart."""
+    count, dead = setting.digits, runs.constant
+    live = found.shift[~dead]
+    spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count
+    exponents = (*range(0, spacing, 8)[:count], spacing)
+    common = int(left.max())
+    multipliers = np.where(dead, 0, found.multipliers)
+    multipliers[1, dead] = 1 << spacing
+    parts = [*multipliers]
+    if setting.signed:
+        parts.append(np.where(dead, 0, found.sign))
+    parts[-1] = parts[-1] - 1  # the last digit still stands in the accumulator
+    constant = np.where(dead, 0, found.constant)
+    offset = np.where(dead, runs.value[:, 0] * 256 >> common, found.offset)
+    shift = np.where(dead, 0, found.shift - spacing)
+    if shift.max() > _LAST_SHIFT:
+        return None
+    products = [split_levels(part, exponents) for part in parts]
+    constants = split_constant(constant, exponents, block)
+    levels = tuple(
+        Level(
+            0 if position == 0 else exponent - exponents[position - 1],
+            tuple(
+                (digit, step) for digit, split in enumerate(products) for step in split[position]
+            ),
+            () if constants[position] is None else _within(constants[position], block),
+        )
+        for position, exponent in enumerate(exponents)
+    )
+    offsets = offset[:, None] << left[:, None]
+    x = np.where(dead[:, None], 0, np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1))
+    x = ((x << left[:, None]) + offsets + _BELOW[count]) >> 8 * (count - 1)
+    return DigitPlan(
+        offset,
+        common,
+        common - left,
+        count,
+        bool(np.any((x < -128) | (x > 127))),
+        setting.signed,
+        dead,
+        Chain(levels, shift, runs.low, runs.high),
+    )
+
+
+def _within(constant: IntArray | None, block: int) -> tuple[IntArray, ...]:
+    """A constant as what one GEMM step each can add."""
+    tile = constant_tile(block).astype(np.int64)
+    assert constant is not None
+    return tuple(step.astype(np.int64) @ tile for step in constant_steps(constant, block))
+
+
+def _part_plan(runs: Runs, parts: int, found: Found, limit: IntArray) -> PartPlan:
+    dead = runs.constant
+    multiplier, constant, shift = found.multipliers[0].copy(), found.constant, found.shift
+    # At least the shift that the parts make.
+    for _ in range(8 * (parts - 1)):
+        low = ~dead & (shift < 8 * (parts - 1)) & (2 * multiplier <= limit)
+        multiplier = np.where(low, 2 * multiplier, multiplier)
+        constant = np.where(low, 2 * constant, constant)
+        shift = np.where(low, shift + 1, shift)
+    spacing = int(min(shift[~dead].min(), 8 * (parts - 1))) if not dead.all() else 8 * (parts - 1)
+    exponents = (*range(0, spacing, 8)[: parts - 1], spacing)
+    return PartPlan(
+        np.where(dead, 0, multiplier),
+        np.where(dead, runs.value[:, 0] << spacing, constant),
+        exponents,
+        np.where(dead, 0, shift - spacing),
+        runs.low,
+        runs.high,
+        dead,
+    )

@@ -1,0 +1,217 @@
+"""Whether a plan's integers give a rule's output, for every accumulator: a judge of its own.
+
+In:   the integers that the device will use (weights of each level, shifts, clamps), and the runs of
+      the rule.
+Out:  for each lane whether it is proven.
+Next: plan.py gives out nothing else.
+
+It knows nothing of how the integers were found. It does what the device does with them, at the
+first and the last accumulator of every run, and shows that what lies between cannot be otherwise,
+because no multiplier is too small for what the digits below it lose on a carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.numerics import INT32_MAX, INT32_MIN
+from loadstone.vta.rescale.runs import IntArray, Runs
+
+__all__ = ["Chain", "DigitPlan", "Level", "PartPlan", "prove_digits", "prove_parts"]
+
+Bools = NDArray[np.bool_]
+Int8Array = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of a chain: a shift of the sum so far, then what is added to it.
+
+    products: (number of a digit, its multiplier in each lane); constants: (lanes,) each.
+    """
+
+    shift: int
+    products: tuple[tuple[int, Int8Array], ...]
+    constants: tuple[IntArray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Levels, from the lowest; then a shift of each lane, and a clamp."""
+
+    levels: tuple[Level, ...]
+    shift: IntArray
+    low: int
+    high: int
+
+    @property
+    def exponents(self) -> tuple[int, ...]:
+        """Of each level: how far the lowest one has been shifted there."""
+        return tuple(np.cumsum([level.shift for level in self.levels]).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class DigitPlan:
+    """A block of lanes whose accumulators are split into digits.
+
+    offset: added to the accumulator. left, right: what shifts it before it is split: all lanes to
+    the left, then each to the right. digits: without the sign digit. clamped: the top digit is held
+    to a byte. signed: one more digit, -1 where the top one is negative. dead: lanes whose weights
+    and bias are zeroed. The chain begins with the last digit, which still stands in the
+    accumulator.
+    """
+
+    offset: IntArray
+    left: int
+    right: IntArray
+    digits: int
+    clamped: bool
+    signed: bool
+    dead: Bools
+    chain: Chain
+
+    @property
+    def stored(self) -> int:
+        """Digits that go through memory."""
+        return self.digits + self.signed
+
+
+@dataclass(frozen=True, eq=False)
+class PartPlan:
+    """A block of lanes whose weights are multiplied: the sum is made once for each part.
+
+    multiplier: (lanes,) of weights and bias. constant: (lanes,) added to that. exponents: of the
+    parts. dead: lanes whose weights are zeroed.
+    """
+
+    multiplier: IntArray
+    constant: IntArray
+    exponents: tuple[int, ...]
+    shift: IntArray
+    low: int
+    high: int
+    dead: Bools
+
+
+def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
+    """(lanes,): whether the lane gives the rule's output wherever its accumulator can be. runs: of
+    the lanes of the plan, in order."""
+    ends = np.concatenate([runs.first, runs.last], axis=1)
+    wanted = np.concatenate([runs.value, runs.value], axis=1)
+    ends = np.where(plan.dead[:, None], 0, ends)
+    start = (ends + plan.offset[:, None]) << plan.left
+    fits = np.all(np.abs(start) <= INT32_MAX - 256, axis=1)
+    fits &= np.abs(plan.offset) <= INT32_MAX // 2
+    start = start >> plan.right[:, None]
+    digits, exact = _split(plan, start)
+    clamped = ~exact
+    value, safe = _run(plan.chain, digits)
+    alike = np.where(clamped, True, value == wanted).all(axis=1)
+    if plan.signed:  # the sign digit changes between runs only
+        at_first, at_last = np.split(digits[-1], 2, axis=1)
+        alike &= (at_first == at_last).all(axis=1)
+    rises = plan.dead | _monotone(plan)
+    proven = fits & safe & alike & rises & _saturated(plan, runs, clamped, start)
+    return np.asarray(proven, np.bool_)
+
+
+def _split(plan: DigitPlan, x: IntArray) -> tuple[list[IntArray], Bools]:
+    """The bytes that the device stores, and where no clamp changed the top one. Where the top digit
+    does not fit a byte and nothing clamps it, it is wrapped as the store does it."""
+    digits = []
+    for _ in range(plan.digits - 1):
+        digits.append(_byte(x))
+        x = (x + 128) >> 8
+    exact = (x >= -128) & (x <= 127)
+    top = np.clip(x, -128, 127) if plan.clamped else x
+    digits.append(_byte(top))
+    if plan.signed:
+        digits.append(np.maximum(np.minimum(top, 0), -1))
+    return digits, exact if plan.clamped else np.ones_like(exact) & (_byte(top) == top)
+
+
+def _byte(x: IntArray) -> IntArray:
+    return np.asarray(((x + 128) & 255) - 128, np.int64)
+
+
+def _run(chain: Chain, digits: Sequence[IntArray]) -> tuple[IntArray, Bools]:
+    """What the device makes of digits (lanes, n), and the lanes in which no sum leaves 32 bits."""
+    total = np.array(digits[-1], np.int64)
+    safe = np.ones(len(total), np.bool_)
+    for level in chain.levels:
+        total = total >> level.shift
+        for digit, weights in level.products:
+            total = total + digits[digit] * weights.astype(np.int64)[:, None]
+        for constant in level.constants:
+            total = total + constant[:, None]
+        # Each partial sum is within the sum of magnitudes.
+        reach = np.abs(total).max(axis=1) + 2 * sum(
+            128 * np.abs(weights.astype(np.int64)) for _, weights in level.products
+        )
+        reach = reach + 2 * sum(np.abs(constant) for constant in level.constants)
+        safe &= reach <= INT32_MAX
+    return np.clip(total >> chain.shift[:, None], chain.low, chain.high), safe
+
+
+def _multipliers(plan: DigitPlan) -> list[IntArray]:
+    """(lanes,) of each stored digit: what the chain multiplies it by in all."""
+    total = [np.zeros(len(plan.offset), np.int64) for _ in range(plan.stored)]
+    total[-1] += 1
+    for exponent, level in zip(plan.chain.exponents, plan.chain.levels, strict=True):
+        for digit, weights in level.products:
+            total[digit] = total[digit] + (weights.astype(np.int64) << exponent)
+    return total
+
+
+def _monotone(plan: DigitPlan) -> Bools:
+    """Whether the result never decreases within a sign: a carry adds one to a digit, and takes 255
+    from each of those below it. Between the signs runs end, so both sides are looked at."""
+    below = np.zeros(len(plan.offset), np.int64)
+    rises = np.ones(len(plan.offset), np.bool_)
+    for multiplier in _multipliers(plan)[: plan.digits]:
+        rises &= (multiplier >= 0) & (multiplier >= 255 * below)
+        below = below + multiplier
+    return rises & (plan.chain.shift >= 0)
+
+
+def _saturated(plan: DigitPlan, runs: Runs, clamped: Bools, x: IntArray) -> Bools:
+    """Whether what a clamped top digit stands for is beyond the first or last change of the output:
+    then the worst of the lower digits must still give the clamp."""
+    if not clamped.any():
+        return np.ones(len(x), np.bool_)
+    if not plan.clamped:
+        return np.asarray(~clamped.any(axis=1))
+    lanes = np.zeros((len(x), 1), np.int64)
+    good = np.ones(len(x), np.bool_)
+    for top, lower, value in ((-128, 127, runs.low), (127, -128, runs.high)):
+        digits = [lanes + lower for _ in range(plan.digits - 1)] + [lanes + top]
+        if plan.signed:
+            digits.append(lanes + (-1 if top < 0 else 0))
+        worst, safe = _run(plan.chain, digits)
+        side = clamped & ((x < 0) if top < 0 else (x >= 0))
+        wanted = np.concatenate([runs.value, runs.value], axis=1)
+        held = np.where(side, wanted == value, True).all(axis=1) & (worst[:, 0] == value)
+        good &= np.where(side.any(axis=1), held & safe, True)
+    return good
+
+
+def prove_parts(plan: PartPlan, runs: Runs) -> Bools:
+    """(lanes,): as prove_digits, for the sum times a multiplier. That the parts of the weights add
+    up to the multiplied weights is checked where they are made."""
+    ends = np.concatenate([runs.first, runs.last], axis=1)
+    wanted = np.concatenate([runs.value, runs.value], axis=1)
+    ends = np.where(plan.dead[:, None], 0, ends)
+    total = ends * plan.multiplier[:, None] + plan.constant[:, None]
+    # Floors compose: the levels' shifts, and then the lane's, are one shift.
+    shift = plan.exponents[-1] + plan.shift
+    value = total >> shift[:, None]
+    fits = np.all(
+        (total >> plan.exponents[-1] >= INT32_MIN) & (total >> plan.exponents[-1] <= INT32_MAX),
+        axis=1,
+    )
+    alike = (np.clip(value, plan.low, plan.high) == wanted).all(axis=1)
+    return np.asarray(fits & alike & (plan.multiplier >= 0) & (plan.shift >= 0))

@@ -1,0 +1,202 @@
+"""What a framework's rule makes of every accumulator that can occur: runs of equal outputs.
+
+In:   a convolution or dense layer.
+Out:  `Runs`: for each output channel the intervals of accumulators with one output.
+Next: search.py finds integers that give the same outputs; proof.py compares at the runs' ends.
+
+    output    3          ______          The rule never decreases, so a channel has at most 256
+              2    ______      |         runs. A function that never decreases either, and is right
+              1 __|            |         at the first and the last accumulator of every run, is
+                |             |          right everywhere: this is all that a proof has to look at.
+              low          high
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone import graph as g
+from loadstone.numerics import (
+    INT32_MAX,
+    Rounding,
+    quantize_multiplier,
+    requantize_double,
+    requantize_float32,
+    requantize_float64,
+    requantize_single,
+)
+from loadstone.vta import constants
+
+__all__ = ["IntArray", "Runs", "runs_of", "runs_of_rule"]
+
+IntArray = NDArray[np.int64]
+#: Steps of the walk from where a real scale would change the output to where the rule does; then a
+#: bisection goes on.
+_WALK = 16
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of C channels, each (C, R) int64; a channel with fewer than R repeats its last one.
+
+    first, last: accumulators of the run, bias included. value: the output, zero point included.
+    scale: (C,) real, what an accumulator is multiplied by. low, high: the clamp.
+    Where both signs occur, a run ends at -1: rules that round away from zero differ there.
+    alike: runs of each scale that several channels share, over all that any of them reaches;
+    member: (C,) which of these a channel belongs to.
+    """
+
+    first: IntArray
+    last: IntArray
+    value: IntArray
+    scale: NDArray[np.float64]
+    zero_point: int
+    low: int
+    high: int
+    alike: Runs | None = None
+    member: IntArray | None = None
+
+    def take(self, channels: IntArray) -> Runs:
+        """Some of the channels."""
+        return Runs(
+            self.first[channels],
+            self.last[channels],
+            self.value[channels],
+            self.scale[channels],
+            self.zero_point,
+            self.low,
+            self.high,
+        )
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """(C,): channels with one output whatever comes in: of pruned networks, for one."""
+        return np.asarray(self.value[:, 0] == self.value[:, -1])
+
+
+def runs_of(op: g.Weighted) -> Runs | None:
+    """The runs of every output channel; None where a sum can leave 32 bits."""
+    weights = constants.centred_weights(op).reshape(len(op.weights), -1)
+    zero_point = op.input.zero_point
+    upper, lower = 127 - zero_point, -128 - zero_point
+    positive, negative = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    bias = op.bias.astype(np.int64)
+    least = bias + positive * lower + negative * upper
+    most = bias + positive * upper + negative * lower
+    if max(int(most.max()), -int(least.min())) > INT32_MAX:
+        return None
+    if op.rounding is Rounding.FLOAT32:
+        scale = op.requantization()[0].view(np.float32).astype(np.float64)
+    else:
+        scale = op.real_scales()
+        left = np.maximum(quantize_multiplier(scale)[1], 0).astype(np.int64)
+        if (np.maximum(np.abs(least), np.abs(most)) << left).max() > INT32_MAX:
+            return None  # the rule wraps, so it is no step function
+    runs = _with_alike(op, runs_of_rule(_rule(op, scale), (least, most), scale, op))
+    # The weights of a channel with one output are left out, and its bias, which is often huge.
+    partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
+    return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs
+
+
+def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
+    """Channels of one scale can have one set of multipliers: found once, loaded once."""
+    scale, member = np.unique(runs.scale, return_inverse=True)
+    if len(scale) == len(runs.scale):
+        return runs
+    least = np.full(len(scale), INT32_MAX, np.int64)
+    most = -least
+    live = ~runs.constant
+    np.minimum.at(least, member[live], runs.first[live, 0])
+    np.maximum.at(most, member[live], runs.last[live, -1])
+    unused = least > most
+    least[unused] = most[unused] = 0
+    alike = runs_of_rule(_rule(op, scale), (least, most), scale, op)
+    return replace(runs, alike=alike, member=member)
+
+
+def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> Callable[[IntArray], IntArray]:
+    """accumulators (C, n) -> outputs before zero point and clamp."""
+    column = scale[:, None]
+    if op.rounding is Rounding.FLOAT32:
+        factor = column.astype(np.float32)
+        return lambda acc: requantize_float32(acc, factor).astype(np.int64)
+    if op.rounding is Rounding.SINGLE and isinstance(op, g.Dense):  # TFLite's FULLY_CONNECTED
+        return lambda acc: requantize_float64(acc, column).astype(np.int64)
+    multiplier, shift = (lane[:, None] for lane in quantize_multiplier(scale))
+    rounded = requantize_double if op.rounding is Rounding.DOUBLE else requantize_single
+    return lambda acc: rounded(acc, multiplier, shift).astype(np.int64)
+
+
+def runs_of_rule(
+    rule: Callable[[IntArray], IntArray],
+    reach: tuple[IntArray, IntArray],
+    scale: NDArray[np.float64],
+    op: g.Weighted,
+) -> Runs:
+    """rule: accumulators (C, n) to outputs before zero point and clamp, never decreasing. reach:
+    (C,) least and greatest accumulator."""
+    zero_point, low, high = op.output.zero_point, op.low, op.high
+    least, most = (bound[:, None] for bound in reach)
+
+    def output(acc: IntArray) -> IntArray:
+        return np.asarray(np.clip(rule(acc) + zero_point, low, high), np.int64)
+
+    levels = np.arange(low + 1, high + 1, dtype=np.int64)[None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.ceil((levels - zero_point - 0.5) / scale[:, None])
+    near = np.nan_to_num(near, nan=0.0, posinf=2.0**40, neginf=-(2.0**40))
+    start = np.clip(near, least, most + 1).astype(np.int64)
+    start = _least_with(output, levels, start, (least, most))
+    first = np.concatenate([least, start, np.clip(0 * least, least, most + 1)], axis=1)
+    first.sort(axis=1)
+    # Where several levels begin at one accumulator, or behind the last one, there is no run.
+    inside = np.minimum(first, most)
+    last = np.concatenate([inside[:, 1:] - 1, most], axis=1)
+    return _packed(inside, last, output, scale, (zero_point, low, high))
+
+
+def _least_with(
+    output: Callable[[IntArray], IntArray],
+    levels: IntArray,
+    start: IntArray,
+    reach: tuple[IntArray, IntArray],
+) -> IntArray:
+    """The least accumulator whose output is at least the level, one past the greatest where none
+    is."""
+    least, most = reach
+    for _ in range(_WALK):
+        down = (start > least) & (output(np.maximum(start - 1, least)) >= levels)
+        up = (start <= most) & (output(np.minimum(start, most)) < levels)
+        if not (down.any() or up.any()):
+            return start
+        start = start - down + up
+    below = np.broadcast_to(least - 1, start.shape).copy()
+    reached = np.broadcast_to(most + 1, start.shape).copy()
+    while (reached - below > 1).any():
+        middle = (below + reached) >> 1
+        enough = (middle >= least) & (output(np.clip(middle, least, most)) >= levels)
+        settled = reached - below <= 1
+        reached = np.where(enough & ~settled, middle, reached)
+        below = np.where(~enough & ~settled, middle, below)
+    return reached
+
+
+def _packed(
+    first: IntArray,
+    last: IntArray,
+    output: Callable[[IntArray], IntArray],
+    scale: NDArray[np.float64],
+    clamp: tuple[int, int, int],
+) -> Runs:
+    """Runs without the empty ones, as many columns as the richest channel has."""
+    exists = last >= first
+    count = exists.sum(axis=1)
+    order = np.argsort(~exists, axis=1, kind="stable")[:, : int(count.max())]
+    column = np.minimum(np.arange(order.shape[1]), count[:, None] - 1)
+    chosen = np.take_along_axis(order, column, axis=1)
+    first, last = (np.take_along_axis(side, chosen, axis=1) for side in (first, last))
+    return Runs(first, last, output(first), scale, *clamp)

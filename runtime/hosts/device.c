@@ -1,0 +1,141 @@
+/* A device with its driver: opened for its first network, closed behind its last one.
+ *
+ * In:   lds_device_name.
+ * Out:  lds_easy_device_open and lds_easy_device_close; lds_device_driver.
+ * Next: easy.c opens networks on it.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* pthread */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lds_isa.h"
+
+enum { FINGERPRINT_AT = 16 }; /* runtime/FORMAT.md, Header */
+
+int lds_easy_device_open(const char *name, lds_easy_device **out, lds_easy_error *error) {
+  lds_easy_device *d;
+  int status;
+  if (out == NULL || name == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a device needs a name, and a place for it");
+  *out = NULL;
+  d = calloc(1, sizeof *d);
+  if (d == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': out of memory", name);
+  status = lds_device_name_read(name, &d->name, error);
+  if (status != LDS_OK || pthread_mutex_init(&d->lock, NULL) != 0) {
+    free(d);
+    return status != LDS_OK ? status : lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': no lock is left", name);
+  }
+  strcpy(d->text, name); /* read: it is short enough */
+  d->users = 1;
+  *out = d;
+  return lds_easy_fail(error, LDS_OK, "%s", "");
+}
+
+void lds_easy_device_close(lds_easy_device *d) {
+  uint32_t left;
+  if (d == NULL) return;
+  (void)pthread_mutex_lock(&d->lock);
+  left = --d->users;
+  (void)pthread_mutex_unlock(&d->lock);
+  if (left != 0) return;
+  lds_hal_sim_destroy(d->sim);
+  lds_hal_null_destroy(d->null);
+  if (d->simd != NULL) lds_hal_simd_close(d->simd);
+  if (d->board != NULL) lds_linux_close(d->board);
+  free(d->board);
+  (void)pthread_mutex_destroy(&d->lock);
+  free(d);
+}
+
+static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
+  lds_hw_config config;
+  memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);
+  d->sim = lds_hal_sim_create(&config, 64, d->name.page, d->name.pool_bytes, 0);
+  if (d->sim == NULL) {
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': %lu MB of memory are not to be had: name less, ;pool_mb=N", d->text,
+                         (unsigned long)(d->name.pool_bytes >> 20));
+  }
+  (void)lds_sim_set_option(lds_simdev_sim(lds_hal_sim_device(d->sim)), LDS_SIM_TIMING, 0); /* nobody asks for cycles here */
+  *hal = lds_hal_sim_hal(d->sim);
+  return LDS_OK;
+}
+
+static int open_null(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
+  d->null = lds_hal_null_create(model->config_hash, d->name.pool_bytes);
+  if (d->null == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': out of memory", d->text);
+  *hal = lds_hal_null_hal(d->null);
+  return LDS_OK;
+}
+
+static int open_simd(lds_easy_device *d, const lds_hal **hal, lds_easy_error *error) {
+  const int status = lds_hal_simd_open(d->name.path, &d->simd);
+  const char *why = status == LDS_HAL_UNSUPPORTED ? "is of another version of loadstone"
+                    : status == LDS_HAL_TIMEOUT   ? "is in use by another client"
+                    : status == LDS_HAL_NO_MEMORY ? "has memory that cannot be mapped safely"
+                                                  : "does not answer: start `loadstone simd SOCKET`";
+  if (status != LDS_HAL_OK) return lds_easy_fail(error, LDS_ERR_ABSENT, "the simulator at %s %s", d->name.path, why);
+  *hal = lds_hal_simd_hal(d->simd);
+  return LDS_OK;
+}
+
+static int open_board(lds_easy_device *d, const lds_hal **hal, lds_easy_error *error) {
+  const lds_device_name *n = &d->name;
+  int status;
+  d->board = calloc(1, sizeof *d->board);
+  if (d->board == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': out of memory", d->text);
+  status = n->kind == LDS_KIND_UIO
+               ? lds_linux_open_uio(d->board, n->path, n->registers_bytes, n->second[0] != 0 ? n->second : NULL, n->bus_offset, NULL)
+               : lds_linux_open_devmem(d->board, "/dev/mem", n->registers_address, n->registers_bytes, n->memory_address, n->memory_bytes,
+                                       n->bus_offset);
+  if (status == LDS_HAL_OK) {
+    *hal = &d->board->hal;
+    return LDS_OK;
+  }
+  (void)lds_easy_fail(error, LDS_ERR_ABSENT, "device '%s': %s", d->text, d->board->message);
+  free(d->board);
+  d->board = NULL;
+  return LDS_ERR_ABSENT;
+}
+
+/* The register page, if the name does not say it: a device with DRAM regions has the native one, as no other has registers for them; a
+ * simulated VTA may have any other. */
+static int choose_page(lds_easy_device *d, const lds_model *model, lds_easy_error *error) {
+  lds_hw_config config;
+  int regions;
+  memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);
+  regions = (config.capabilities & LDS_CAP_REGIONS) != 0;
+  if (d->name.registers == NULL && (regions || d->name.kind == LDS_KIND_NULL || d->name.kind == LDS_KIND_SIM)) {
+    (void)lds_device_page(regions || d->name.kind == LDS_KIND_NULL ? "native" : "vta-hls", &d->name);
+  }
+  if (d->name.registers != NULL && (regions || d->name.kind == LDS_KIND_NULL || d->name.page != LDS_SIMDEV_NATIVE)) return LDS_OK;
+  return lds_easy_fail(error, LDS_ERR_CONFIG,
+                       "device '%s': the model was compiled for a VTA without DRAM regions: name its register page, "
+                       "registers=vta-hls or registers=vta-chisel",
+                       d->text);
+}
+
+int lds_device_driver(lds_easy_device *d, const lds_model *model, lds_easy_error *error) {
+  const lds_hal *hal = NULL;
+  int status;
+  if (d->device.hal != NULL) return LDS_OK;
+  status = choose_page(d, model, error);
+  if (status != LDS_OK) return status;
+  switch (d->name.kind) {
+    case LDS_KIND_SIM:
+      status = open_sim(d, model, &hal, error);
+      break;
+    case LDS_KIND_NULL:
+      status = open_null(d, model, &hal, error);
+      break;
+    case LDS_KIND_SIMD:
+      status = open_simd(d, &hal, error);
+      break;
+    default:
+      status = open_board(d, &hal, error);
+  }
+  if (status != LDS_OK) return status;
+  status = lds_device_open(&d->device, hal, d->name.registers, 0);
+  return status == LDS_OK ? LDS_OK : lds_easy_fail(error, status, "device '%s': %s", d->text, lds_status_text(status));
+}

@@ -1,0 +1,33 @@
+/* An open device, as the calls of lds_easy.h share it. Private to runtime/hosts/.
+ *
+ * In:   its name.
+ * Out:  its driver, and the lock under which it is used.
+ * Next: device.c opens the driver, easy.c runs networks on it.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_EASY_DEVICE_H
+#define LDS_EASY_DEVICE_H
+
+#include <pthread.h>
+
+#include "device_name.h"
+#include "lds_hal_linux.h"
+#include "lds_hal_sim.h"
+#include "lds_hal_simd.h"
+
+struct lds_easy_device {
+  lds_device_name name;
+  char text[LDS_NAME_BYTES]; /* as it was given */
+  pthread_mutex_t lock;      /* held in every call for the device or one of its networks */
+  uint32_t users;            /* networks, and whoever opened it */
+  lds_device device;         /* hal NULL: not opened yet */
+  lds_hal_sim *sim;
+  lds_hal_null *null;
+  lds_hal_simd *simd;
+  lds_linux *board;
+};
+
+/* Opens the driver on demand, with the lock held: the simulator is what its first network was compiled for. */
+int lds_device_driver(lds_easy_device *d, const lds_model *model, lds_easy_error *error);
+
+#endif /* LDS_EASY_DEVICE_H */

@@ -1,0 +1,262 @@
+/* lds_easy.h: an artifact's session with its memory, its device, and a lock.
+ *
+ * In:   a device's name, an artifact, arrays.
+ * Out:  outputs, and errors as one line that names the model, the step and the layer.
+ * Next: runtime/session.c does the work.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* pthread */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "lds_easy.h"
+
+struct lds_easy {
+  lds_easy_device *device;
+  void *file; /* the artifact, if it was read here */
+  void *memory;
+  lds_model model;
+  lds_session *session;
+  uint64_t copied_bytes;
+};
+
+/* --- networks ---------------------------------------------------------------------------------------------------------------- */
+/* What the runtime found, with the place: of an instruction or a step, and of a device's error. */
+static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const lds_fault *fault) {
+  char place[256] = "", cause[80] = "";
+  lds_step_info step;
+  const int placed = fault->status == status;
+  int at = 0;
+  if (placed && net->session != NULL && lds_session_step(net->session, fault->step, &step) == LDS_OK) {
+    at = snprintf(place, sizeof place, ", step '%.60s'", step.name);
+  }
+  if (placed && fault->layer != NULL && at >= 0 && (size_t)at < sizeof place) {
+    (void)snprintf(place + at, sizeof place - (size_t)at, ", instruction %lu (layer '%.100s')", (unsigned long)fault->instruction,
+                   fault->layer);
+  }
+  if (placed && fault->error != 0) {
+    (void)snprintf(cause, sizeof cause, ": its error %lu (docs/isa.md), bus address 0x%08lx", (unsigned long)fault->error,
+                   (unsigned long)fault->error_addr);
+  }
+  return lds_easy_fail(error, status, "model '%.60s'%s: %s%s", lds_model_name(&net->model), place, lds_status_text(status), cause);
+}
+
+static int open_session(lds_easy *net, lds_easy_error *error) {
+  lds_session_config config;
+  lds_fault fault = {0};
+  size_t size_bytes;
+  int status;
+  lds_session_config_default(&config);
+  config.hang_ns = net->device->name.hang_ns;
+  size_bytes = lds_session_size_bytes(&net->model, &config);
+  net->memory = size_bytes == SIZE_MAX ? NULL : malloc(size_bytes);
+  if (net->memory == NULL) {
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s' needs %lu bytes of the host's memory, which are not to be had",
+                         lds_model_name(&net->model), (unsigned long)size_bytes);
+  }
+  status = lds_session_open(&net->session, &net->model, &net->device->device, &config, net->memory, size_bytes, &fault);
+  return status == LDS_OK ? LDS_OK : fail_at(error, net, status, &fault);
+}
+
+static int open_owned(lds_easy_device *device, const void *bytes, size_t size_bytes, void *file, const char *what, lds_easy **out,
+                      lds_easy_error *error) {
+  lds_easy *net = calloc(1, sizeof *net);
+  int status;
+  if (net == NULL) {
+    free(file);
+    return lds_easy_fail(error, LDS_ERR_MEMORY, "%s: out of memory", what);
+  }
+  net->file = file;
+  net->device = device;
+  (void)pthread_mutex_lock(&device->lock);
+  ++device->users;
+  status = lds_model_open(&net->model, bytes, size_bytes);
+  if (status != LDS_OK) {
+    (void)lds_easy_fail(error, status, "%s: %s", what, lds_status_text(status));
+  } else {
+    status = lds_device_driver(device, &net->model, error);
+    if (status == LDS_OK) status = open_session(net, error);
+  }
+  (void)pthread_mutex_unlock(&device->lock);
+  if (status != LDS_OK) {
+    lds_easy_close(net);
+    return status;
+  }
+  *out = net;
+  return lds_easy_fail(error, LDS_OK, "%s", "");
+}
+
+int lds_easy_open(lds_easy_device *device, const void *bytes, size_t size_bytes, lds_easy **out, lds_easy_error *error) {
+  if (device == NULL || bytes == NULL || out == NULL) {
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a network needs a device, an artifact's bytes, and a place for it");
+  }
+  *out = NULL;
+  return open_owned(device, bytes, size_bytes, NULL, "artifact", out, error);
+}
+
+/* The whole file, whatever kind it is, or NULL with errno. */
+static void *contents(const char *path, size_t *size_bytes) {
+  FILE *file = fopen(path, "rb");
+  size_t room = 1u << 16;
+  uint8_t *bytes = NULL;
+  int cause;
+  if (file == NULL) return NULL;
+  errno = 0;
+  *size_bytes = 0;
+  do {
+    uint8_t *more = room > SIZE_MAX / 2 ? NULL : realloc(bytes, room * 2);
+    if (more == NULL) break;
+    bytes = more;
+    room *= 2;
+    *size_bytes += fread(bytes + *size_bytes, 1, room - *size_bytes, file);
+  } while (*size_bytes == room);
+  cause = ferror(file) != 0 || feof(file) == 0 ? (errno != 0 ? errno : EIO) : 0;
+  (void)fclose(file);
+  if (cause != 0) {
+    free(bytes);
+    bytes = NULL;
+  }
+  errno = cause;
+  return bytes;
+}
+
+int lds_easy_open_file(lds_easy_device *device, const char *path, lds_easy **out, lds_easy_error *error) {
+  size_t size_bytes = 0;
+  void *file;
+  if (device == NULL || path == NULL || out == NULL) {
+    return lds_easy_fail(error, LDS_ERR_ARGUMENT, "a network needs a device, an artifact's file, and a place for it");
+  }
+  *out = NULL;
+  file = contents(path, &size_bytes);
+  if (file == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "%s: %s", path, strerror(errno));
+  return open_owned(device, file, size_bytes, file, path, out, error);
+}
+
+void lds_easy_close(lds_easy *net) {
+  if (net == NULL) return;
+  (void)pthread_mutex_lock(&net->device->lock);
+  lds_session_close(net->session);
+  (void)pthread_mutex_unlock(&net->device->lock);
+  lds_easy_device_close(net->device);
+  free(net->memory);
+  free(net->file);
+  free(net);
+}
+
+/* --- inputs and outputs ------------------------------------------------------------------------------------------------------ */
+const char *lds_easy_name(const lds_easy *net) { return lds_model_name(&net->model); }
+
+uint32_t lds_easy_samples(const lds_easy *net) { return net->model.samples; }
+
+uint32_t lds_easy_input_count(const lds_easy *net) { return lds_model_input_count(&net->model); }
+
+uint32_t lds_easy_output_count(const lds_easy *net) { return lds_model_output_count(&net->model); }
+
+int lds_easy_input(const lds_easy *net, uint32_t index, lds_tensor *out) { return lds_model_input(&net->model, index, out); }
+
+int lds_easy_output(const lds_easy *net, uint32_t index, lds_tensor *out) { return lds_model_output(&net->model, index, out); }
+
+typedef int (*lds_port)(const lds_model *model, uint32_t index, lds_tensor *out);
+
+static int find(const lds_model *model, lds_port port, uint32_t count, const char *name) {
+  lds_tensor t;
+  uint32_t k;
+  for (k = 0; k < count; ++k) {
+    if (port(model, k, &t) == LDS_OK && strcmp(t.name, name) == 0) return (int)k;
+  }
+  return -1;
+}
+
+int lds_easy_find_input(const lds_easy *net, const char *name) {
+  return find(&net->model, lds_model_input, lds_easy_input_count(net), name);
+}
+
+int lds_easy_find_output(const lds_easy *net, const char *name) {
+  return find(&net->model, lds_model_output, lds_easy_output_count(net), name);
+}
+
+static size_t sample_bytes(const lds_model *model, lds_port port, uint32_t index) {
+  lds_tensor t;
+  return port(model, index, &t) == LDS_OK ? t.size_bytes / model->samples : 0;
+}
+
+size_t lds_easy_input_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(&net->model, lds_model_input, index); }
+
+size_t lds_easy_output_bytes(const lds_easy *net, uint32_t index) { return sample_bytes(&net->model, lds_model_output, index); }
+
+void *lds_easy_input_data(lds_easy *net, uint32_t index) { return lds_session_input(net->session, index); }
+
+void *lds_easy_output_data(lds_easy *net, uint32_t index) { return lds_session_output(net->session, index); }
+
+uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; }
+
+/* --- running ----------------------------------------------------------------------------------------------------------------- */
+/* Samples [first, first + count) into the device's memory; the rest of its batch is zeros. */
+static void bring(lds_easy *net, const void *const *inputs, uint32_t first, uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < lds_easy_input_count(net); ++k) {
+    uint8_t *there = lds_session_input(net->session, k);
+    const size_t size_bytes = lds_easy_input_bytes(net, k);
+    const uint8_t *here = inputs == NULL ? NULL : inputs[k];
+    if (here == NULL || here == there) continue;
+    memcpy(there, here + first * size_bytes, count * size_bytes);
+    memset(there + count * size_bytes, 0, (net->model.samples - count) * size_bytes);
+    net->copied_bytes += count * size_bytes;
+  }
+}
+
+static void take(lds_easy *net, void *const *outputs, uint32_t first, uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < lds_easy_output_count(net); ++k) {
+    const uint8_t *there = lds_session_output(net->session, k);
+    const size_t size_bytes = lds_easy_output_bytes(net, k);
+    uint8_t *here = outputs == NULL ? NULL : outputs[k];
+    if (here == NULL || here == there) continue;
+    memcpy(here + first * size_bytes, there, count * size_bytes);
+    net->copied_bytes += count * size_bytes;
+  }
+}
+
+/* Whether an array is left to the device's memory, which holds one run. */
+static int in_place(const void *array, const void *memory) { return array == NULL || array == memory; }
+
+static int all_are_copied(lds_easy *net, const void *const *inputs, void *const *outputs) {
+  uint32_t k;
+  for (k = 0; k < lds_easy_input_count(net); ++k) {
+    if (inputs == NULL || in_place(inputs[k], lds_session_input(net->session, k))) return 0;
+  }
+  for (k = 0; k < lds_easy_output_count(net); ++k) {
+    if (outputs == NULL || in_place(outputs[k], lds_session_output(net->session, k))) return 0;
+  }
+  return 1;
+}
+
+int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs, uint32_t samples, lds_easy_error *error) {
+  int status = LDS_OK;
+  uint32_t first;
+  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "there is no network to run");
+  (void)pthread_mutex_lock(&net->device->lock);
+  if (samples > net->model.samples && !all_are_copied(net, inputs, outputs)) {
+    status =
+        lds_easy_fail(error, LDS_ERR_ARGUMENT, "model '%.60s': %lu samples do not fit the device's memory, which holds %lu: give arrays",
+                      lds_easy_name(net), (unsigned long)samples, (unsigned long)net->model.samples);
+  }
+  for (first = 0; first < samples && status == LDS_OK; first += net->model.samples) {
+    const uint32_t left = samples - first, count = left < net->model.samples ? left : net->model.samples;
+    bring(net, inputs, first, count);
+    status = lds_session_run(net->session);
+    if (status == LDS_OK) {
+      take(net, outputs, first, count);
+    } else {
+      lds_fault fault = {0};
+      lds_session_fault(net->session, &fault);
+      (void)fail_at(error, net, status, &fault);
+    }
+  }
+  (void)pthread_mutex_unlock(&net->device->lock);
+  return status == LDS_OK ? lds_easy_fail(error, LDS_OK, "%s", "") : status;
+}

@@ -1,0 +1,104 @@
+"""`loadstone compile`: what it says of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from loadstone.cli import main
+from loadstone.commands.compile import summary, table
+from tests.onnx_builder import Graph
+
+
+def quantized(folder: Path, *extra: str) -> str:
+    """A dense layer, and behind it operators of reals."""
+    graph, random = Graph(), np.random.default_rng(0)
+    x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
+    weights = graph.constant(random.integers(-127, 128, (16, 10)).astype(np.int8))
+    y = graph.node("MatMul", x, graph.dequantize(weights, 0.01, 0))
+    y = graph.dequantize(graph.quantize(y, 0.05, -5), 0.05, -5)
+    for kind in extra:
+        y = graph.node(kind, y)
+    (folder / "q.onnx").write_bytes(graph.save([(y, np.float32)]))
+    return str(folder / "q.onnx")
+
+
+def real(folder: Path) -> str:
+    graph = Graph()
+    weights = graph.constant(np.ones((16, 10), np.float32))
+    y = graph.node("MatMul", graph.input((1, 16), np.float32), weights)
+    (folder / "f.onnx").write_bytes(graph.save([(y, np.float32)]))
+    return str(folder / "f.onnx")
+
+
+def compiled(*words: str) -> int:
+    return main(["compile", *words, "-t", "vtaq-1x16x16"])
+
+
+def test_the_summary_says_that_it_runs_in_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compiled(quantized(tmp_path, "Exp"), "-o", f"{tmp_path}/m.lds", "--require-c") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "  runs in C      yes"
+
+
+def test_what_needs_python_is_said_and_refused_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = Graph()
+    x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
+    half = graph.node("Cast", x, to=onnx.TensorProto.FLOAT16)
+    (tmp_path / "k.onnx").write_bytes(graph.save([(half, np.float16)]))
+    words = [f"{tmp_path}/k.onnx", "-o", f"{tmp_path}/m.lds"]
+    assert compiled(*words) == 0
+    assert "  runs in C      no: 1 step needs Python: " in capsys.readouterr().out
+    (tmp_path / "m.lds").unlink()
+    assert compiled(*words, "--require-c") == 2
+    assert "--require-c: no: 1 step needs Python" in capsys.readouterr().err
+    assert not (tmp_path / "m.lds").exists()
+
+
+def test_a_float_model_is_one_line_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [real(tmp_path), "-o", f"{tmp_path}/m.lds"]
+    assert compiled(*words) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "--data SAMPLES.npz" in line
+    assert compiled(*words, "--float") == 0
+
+
+def test_rows_have_shapes_products_and_cycles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [quantized(tmp_path), "-o", f"{tmp_path}/m.lds", "--json", "--explain"]
+    assert compiled(*words) == 0
+    rows = json.loads(capsys.readouterr().out)["explain"]
+    (dense,) = [row for row in rows if row["kind"] == "dense"]
+    assert (dense["shape"], dense["macs"]) == ([1, 10], 160)
+    assert dense["cycles"] > 0
+    host = next(row for row in rows if row["where"] == "host")
+    assert host["cycles"] is None
+    assert "1x10" in table(rows)
+
+
+def test_long_names_are_cut_in_the_middle() -> None:
+    report = {
+        **dict.fromkeys(("operators", "samples", "instructions", "programs", "arena_bytes"), 1),
+        **dict.fromkeys(("arena_sum_bytes", "arena_bound_bytes"), 1),
+        "artifact": "m.lds",
+        "model": "m",
+        "operators_by_place": {"host": 1},
+        "seconds": {},
+        "regions_bytes": {"constants": 1, "micro-ops": 1},
+        "operators_on_host": ["model/first/" + "x" * 80 + "/last"],
+        "steps_in_python": [],
+    }
+    line = next(row for row in summary(report).splitlines() if "on the host" in row)
+    assert "model/first/" in line
+    assert line.endswith("/last")

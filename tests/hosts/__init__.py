@@ -1,0 +1,1 @@
+"""Tests of runtime/hosts and of python/loadstone/hosts."""

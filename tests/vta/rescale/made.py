@@ -1,0 +1,78 @@
+"""Runs of made rules, and the device's arithmetic on bytes: shared by the tests of vta/rescale/."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.numerics import quantize_multiplier, requantize_double, requantize_float32
+from loadstone.vta.rescale.plan import BlockPlan, block_plans
+from loadstone.vta.rescale.proof import PartPlan
+from loadstone.vta.rescale.runs import IntArray, Runs, runs_of_rule
+
+
+def made_runs(
+    scale: NDArray[np.float64], reach: tuple[int, int], rule: str, zero_point: int
+) -> Runs:
+    """Channels that all reach the same accumulators."""
+    multiplier, shift = (lane[:, None] for lane in quantize_multiplier(scale))
+    factor = scale.astype(np.float32)[:, None]
+
+    def double(acc: IntArray) -> IntArray:
+        return requantize_double(acc, multiplier, shift).astype(np.int64)
+
+    def float32(acc: IntArray) -> IntArray:
+        return requantize_float32(acc, factor).astype(np.int64)
+
+    op: Any = SimpleNamespace(output=SimpleNamespace(zero_point=zero_point), low=-128, high=127)
+    ends = [np.full(len(scale), end, np.int64) for end in reach]
+    return runs_of_rule(double if rule == "double" else float32, (ends[0], ends[1]), scale, op)
+
+
+def plan_of(runs: Runs, sum_steps: int = 1000) -> BlockPlan | None:
+    """Of one block. sum_steps: 1 makes P cheapest."""
+    (plan,) = block_plans(runs, 16, sum_steps, np.full(len(runs.scale), 127))
+    return plan
+
+
+def outputs(runs: Runs, lane: int, acc: IntArray) -> IntArray:
+    """What the runs say of accumulators."""
+    number = np.searchsorted(runs.first[lane], acc, side="right") - 1
+    return np.asarray(runs.value[lane][number])
+
+
+def device(plan: BlockPlan, lane: int, acc: IntArray) -> IntArray:
+    """What VTA makes of a lane's accumulators: 32-bit sums, stores that keep the low byte."""
+    if plan.dead[lane]:
+        acc = 0 * acc
+    if isinstance(plan, PartPlan):
+        return _parts(plan, lane, acc)
+    x = (acc + plan.offset[lane]).astype(np.int32)
+    x = (x << np.int32(plan.left)) >> np.int32(plan.right[lane])
+    stored = [x.astype(np.int8)]
+    for digit in range(1, plan.digits):
+        x = (x + np.int32(128)) >> np.int32(8)
+        if digit + 1 == plan.digits and plan.clamped:
+            x = np.minimum(np.maximum(x, np.int32(-128)), np.int32(127))
+        stored.append(x.astype(np.int8))
+    if plan.signed:
+        x = np.maximum(np.minimum(x, np.int32(0)), np.int32(-1))
+        stored.append(x.astype(np.int8))
+    for level in plan.chain.levels:
+        x = x >> np.int32(level.shift)
+        for number, weights in level.products:
+            x = x + stored[number].astype(np.int32) * np.int32(weights[lane])
+        for constant in level.constants:
+            x = x + np.int32(constant[lane])
+    x = x >> np.int32(plan.chain.shift[lane])
+    return np.clip(x, plan.chain.low, plan.chain.high).astype(np.int64)
+
+
+def _parts(plan: PartPlan, lane: int, acc: IntArray) -> IntArray:
+    """The sum of the products of all parts; floors compose, so the levels are one shift."""
+    total = acc * plan.multiplier[lane] + plan.constant[lane]
+    total = total >> (plan.exponents[-1] + plan.shift[lane])
+    return np.clip(total, plan.low, plan.high)

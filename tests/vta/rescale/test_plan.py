@@ -1,0 +1,75 @@
+"""vta/rescale/plan.py: every form, against the rule on every accumulator, done byte by byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadstone.vta.rescale.plan import BlockPlan, name_of
+from loadstone.vta.rescale.runs import Runs
+from tests.vta.rescale.made import device, made_runs, outputs, plan_of
+
+quick = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def check_everywhere(plan: BlockPlan, runs: Runs) -> None:
+    """The device's arithmetic on every accumulator of every lane."""
+    for lane in range(len(runs.scale)):
+        acc = np.arange(runs.first[lane, 0], runs.last[lane, -1] + 1)
+        got = device(plan, lane, acc)
+        np.testing.assert_array_equal(got, outputs(runs, lane, acc), name_of(plan))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["double", "float32"]), st.booleans())
+@quick
+def test_plans_are_exact_on_every_accumulator(seed: int, rule: str, one_sided: bool) -> None:
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.001, 0.02) * 2.0 ** rng.uniform(0, 2, 3)
+    zero_point = -128 if one_sided else int(rng.integers(-30, 30))
+    runs = made_runs(scale, (-70_000, 90_000), rule, zero_point)
+    plan = plan_of(runs)
+    assert plan is not None
+    check_everywhere(plan, runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "zero_point", "reach", "sum_steps"),
+    [
+        ("D2", 0.011, -128, 40_000, 1000),
+        ("D2+s", 0.02, 3, 9_000, 1000),
+        ("D3", 0.0017, -128, 200_000, 1000),
+        ("D3+s", 0.0017, 3, 200_000, 1000),
+        ("P4", 0.0017, -128, 200_000, 1),
+    ],
+)
+def test_every_form_is_chosen_where_it_is_due(
+    name: str, scale: float, zero_point: int, reach: int, sum_steps: int
+) -> None:
+    runs = made_runs(np.array([scale, scale * 1.1]), (-reach, reach), "double", zero_point)
+    plan = plan_of(runs, sum_steps)
+    assert plan is not None
+    assert name_of(plan) == name
+    check_everywhere(plan, runs)
+
+
+def test_lanes_of_far_scales_and_lanes_with_one_output_share_a_block() -> None:
+    scale = np.array([0.0005, 0.02, 1e-9, 0.003])
+    runs = made_runs(scale, (-150_000, 150_000), "double", -128)
+    assert runs.constant.tolist() == [False, False, True, False]
+    plan = plan_of(runs)
+    assert plan is not None
+    assert plan.dead.tolist() == [False, False, True, False]
+    check_everywhere(plan, runs)
+
+
+def test_one_breakpoint_does_not_prove_what_lies_beyond_it() -> None:
+    """A channel with two outputs: only the ends of its runs say where the next ones would begin."""
+    runs = made_runs(np.array([0.0101]), (0, 100), "double", 0)
+    assert len(np.unique(runs.value)) == 2
+    plan = plan_of(runs)
+    assert plan is not None
+    check_everywhere(plan, runs)
+    far = made_runs(np.array([0.0101]), (0, 160), "double", 0)
+    assert len(np.unique(far.value)) == 3

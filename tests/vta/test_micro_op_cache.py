@@ -1,0 +1,85 @@
+"""The micro-op scratchpad as a cache: what an instruction finds in it, and which bursts fill it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from loadstone.backend.region import Address
+from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.isa.insn import Gemm, Load
+from loadstone.vta.isa.spec import UOP_BYTES, Memory
+from loadstone.vta.micro_op_cache import WithMicroOps, place_micro_ops
+from loadstone.vta.program import PendingInstruction
+from tests.repeat import times
+
+
+def drawn(rng: np.random.Generator, sizes: tuple[int, int]) -> list[WithMicroOps]:
+    """Instructions whose lists are used again now and then, not always soon."""
+    lists = [
+        rng.integers(0, 1000, (int(rng.integers(*sizes)), 3)).astype(np.int64) for _ in range(60)
+    ]
+    return [
+        WithMicroOps(Gemm(reset=1, iter_out=1, iter_in=1), "layer", (), lists[which].tobytes())
+        for which in rng.integers(0, len(lists), 150)
+    ]
+
+
+def placed(
+    items: list[WithMicroOps], config: HwConfig, offset: int
+) -> tuple[list[PendingInstruction], NDArray[np.int64]]:
+    """As encode.py has it; checked: every instruction finds its list."""
+    instructions, table = place_micro_ops(items, Address(1, offset), config)
+    scratchpad = np.full((config.depth(Memory.UOP), 3), -1)
+    wanted = iter(items)
+    for pending in instructions:
+        insn = pending.insn
+        if isinstance(insn, Load):
+            first = insn.dram_base - offset // UOP_BYTES
+            assert 0 <= first < first + insn.x_size <= len(table)
+            assert insn.sram_base + insn.x_size <= len(scratchpad)
+            scratchpad[insn.sram_base :][: insn.x_size] = table[first : first + insn.x_size]
+        else:
+            assert isinstance(insn, Gemm)
+            found = scratchpad[insn.uop_bgn : insn.uop_end]
+            np.testing.assert_array_equal(
+                found, np.frombuffer(next(wanted).uops, np.int64).reshape(-1, 3)
+            )
+    assert next(wanted, None) is None
+    return instructions, table
+
+
+def beats_of_bursts(insn: Load, config: HwConfig, boundary_bytes: int) -> list[int]:
+    """Of one LOAD, as docs/timing.md says it."""
+    beat = config.bus_bits // 8
+    at = insn.dram_base * UOP_BYTES // beat * beat
+    end = -(-(insn.dram_base + insn.x_size) * UOP_BYTES // beat) * beat
+    found = []
+    while at < end:
+        last = min(end, (at // boundary_bytes + 1) * boundary_bytes)
+        found.append((last - at) // beat)
+        at = last
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(1, 4), (1, 200)])
+@pytest.mark.parametrize("device", ["vta-pynq", "vta-zcu104"])
+def test_no_load_for_vta_leaves_a_burst_of_one_beat(device: str, sizes: tuple[int, int]) -> None:
+    """Wherever the region begins: at a multiple of 256 bytes."""
+    config = load_config(device)
+    for seed in range(times(10, 200)):
+        rng = np.random.default_rng(seed)
+        items, offset = drawn(rng, sizes), 64 * int(rng.integers(0, 40))
+        loads = [p.insn for p in placed(items, config, offset)[0] if isinstance(p.insn, Load)]
+        for boundary in (256, 2048):
+            assert min(min(beats_of_bursts(load, config, boundary)) for load in loads) > 1
+
+
+def test_a_device_of_ones_own_loads_what_it_needs_and_no_more() -> None:
+    config = load_config("vtaq-1x16x16")
+    items = drawn(np.random.default_rng(0), (1, 4))
+    instructions, table = placed(items, config, 64)
+    assert len(table) == sum(len(uops) for uops in dict.fromkeys(i.uops for i in items)) // 24
+    loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
+    assert sum(load.x_size for load in loads) == len(table)
