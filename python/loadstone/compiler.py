@@ -144,7 +144,7 @@ class Compiled:
         ):
             operator = assignment.operator
             macs = operator.macs if isinstance(operator, g.Weighted) else 0
-            figures = {"shape": list(operator.output.shape), "macs": macs}
+            figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
         if self.choice is not None:
             for row in rows:

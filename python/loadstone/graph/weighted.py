@@ -62,7 +62,7 @@ class Weighted(Operator):
     @property
     def macs(self) -> int:
         """Multiply-accumulates, those of the padding included."""
-        return self.output.size * (self.weights.size // self.weights.shape[0])
+        return self.output.size * int(self.weights.size // self.weights.shape[0])
 
     def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Multiplier and shift of each output channel, as numerics.rq takes them; of a dense layer
