@@ -80,6 +80,92 @@ def class_names_twice() -> list[str]:
     return [f"{name}: {', '.join(where)}" for name, where in sorted(places.items()) if where[1:]]
 
 
+# --- tests ----------------------------------------------------------------------------------------
+#: Modules and folders whose tests stand in a file of another name, and why.
+TESTED_ELSEWHERE = {
+    "__main__": ("test_cli", "it starts the command line"),
+    "commands/": ("commands/test_run", "a command is tested as people call it: tests/commands"),
+    "backend/template/": ("conformance/test_check", "a user's file: it is compiled and conforms"),
+    "backend/region": ("backend/test_interface", "a protocol; it has no code of its own"),
+    "relax/types": ("relax/test_compat", "names for type checkers"),
+    "frontend/aten/": ("frontend/test_aten", "every operator is compared with PyTorch's"),
+    "frontend/layout": ("frontend/test_canonical", "one half of the canonical form"),
+    "graph/base": ("graph/test_graph", "dataclasses, tested together"),
+    "graph/elementwise": ("graph/test_graph", "dataclasses, tested together"),
+    "graph/movement": ("graph/test_graph", "dataclasses, tested together"),
+    "graph/network": ("graph/test_graph", "dataclasses, tested together"),
+    "graph/pooling": ("graph/test_graph", "dataclasses, tested together"),
+    "graph/weighted": ("graph/test_graph", "dataclasses, tested together"),
+    "partition/patterns/": ("partition/patterns/test_patterns", "patterns compete with each other"),
+    "partition/relax_parts": ("partition/test_relax_region", "its functions make the regions"),
+    "partition/cost/candidates": ("partition/cost/test_choice", "what a choice is made from"),
+    "ir_pass/": ("ir_pass/test_pipeline", "golden texts of every pass, and what each refuses"),
+    "vta/operators/": ("vta/operators/test_operators", "every operator is compared in one way"),
+    "vta/schedule/": ("vta/operators/test_operators", "a schedule is right when its operator is"),
+    "vta/isa/c_header": ("vta/isa/test_generate", "the header is run, in a C program"),
+    "vta/isa/c_codec": ("vta/isa/test_generate", "the header is run, in a C program"),
+    "vta/backend": ("vta/test_patterns", "it joins patterns and regions"),
+    "vta/hazards": ("vta/test_synchronize", "tokens and the proof of tokens belong together"),
+    "vta/program": ("vta/test_pipeline", "what passes hand on"),
+    "vta/stream": ("vta/test_emitter", "dataclasses of operations"),
+    "vta/stream_reference": ("vta/test_emitter", "a reference that other tests compare with"),
+    "vta/stream_text": ("vta/test_pipeline", "golden texts"),
+    "vta/verify_encoding": ("vta/test_encode", "a verifier, fed with spoilt programs"),
+    "vta/verify_residency": ("vta/test_allocate", "a verifier, fed with spoilt programs"),
+    "vta/clipped_loops": ("vta/test_emitter", "the emitter's arithmetic"),
+    "artifact/host_operators": ("artifact/test_content", "a test for each rule of the format"),
+    "artifact/memory_plan": ("artifact/test_content", "a test for each rule of the format"),
+    "conformance/": ("conformance/test_check", "cases are judged, and wrong back ends found"),
+    "quantization/executable": ("quantization/test_simulate", "what the simulation runs"),
+    "quantization/onnx_writer": ("quantization/test_export_onnx", "the base of the exporter"),
+    "runtime/externals": ("artifact/test_host", "steps that Python runs"),
+    "runtime/external_steps": ("runtime/test_session", "a half of the session"),
+    "runtime/sources": ("commands/test_export", "it finds a folder, which an export copies"),
+    "runtime/step_source": ("commands/test_export", "the source that an export writes"),
+    "runtime/c_step": ("relax/test_c_printer", "it compiles and runs the steps that these print"),
+    "relax/c_loops": ("relax/test_c_printer", "loops as the printer writes them"),
+    "artifact/c_operator": ("relax/test_c_printer", "steps in C are compiled and run"),
+    "artifact/c_text": ("artifact/c_kernels/test_body", "the text of kernels, compiled and run"),
+    "frontend/tflite_converters": ("frontend/test_tflite_kernels", "compared with LiteRT"),
+    "graph/reduction": ("frontend/test_tflite_kernels", "dataclasses; compared with LiteRT"),
+    "graph/kernels/tflite/reduction": ("frontend/test_tflite_kernels", "compared with LiteRT"),
+    "hosts/offload": ("hosts/test_tvm", "each host's test goes through it"),
+    "simulator/rtl_build": ("simulator/test_rtl", "what is built is run"),
+    "vta/isa/sv_package": ("simulator/test_rtl", "the package is compiled, and the device runs"),
+    "vta/rtl_package": ("simulator/test_rtl", "the package is compiled, and the device runs"),
+}
+
+
+def modules_without_test() -> list[str]:
+    """Modules without tests/<folder>/test_<name>.py, but for TESTED_ELSEWHERE; and its lines that
+    name what is not there, or a module that has a test of its own by now."""
+    found = []
+    tests = ROOT / "tests"
+    excused: set[str] = set()
+    for path in modules().values():
+        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        folder, _, stem = name.rpartition("/")
+        if stem == "__init__":
+            continue
+        own = (tests / folder / f"test_{stem}.py").is_file()
+        rules = [rule for rule in TESTED_ELSEWHERE if covers(rule, name)]
+        if not own and not rules:
+            found.append(f"{name}: no tests/{folder}{'/' if folder else ''}test_{stem}.py")
+        excused.update(rule for rule in rules if not own or rule.endswith("/"))
+    found += [
+        f"TESTED_ELSEWHERE has {rule!r} for nothing" for rule in TESTED_ELSEWHERE.keys() - excused
+    ]
+    places = {file for file, _ in TESTED_ELSEWHERE.values()}
+    return found + [
+        f"no tests/{file}.py" for file in places if not (tests / f"{file}.py").is_file()
+    ]
+
+
+def covers(rule: str, name: str) -> bool:
+    """Whether a line of TESTED_ELSEWHERE is about a module: itself, or a folder."""
+    return name == rule or (rule.endswith("/") and name.startswith(rule))
+
+
 # --- imports --------------------------------------------------------------------------------------
 def imports_of(module: str) -> set[str]:
     """Modules of ours that a module imports, inside functions too; not what is for type checkers
@@ -189,6 +275,7 @@ MEASURES = (
     Measure("import circles, lazy imports counted", 0, import_circles),
     Measure("class names that occur twice", 0, class_names_twice),
     Measure(f"Python files of more than {MAX_LINES} lines", 0, long_files),
+    Measure("modules without a test file of their name", 0, modules_without_test),
     Measure(f"functions of complexity above {MAX_COMPLEXITY}", 0, complex_functions),
     Measure(f"functions with more than {MAX_PARAMETERS} parameters", 10, wide_functions),
     Measure("uses of Any", 199, anys),

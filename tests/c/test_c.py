@@ -1,36 +1,23 @@
-"""The C code by itself: strict compilers, size and stack, what it needs of libc, fuzzing, and its
-reader against Python's.
+"""The C runtime for small processors: compilers, strict flags, size, stack, what it takes of libc.
 
-Rungs 0 to 2 of runtime's ladder; rung 3 is in tests/driver. A tool that is missing skips its
-test with the package's name.
+Rung 0 of runtime's ladder. A tool that is missing skips its test with the package's name.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import re
 import shutil
-import struct
 import subprocess
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
-from loadstone.errors import ArtifactError
-from loadstone.runtime.native import ffi, lib
-from loadstone.vta.hw_config import load_config
-from tests.artifact.test_format import every_operator_model
-from tests.board.tools import need, work
-from tests.c.build import MODES, STRICT, compile_c, includes, mode_flags
-from tests.repeat import times
-from tests.sample_model import copy_model, dense_model
+from tests.board.tools import need
+from tests.c.build import STRICT, includes, mode_flags
 
 pytestmark = pytest.mark.rung("0")
+
 
 #: Compiler, its flags, Debian's package. All build what runs on a board.
 COMPILERS = {
@@ -48,8 +35,14 @@ COMPILERS = {
     "arm64": (["aarch64-linux-gnu-gcc", "-Os"], "gcc-aarch64-linux-gnu"),
     "riscv64": (["riscv64-linux-gnu-gcc", "-Os"], "gcc-riscv64-linux-gnu"),
 }
+
+
 QUICK = ("gcc", "cortex-m55")
+
+
 KIB = 1024
+
+
 STACK_BYTES = 1024
 
 
@@ -74,7 +67,6 @@ def board_sources(root: Path) -> list[str]:
     ]
 
 
-# --- rung 0: compilers, size, stack, libc ---------------------------------------------------------
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in COMPILERS]
 )
@@ -206,226 +198,3 @@ def test_text_on_cortex_m55(root: Path, tmp_path: Path, figure: Callable[[str], 
         assert "regs_native.o" in kept
         assert (kept["validate.o"] > KIB) == full  # without it only the size of its scratch
         assert 4 * KIB < sum(kept.values()) <= limit
-
-
-# --- the reader against Python's ------------------------------------------------------------------
-def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps as lds_session_open would check them."""
-    open_model = lib().lds_model_open
-    model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
-    if open_model(model, buffer, len(data)):
-        return False
-    return all(lib().lds_step_check(model, k) == 0 for k in range(model.section[5].count))
-
-
-def python_accepts(data: bytes) -> bool:
-    try:
-        Artifact.from_bytes(data)
-    except ArtifactError:
-        return False
-    return True
-
-
-def sealed(data: bytearray) -> bytes:
-    struct.pack_into("<I", data, 36, zlib.crc32(data[16:36]))
-    struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))
-    return bytes(data)
-
-
-@pytest.mark.parametrize(
-    "model", [copy_model(), every_operator_model()], ids=["copy", "every operator"]
-)
-def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
-    original, random = model.to_bytes(), np.random.default_rng(1)
-    assert c_accepts(original)
-    accepted = 0
-    for k in range(6000):
-        data = bytearray(original)
-        for _ in range(random.integers(1, 3)):
-            at = int(random.integers(16, len(data)))
-            if k % 3:
-                at = at // 4 * 4
-                value = int(
-                    random.choice(
-                        [
-                            0,
-                            1,
-                            2,
-                            255,
-                            65535,
-                            1 << 16,
-                            1 << 31,
-                            (1 << 32) - 1,
-                            int(random.integers(1 << 32)),
-                        ]
-                    )
-                )
-                struct.pack_into("<I", data, min(at, len(data) - 4), value)
-            else:
-                data[at] = int(random.integers(256))
-        file = sealed(data)
-        verdict = python_accepts(file)
-        assert c_accepts(file) == verdict, [
-            (i, original[i], data[i]) for i in range(16, len(data)) if original[i] != data[i]
-        ]
-        accepted += verdict
-    assert 100 < accepted < 5900
-
-
-def test_a_file_cut_anywhere_is_refused_by_c() -> None:
-    data = every_operator_model().to_bytes()
-    assert not any(c_accepts(data[:size]) for size in range(len(data)))
-
-
-def test_every_flipped_bit_is_noticed_by_c() -> None:
-    data = bytearray(copy_model().to_bytes())
-    for bit in range(8 * len(data)):
-        data[bit // 8] ^= 1 << bit % 8
-        assert not c_accepts(bytes(data)), bit
-        data[bit // 8] ^= 1 << bit % 8
-
-
-# --- sizes, with 64 and with 32 bits --------------------------------------------------------------
-#: A session itself, and what the validator works in.
-SLACK = 1 << 16
-
-
-def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact:
-    """The model with regions of the host's own: (size_bytes, align_bytes) each."""
-    regions = [
-        MemoryRegion(f"host {k}", RegionKind.HOST, size, align)
-        for k, (size, align) in enumerate(pieces)
-    ]
-    return dataclasses.replace(model, regions=(*model.regions, *regions))
-
-
-@functools.cache
-def sizes_program(bits: int, root: Path) -> Path:
-    sources = [Path(p) for p in (root / "tests/c/sizes.c", *board_sources(root))]
-    return compile_c(bits, work() / f"sizes-{bits}", sources, includes(root))
-
-
-def sizes(
-    bits: int, root: Path, folder: Path, models: list[Artifact]
-) -> list[tuple[int, int, int]]:
-    """What tests/c/sizes.c says of each: bytes needed, status with so many (or few), with one
-    less."""
-    program = sizes_program(bits, root)
-    files = [str(folder / f"{k}.lds") for k in range(len(models))]
-    for file, model in zip(files, models, strict=True):
-        model.save(file)
-    lines = run([str(program), *files]).splitlines()
-    return [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines)]
-
-
-@pytest.mark.parametrize("bits", MODES)
-def test_memory_beyond_a_size_t_is_refused_and_less_is_kept_to(
-    bits: int, root: Path, tmp_path: Path
-) -> None:
-    """Sums of regions around 2^32, which a size_t of 32 bits would wrap: nothing is written outside
-    what was given."""
-    random, base, top = np.random.default_rng(1), copy_model(), (1 << bits) - 1
-    half, most = 1 << 31, (1 << 32) - 1
-    pieces = [
-        [(half, 16), (half, 16)],
-        [(half, 16), (half + 64, 64)],
-        [(most, 1)],
-        [(most, 1), (2, 1)],
-        [(most, 65536)] * 5,
-    ]
-    pieces += [[(most - k, 1)] for k in (15, 64, 512, 3000, 13000, 100_000)]
-    for _ in range(60):
-        count, large = int(random.integers(6)), random.random() < 0.5
-        extents = [int(random.integers(1, 1 << 32 if large else 1 << 12)) for _ in range(count)]
-        pieces.append([(extent, 1 << int(random.integers(17))) for extent in extents])
-    refused = accepted = 0
-    for wanted, (size, status, less) in zip(
-        pieces,
-        sizes(bits, root, tmp_path, [with_host_memory(base, p) for p in pieces]),
-        strict=True,
-    ):
-        needed = sum(extent for extent, _ in wanted)
-        assert size == top or needed < size <= needed + sum(align for _, align in wanted) + SLACK
-        assert size < top or needed + sum(align for _, align in wanted) + SLACK > top
-        fits = size <= 1 << 24
-        assert (status, less) == (
-            (0, lib().LDS_ERR_MEMORY) if fits else (lib().LDS_ERR_MEMORY,) * 2
-        )
-        accepted += fits
-        refused += size == top
-    assert accepted > 20
-    assert (refused > 20) == (bits == 32)
-
-
-@pytest.mark.parametrize("bits", MODES)
-def test_models_run_in_exactly_the_memory_they_ask_for(
-    bits: int, root: Path, tmp_path: Path
-) -> None:
-    models = [
-        copy_model(),
-        every_operator_model(),
-        *(dense_model(load_config(n)).artifact for n in ("vtaq-1x16x16", "vtaq-tiny")),
-    ]
-    found = sizes(bits, root, tmp_path, models)
-    assert {status for _, status, _ in found} == {0}
-    assert {less for _, _, less in found} == {lib().LDS_ERR_MEMORY}
-
-
-# --- rung 2: fuzzing ------------------------------------------------------------------------------
-def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
-    clang = tool("clang", "clang libclang-rt-14-dev")
-    corpus = folder / "corpus"
-    corpus.mkdir()
-    devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
-    models = [
-        copy_model(),
-        every_operator_model(),
-        *(dense_model(load_config(n)).artifact for n in devices),
-    ]
-    models += [
-        with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
-        with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
-    ]
-    for k, model in enumerate(models):
-        data = model.to_bytes()
-        (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
-    sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
-    flags = [
-        *mode_flags(bits),
-        "-std=c99",
-        "-g",
-        "-O1",
-        "-fsanitize=fuzzer,address,undefined",
-        "-fno-sanitize-recover=all",
-        "-DLDS_FUZZ",
-    ]
-    run([clang, *flags, *includes(root), *sources, "-o", "fuzz"], cwd=folder)
-    done = subprocess.run(
-        [
-            "./fuzz",
-            f"-max_total_time={seconds}",
-            "-max_len=32768",
-            "-timeout=5",
-            "-rss_limit_mb=1024",
-            "-print_final_stats=1",
-            "corpus",
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=seconds + 120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return f"libFuzzer on artifacts, {bits} bits, {seconds} s: " + ", ".join(
-        re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
-    )
-
-
-@pytest.mark.full
-@pytest.mark.rung("2")
-@pytest.mark.parametrize("bits", MODES)
-def test_fuzzing_finds_nothing(
-    bits: int, root: Path, tmp_path: Path, figure: Callable[[str], None]
-) -> None:
-    figure(fuzz(bits, root, tmp_path, times(10, 60)))

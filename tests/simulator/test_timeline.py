@@ -1,5 +1,4 @@
-"""timeline.py and profile.py: the page says what the simulator counted, for a model made by
-hand."""
+"""timeline.py: the page says what the simulator counted, for a model made by hand."""
 
 from __future__ import annotations
 

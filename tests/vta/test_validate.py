@@ -1,4 +1,5 @@
-"""The validator: what it must refuse, what it must accept, and the C one against the Python one."""
+"""vta/validate.py and runtime/validate.c: one verdict on each class of bugs, on shapes, on
+configurations."""
 
 from __future__ import annotations
 
@@ -33,7 +34,6 @@ from tests.sample_model import copy_model, dense_model
 from tests.validated import (
     CONFIG,
     CONFIG_ZP,
-    FINISH,
     GEMM,
     LOAD_ACC,
     LOAD_INP,
@@ -59,7 +59,6 @@ def test_the_program_under_test_is_what_these_tests_think() -> None:
     assert changed(lambda _: None) == ("OK", 0)
 
 
-# --- the classes of bugs that a validator of this kind has had ------------------------------------
 def test_class_01_shift_overflow_on_wide_addresses() -> None:
     """2^32 - 1 tiles of 1024 bytes do not fit 32 bits, nor does the sum with the rows."""
     wide = load_config("vtaq-1x32x32")
@@ -271,7 +270,6 @@ def test_class_14_clean_up_order() -> None:
             assert lib().lds_simdev_read32(lib().lds_hal_sim_device(dev.sim), 0x14) == 1  # IDLE
 
 
-# --- shapes that were met before ------------------------------------------------------------------
 def test_each_place_of_a_shape_is_held_against_its_limits() -> None:
     """An instruction that differs from the one before in its place alone is refused for its
     place."""
@@ -299,95 +297,6 @@ def test_each_place_of_a_shape_is_held_against_its_limits() -> None:
     assert changed(again(RESET, uop_bgn=0, uop_end=0)) == ("UOP", RESET + 1)
 
 
-# --- tokens ---------------------------------------------------------------------------------------
-def test_a_pop_without_a_push_is_a_deadlock() -> None:
-    assert changed(replace(LOAD_WGT, push_next=0)) == ("TOKEN", RESET)
-    assert changed(replace(FINISH, pop_prev=1)) == ("TOKEN", FINISH)
-
-
-def test_a_push_that_comes_after_its_pop_is_a_deadlock_for_a_short_queue() -> None:
-    def swap(program: Program) -> None:
-        program[LOAD_WGT], program[LOAD_UOP], program[RESET] = (
-            program[LOAD_UOP],
-            program[RESET],
-            program[LOAD_WGT],
-        )
-
-    assert changed(swap) == ("TOKEN", 2)
-
-
-def test_tokens_left_over() -> None:
-    assert changed(replace(LOAD_INP, push_next=1)) == ("TOKEN", FINISH)
-
-
-def test_finish_waits_for_load_and_store() -> None:
-    def later(program: Program) -> None:
-        program.insert(RESET + 1, Load(memory_id=Memory.INP, region=1, y_size=1, x_size=1))
-
-    assert changed(later) == ("FINISH", FINISH + 1)
-
-    def store_again(program: Program) -> None:
-        program.insert(STORE + 1, dataclasses.replace(program[STORE], pop_prev=0, push_prev=0))  # type: ignore[type-var]
-
-    assert changed(store_again) == ("FINISH", FINISH + 1)
-
-
-def runs_ahead(pushes: int, every: int) -> Program:
-    """`pushes` no-ops of load that push, each popped later by compute; every `every`-th waits for
-    compute."""
-    program: Program = []
-    for k in range(pushes):
-        wait = int(every > 0 and k >= every and k % every == 0)
-        program.append(Load(memory_id=Memory.INP, push_next=1, pop_next=wait))
-        program.append(
-            Load(
-                memory_id=Memory.UOP,
-                pop_prev=1,
-                push_prev=int(every > 0 and k % every == every - 1),
-            )
-        )
-    back = sum(getattr(i, "push_prev", 0) for i in program) - sum(
-        getattr(i, "pop_next", 0) for i in program
-    )
-    program += [Load(memory_id=Memory.INP, pop_next=1) for _ in range(back)]
-    return [*program, Load(memory_id=Memory.INP, push_next=1), Finish(pop_prev=1)]
-
-
-@pytest.mark.parametrize(
-    ("pushes", "every", "status"),
-    [(254, 0, "OK"), (255, 0, "TOKEN"), (600, 100, "OK"), (600, 255, "OK"), (600, 256, "TOKEN")],
-)
-def test_a_stage_that_can_run_255_tokens_ahead(pushes: int, every: int, status: str) -> None:
-    """In the stream's order never more than one token waits; load could all the same run ahead of
-    compute."""
-
-    def change(program: Program) -> None:
-        program[:] = runs_ahead(pushes, every)
-
-    assert changed(change)[0] == status
-
-
-@pytest.mark.parametrize(("pushes", "status"), [(254, "OK"), (255, "TOKEN")])
-def test_a_token_tells_what_was_known_when_it_was_pushed(pushes: int, status: str) -> None:
-    """Compute pushes to load before it has popped anything; that load pops it late says nothing of
-    what compute has popped since."""
-
-    def change(program: Program) -> None:
-        pair = [Load(memory_id=Memory.INP, push_next=1), Load(memory_id=Memory.UOP, pop_prev=1)]
-        late = [Load(memory_id=Memory.INP, pop_next=1)]
-        end = [Load(memory_id=Memory.INP, push_next=1), Finish(pop_prev=1)]
-        program[:] = [
-            Load(memory_id=Memory.UOP, push_prev=1),
-            *pair * 200,
-            *late,
-            *pair * (pushes - 200),
-            *end,
-        ]
-
-    assert changed(change)[0] == status
-
-
-# --- configurations -------------------------------------------------------------------------------
 @pytest.mark.parametrize("byte", range(1, 16))
 @pytest.mark.parametrize("value", [0, 1, 7, 63, 255])
 def test_a_fingerprint_of_no_device_is_refused(byte: int, value: int) -> None:
@@ -402,7 +311,6 @@ def test_a_fingerprint_of_no_device_is_refused(byte: int, value: int) -> None:
         assert status == STATUS["CONFIG"]
 
 
-# --- completeness and agreement -------------------------------------------------------------------
 def test_every_vector_is_accepted(vectors: list[Path]) -> None:
     for path in vectors:
         assert both(vector_model(path, Capability.ALU_MUL | Capability.LOAD_ACC8)) == (0, 0), (
@@ -415,7 +323,6 @@ def test_the_sample_models_are_accepted(name: str) -> None:
     assert both(dense_model(load_config(name)).artifact) == (0, 0)
 
 
-# --- limits of the pads ---------------------------------------------------------------------------
 def test_the_registers_of_load_and_compute() -> None:
     cases: list[tuple[Stage, ConfigRegister, int, str]] = [
         (Stage.LOAD, ConfigRegister.PAD_VALUE, 127, "OK"),

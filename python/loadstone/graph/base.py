@@ -79,6 +79,8 @@ class Operator:
     #: Whether it computes next to nothing, so that alone on a device it would cost more in
     #: transfers than it saves.
     is_move: ClassVar[bool] = False
+    #: Whether it computes little, though more than a move.
+    is_light: ClassVar[bool] = False
 
     name: str
     inputs: tuple[Tensor, ...]

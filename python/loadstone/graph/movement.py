@@ -35,6 +35,7 @@ class Concatenate(Operator):
     it differs."""
 
     kind: ClassVar[str] = "concatenate"
+    is_light: ClassVar[bool] = True
 
     axis: int
     low: int
@@ -124,6 +125,8 @@ class Resize(Operator):
     out - 0.5;
     neither: i * in / out.
     """
+
+    is_light: ClassVar[bool] = True
 
     align_corners: bool
     half_pixel_centers: bool

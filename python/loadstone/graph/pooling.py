@@ -25,6 +25,8 @@ class Pool2D(Operator):
     are requantized.
     """
 
+    is_light: ClassVar[bool] = True
+
     kernel: tuple[int, int]
     strides: tuple[int, int]
     padding: tuple[int, int, int, int]
@@ -73,6 +75,7 @@ class Mean(Operator):
     output.shape."""
 
     kind: ClassVar[str] = "mean"
+    is_light: ClassVar[bool] = True
 
     axes: tuple[int, ...]
     low: int

@@ -15,19 +15,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from loadstone.graph import (
-    Concatenate,
     Graph,
-    Mean,
     Operator,
-    Pool2D,
-    Resize,
 )
 from loadstone.partition.segments import HOST, ordered
 
 __all__ = ["islands"]
-
-#: What computes little, beside what is a move.
-_LIGHT = (Pool2D, Mean, Resize, Concatenate)
 
 
 def islands(
@@ -41,7 +34,7 @@ def islands(
         if backend_of[operators[0].name] == HOST:
             continue
         if all(operator.is_move for operator in operators) or (
-            all(operator.is_move or isinstance(operator, _LIGHT) for operator in operators)
+            all(operator.is_move or operator.is_light for operator in operators)
             and _is_between_host(graph, operators, backend_of)
         ):
             found += operators

@@ -1,0 +1,70 @@
+"""partition/cost/pricing.py: every step of an artifact has a price, by the table or by its back
+end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("onnx", reason="onnx is not installed")
+
+from loadstone.artifact.format import HostStep
+from loadstone.backend.device import DeviceProgram
+from loadstone.backend.target import resolve
+from loadstone.partition.cost.prices import CostTable
+from loadstone.partition.cost.pricing import Pricing, _whole, segment_of
+from loadstone.partition.lowering import Clock, LoweredPartition
+from loadstone.partition.partitioner import EagerPartitioner
+from tests.partition.cost.networks import HOST_NS, TRANSFER_NS, fixed_host_times, module
+
+
+@pytest.fixture
+def priced(monkeypatch: pytest.MonkeyPatch) -> tuple[Pricing, LoweredPartition]:
+    fixed_host_times(monkeypatch)
+    target = resolve("vtaq-tiny")
+    lowered = EagerPartitioner(module(), "m", target).run(Clock())
+    return Pricing(target.backends, CostTable(target.device)), lowered
+
+
+def test_a_plan_is_the_sum_of_its_steps(priced: tuple[Pricing, LoweredPartition]) -> None:
+    pricing, lowered = priced
+    steps = lowered.deployment.artifact.steps
+    prices = pricing.steps_ns(lowered)
+    assert len(prices) == len(steps)
+    assert pricing.plan_ns(lowered) == sum(prices)
+    host = [ns for step, ns in zip(steps, prices, strict=True) if isinstance(step, HostStep)]
+    assert sorted(set(host)) == [TRANSFER_NS, HOST_NS]
+    (device,) = (ns for s, ns in zip(steps, prices, strict=True) if isinstance(s, DeviceProgram))
+    assert 0 < device < HOST_NS
+
+
+def test_a_back_end_with_a_model_prices_its_segments(
+    priced: tuple[Pricing, LoweredPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pricing, lowered = priced
+    (backend,) = pricing.backends
+    monkeypatch.setattr(type(backend), "cost_cycles", lambda *_: 500, raising=False)
+    steps = lowered.deployment.artifact.steps
+    clock = int(backend.attributes["clock_mhz"])
+    for step, ns in zip(steps, pricing.steps_ns(lowered), strict=True):
+        if isinstance(step, DeviceProgram):
+            assert ns == 500 * 1000 // clock
+            assert segment_of(step) == lowered.segments[0].name
+        else:
+            assert segment_of(step) == ""
+
+
+def test_two_equal_plans_leave_no_doubt(priced: tuple[Pricing, LoweredPartition]) -> None:
+    pricing, lowered = priced
+    assert pricing.doubt_ns(lowered, lowered) == 0
+
+
+@pytest.mark.parametrize("cycles", [-1, 1.5, "7", np.float32(1)])
+def test_what_is_no_number_of_cycles_is_refused(cycles: Any) -> None:
+    with pytest.raises(TypeError, match="not a whole number of at least 0 or None"):
+        _whole(cycles)
+    assert _whole(None) is None
+    assert _whole(np.int64(7)) == 7
