@@ -288,3 +288,10 @@ def test_attributes_of_an_operator_cannot_ask_for_more_memory_than_its_tensors(
     with pytest.raises(LoadstoneError, match="its attributes are no operator"):
         run_operator_step([x], json.dumps(said))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_seed_is_no_negative_number(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["vectors", model, "-o", str(tmp_path / "out"), "--seed", "-1"]
+    assert "a seed is 0 or more" in refused(words, capsys)

@@ -78,6 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Simulates and writes."""
+    if args.seed < 0:
+        raise LoadstoneError(f"vectors: --seed {args.seed}: a seed is 0 or more")
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
     save_vectors(args.output, vectors)
     for v in vectors:
