@@ -92,6 +92,17 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     _check_ratio(record, inputs, outputs, where)
     if record.code in STEPS:
         _check_steps(record, outputs, where)
+    _check_copies(file, record, inputs, outputs, where)
+
+
+def _check_copies(
+    file: TfliteFile,
+    record: OperatorRecord,
+    inputs: list[TensorRecord],
+    outputs: list[TensorRecord],
+    where: str,
+) -> None:
+    """What a kernel moves as it is means the same on both sides."""
     if record.code == "CONCATENATION" and len(inputs) > MAX_CONCATENATED:
         _check_concatenation(inputs, outputs, where)
     if (
@@ -112,7 +123,7 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
 def _check_known(
     record: OperatorRecord, inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
 ) -> None:
-    """The operator is in one of the lists above."""
+    """The operator is in one of the lists of tflite_kernels.py."""
     if record.code == "DEQUANTIZE" and outputs:
         raise UnsupportedError(
             f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
