@@ -337,3 +337,12 @@ def test_a_difference_whose_square_leaves_litert_s_range_is_refused() -> None:
     graph.operator("SQUARED_DIFFERENCE", [x, x], [y])
     with pytest.raises(UnsupportedError, match="nearly all of its results would saturate"):
         from_bytes(graph.save([y]), "square.tflite")
+
+
+def test_a_concatenation_into_a_scale_that_none_can_reach_is_refused() -> None:
+    """LiteRT's float32 leaves int32, which has no defined result."""
+    graph = Graph()
+    x, y = graph.input((1, 3), np.uint8, 0.5, 9), graph.tensor((1, 3), np.uint8, 2e-30, 9)
+    graph.operator("CONCATENATION", [x], [y], axis=1)
+    with pytest.raises(UnsupportedError, match="nearly all of its results would saturate"):
+        from_bytes(graph.save([y]), "joined.tflite")
