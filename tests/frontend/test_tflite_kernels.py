@@ -346,3 +346,13 @@ def test_a_concatenation_into_a_scale_that_none_can_reach_is_refused() -> None:
     graph.operator("CONCATENATION", [x], [y], axis=1)
     with pytest.raises(UnsupportedError, match="nearly all of its results would saturate"):
         from_bytes(graph.save([y]), "joined.tflite")
+
+
+def test_a_resize_with_both_rules_of_positions_is_refused() -> None:
+    graph = Graph()
+    x = graph.input((1, 16, 3, 3), np.int8, 0.1, 0)
+    y = graph.tensor((1, 32, 9, 3), np.int8, 0.1, 0)
+    both = {"align_corners": True, "half_pixel_centers": True}
+    graph.operator("RESIZE_NEAREST_NEIGHBOR", [x, graph.constant(np.int32([32, 9]))], [y], **both)
+    with pytest.raises(UnsupportedError, match="align_corners and half_pixel_centers are both"):
+        from_bytes(graph.save([y]), "resize.tflite")

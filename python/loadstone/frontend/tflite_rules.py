@@ -82,6 +82,7 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     computes."""
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     _check_scales(file, record, where)
+    _check_resize(record, where)
     if not inputs and not outputs:
         return
     _check_known(record, inputs, outputs, where)
@@ -142,6 +143,19 @@ def _check_known(
             f"{where}: what its kernel makes of the {tensor.dtype} tensor "
             f'"{short(tensor.name)}" is not implemented: '
             "keep this operator in float, between DEQUANTIZE and QUANTIZE"
+        )
+
+
+def _check_resize(record: OperatorRecord, where: str) -> None:
+    """LiteRT adds half a pixel and stretches to the corners; the importer has one or the other."""
+    if record.code != "RESIZE_NEAREST_NEIGHBOR" or record.table.BuiltinOptions() is None:
+        return
+    options = tflite.ResizeNearestNeighborOptions()
+    options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
+    if options.AlignCorners() and options.HalfPixelCenters():
+        raise UnsupportedError(
+            f"{where}: align_corners and half_pixel_centers are both set: convert the model with "
+            "one of them"
         )
 
 
