@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.files import write_whole, written_whole
+from loadstone import files
+from loadstone.errors import LoadstoneError
+from loadstone.files import read_whole, unpacked_arrays, write_whole, written_whole
 
 
 def test_bytes_and_texts(tmp_path: Path) -> None:
@@ -97,3 +99,23 @@ def test_a_path_that_cannot_be_is_named(tmp_path: Path, what: str) -> None:
     with pytest.raises(OSError, match="model|loop|directory") as caught:
         write_whole(tmp_path / what, b"")
     assert caught.value.filename == str(tmp_path / what)
+
+
+def test_what_gives_bytes_for_ever_is_read_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe is read, a device that never ends is named; a regular file has no limit."""
+    monkeypatch.setattr(files, "MAX_STREAM_BYTES", 1 << 20)
+    with pytest.raises(OSError, match="gives more than 1 MiB") as caught:
+        read_whole("/dev/zero")
+    assert caught.value.filename == "/dev/zero"
+    assert read_whole("/dev/null") == b""
+    with pytest.raises(OSError, match="gives more than 1 MiB"):
+        unpacked_arrays("/dev/zero", "zeros", LoadstoneError)
+    (tmp_path / "large").write_bytes(bytes(3 << 20))
+    assert len(read_whole(tmp_path / "large")) == 3 << 20
+    reader, writer = os.pipe()
+    os.write(writer, b"piped")
+    os.close(writer)
+    assert read_whole(f"/dev/fd/{reader}") == b"piped"
+    os.close(reader)

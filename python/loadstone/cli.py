@@ -70,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
+    if any("\0" in word for word in words):  # from a program: no shell can pass one
+        return _mistake("a zero byte in the command: a name that no file can have")
     try:
         args = _parser(words).parse_args(words or ["--help"])
         status = int(args.run(args) or 0)

@@ -12,6 +12,7 @@ stand for terabytes.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -35,6 +36,7 @@ __all__ = [
     "JsonValue",
     "is_file",
     "parsed_json",
+    "read_whole",
     "unpacked_arrays",
     "write_whole",
     "written_whole",
@@ -46,6 +48,8 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 #: What the arrays of one file may take in memory, all together.
 MAX_ARRAYS_BYTES = 8 << 30
+#: What is read of a pipe or a device.
+MAX_STREAM_BYTES = 512 << 20
 
 
 def write_whole(path: str | Path, content: bytes | str) -> None:
@@ -93,6 +97,19 @@ def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def read_whole(path: str | Path) -> bytes:
+    """The bytes of a file. What is no regular file, such as a pipe, has a limit: a device may give
+    bytes for ever. Raises OSError that names `path`."""
+    with open(path, "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read()
+        data = file.read(MAX_STREAM_BYTES + 1)
+    if len(data) > MAX_STREAM_BYTES:
+        more = f"it is no regular file and gives more than {MAX_STREAM_BYTES >> 20} MiB"
+        raise OSError(errno.EFBIG, more, os.fspath(path))
+    return data
 
 
 def _mode(path: str | Path) -> int | None:
@@ -143,6 +160,8 @@ def unpacked_arrays(
     source: a path, or the file's bytes. Raises `error` that begins with `where`, OSError for a file
     that cannot be opened.
     """
+    if not isinstance(source, bytes) and not is_file(source):  # a pipe, a device
+        source = read_whole(source)
     with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
         try:
             is_archive = zipfile.is_zipfile(file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError
+from loadstone.runtime.externals import run_operator_step
 from tests.sample_model import copy_model
 
 
@@ -243,3 +245,53 @@ def test_ctrl_c_at_any_moment_ends_without_a_traceback() -> None:
         # done, interrupted, or ended by the signal itself while the interpreter was leaving
         assert process.returncode in (0, 130, -signal.SIGINT), said
         assert b"Traceback" not in said, said
+
+
+@pytest.mark.parametrize("command", ["inspect", "disasm", "compile"])
+def test_a_zero_byte_in_a_word_is_one_line(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No shell passes one; a program that calls main() can."""
+    assert "zero byte" in refused([command, "a\0b"], capsys)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "Host"},
+        {"before": [0, 0, 0, 1 << 34]},
+        {"output": [1, 1, 1, 1 << 40]},
+        {"input": [1, 1, 1, 4096]},
+    ],
+    ids=str,
+)
+def test_attributes_of_an_operator_cannot_ask_for_more_memory_than_its_tensors(
+    change: dict[str, object],
+) -> None:
+    """Two hundred bytes of a file from elsewhere: refused before anything is computed."""
+    said = {
+        "kind": change.get("kind", "Pad"),
+        "fields": {
+            "name": "y",
+            "before": change.get("before", [0, 0, 0, 4]),
+            "after": [0, 0, 0, 0],
+            "value": 3,
+        },
+        "arrays": [],
+        "tensors": [
+            [["x", change.get("input", [1, 1, 1, 4]), "int8", [1.0, 3]]],
+            [["y", change.get("output", [1, 1, 1, 8]), "int8", [1.0, 3]]],
+        ],
+    }
+    x = np.zeros((1, 1, 1, 4), np.int8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LoadstoneError, match="its attributes are no operator"):
+        run_operator_step([x], json.dumps(said))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_seed_is_no_negative_number(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["vectors", model, "-o", str(tmp_path / "out"), "--seed", "-1"]
+    assert "a seed is 0 or more" in refused(words, capsys)

@@ -337,3 +337,22 @@ def test_a_difference_whose_square_leaves_litert_s_range_is_refused() -> None:
     graph.operator("SQUARED_DIFFERENCE", [x, x], [y])
     with pytest.raises(UnsupportedError, match="nearly all of its results would saturate"):
         from_bytes(graph.save([y]), "square.tflite")
+
+
+def test_a_concatenation_into_a_scale_that_none_can_reach_is_refused() -> None:
+    """LiteRT's float32 leaves int32, which has no defined result."""
+    graph = Graph()
+    x, y = graph.input((1, 3), np.uint8, 0.5, 9), graph.tensor((1, 3), np.uint8, 2e-30, 9)
+    graph.operator("CONCATENATION", [x], [y], axis=1)
+    with pytest.raises(UnsupportedError, match="nearly all of its results would saturate"):
+        from_bytes(graph.save([y]), "joined.tflite")
+
+
+def test_a_resize_with_both_rules_of_positions_is_refused() -> None:
+    graph = Graph()
+    x = graph.input((1, 16, 3, 3), np.int8, 0.1, 0)
+    y = graph.tensor((1, 32, 9, 3), np.int8, 0.1, 0)
+    both = {"align_corners": True, "half_pixel_centers": True}
+    graph.operator("RESIZE_NEAREST_NEIGHBOR", [x, graph.constant(np.int32([32, 9]))], [y], **both)
+    with pytest.raises(UnsupportedError, match="align_corners and half_pixel_centers are both"):
+        from_bytes(graph.save([y]), "resize.tflite")

@@ -34,7 +34,7 @@ from loadstone.artifact.reader import ArtifactReader
 from loadstone.artifact.writer import ArtifactWriter
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.errors import ArtifactError
-from loadstone.files import write_whole
+from loadstone.files import read_whole, write_whole
 
 __all__ = [
     "MAGIC",
@@ -77,7 +77,7 @@ class Artifact(ArtifactContent):
     def load(path: str | Path) -> Artifact:
         """Reads a file; the error names it."""
         try:
-            return Artifact.from_bytes(Path(path).read_bytes())
+            return Artifact.from_bytes(read_whole(path))
         except OSError as error:
             raise ArtifactError(f"{path}: {error.strerror}") from None
         except ArtifactError as error:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loadstone.errors import TargetError
-from loadstone.files import JsonObject, JsonValue, is_file, parsed_json
+from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 
 __all__ = ["ALIASES", "HOSTS", "Entry", "TargetSpec", "parse_target"]
 
@@ -145,7 +145,7 @@ def _entry(part: str, text: str) -> Entry:
 # --- JSON -----------------------------------------------------------------------------------------
 def _read(path: Path) -> JsonObject:
     try:
-        data = parsed_json(path.read_bytes(), f"target file {path}", TargetError)
+        data = parsed_json(read_whole(path), f"target file {path}", TargetError)
     except OSError as error:
         raise TargetError(f"target file {path}: {error.strerror}") from None
     if not isinstance(data, dict):

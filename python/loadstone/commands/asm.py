@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from loadstone.errors import AssemblerError
-from loadstone.files import write_whole
+from loadstone.files import read_whole, write_whole
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.listing import DEFAULT_DEVICE
@@ -58,9 +57,9 @@ def run(args: argparse.Namespace) -> None:
     """Writes the bytes; nothing is written when a line is wrong."""
     name = "stdin" if args.file == "-" else args.file
     try:
-        text = (
-            sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-        ).decode("utf-8")
+        text = (sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)).decode(
+            "utf-8"
+        )
         insns = assemble(text, load_config(args.device)).tobytes()
     except UnicodeDecodeError as error:
         raise AssemblerError(

@@ -30,6 +30,10 @@ examples:
 """
 
 
+#: More would run for days.
+MAX_CASES = 100_000
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds BACKEND, --cases, --seed and --json."""
     parser.epilog = _EPILOG
@@ -55,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
     from loadstone.conformance.check import conform
     from loadstone.errors import TargetError
 
-    if args.cases < 1 or args.seed < 0:
+    if not 1 <= args.cases <= MAX_CASES or args.seed < 0:
         raise TargetError(
-            f"conform: --cases {args.cases} or --seed {args.seed}: at least 1 case, and a "
+            f"conform: --cases {args.cases} or --seed {args.seed}: 1 to {MAX_CASES} cases, and a "
             "seed of 0 or more"
         )
     verdicts = list(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
+from loadstone.files import read_whole
 from loadstone.vta.listing import DEFAULT_DEVICE, listing, programs_of
 
 __all__ = ["configure", "run"]
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the listing."""
-    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    data = sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)
     for program in programs_of(data, "stdin" if args.file == "-" else args.file, args.device):
         for line in listing(program):
             print(line)

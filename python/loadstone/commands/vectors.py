@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact
 from loadstone.errors import EncodingError, LoadstoneError
+from loadstone.files import read_whole
 from loadstone.simulator.vectors import (
     DramRegion,
     Stimulus,
@@ -77,6 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Simulates and writes."""
+    if args.seed < 0:
+        raise LoadstoneError(f"vectors: --seed {args.seed}: a seed is 0 or more")
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
     save_vectors(args.output, vectors)
     for v in vectors:
@@ -118,14 +121,14 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
         )
     config = load_config(args.device)
     if source.suffix == ".bin":
-        data = np.frombuffer(source.read_bytes(), np.uint8)
+        data = np.frombuffer(read_whole(source), np.uint8)
         if data.size == 0 or data.size % INSN_BYTES:
             raise EncodingError(
                 f"{source}: {data.size} bytes are no positive multiple of {INSN_BYTES}"
             )
         insns = data.reshape(-1, INSN_BYTES)
     else:
-        insns = assemble(source.read_text(encoding="utf-8"), config)
+        insns = assemble(read_whole(source).decode("utf-8"), config)
     image, base = _memory(args.memory)
     return measure(Stimulus(source.stem, config, insns, base, image))
 
@@ -138,7 +141,7 @@ def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
         if re.search("@(0x)?[0-9a-fA-F]+$", text)
         else (text, "", f"{_FIRST:#x}")
     )
-    return np.frombuffer(Path(name).read_bytes(), np.uint8).copy(), int(address, 0)
+    return np.frombuffer(read_whole(name), np.uint8).copy(), int(address, 0)
 
 
 def _device_of(artifact: Artifact) -> HwConfig:

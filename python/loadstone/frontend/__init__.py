@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from loadstone.errors import LoadstoneError, ModelError
+from loadstone.files import read_whole
 from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import WHOLE, Reading
 
@@ -57,7 +58,7 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
         return _from_memory(source)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     suffix = path.suffix.lower()

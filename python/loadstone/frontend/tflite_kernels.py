@@ -183,6 +183,7 @@ RATIOS = (
     "SUM",
     "ABS",
     "QUANTIZE",
+    "CONCATENATION",
     "RELU",
     "RELU6",
     "RELU_N1_TO_1",

@@ -82,6 +82,7 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     computes."""
     inputs, outputs = _eight_bits(file, record.inputs), _eight_bits(file, record.outputs)
     _check_scales(file, record, where)
+    _check_resize(record, where)
     if not inputs and not outputs:
         return
     _check_known(record, inputs, outputs, where)
@@ -92,6 +93,17 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
     _check_ratio(record, inputs, outputs, where)
     if record.code in STEPS:
         _check_steps(record, outputs, where)
+    _check_copies(file, record, inputs, outputs, where)
+
+
+def _check_copies(
+    file: TfliteFile,
+    record: OperatorRecord,
+    inputs: list[TensorRecord],
+    outputs: list[TensorRecord],
+    where: str,
+) -> None:
+    """What a kernel moves as it is means the same on both sides."""
     if record.code == "CONCATENATION" and len(inputs) > MAX_CONCATENATED:
         _check_concatenation(inputs, outputs, where)
     if (
@@ -112,7 +124,7 @@ def check_kernel(file: TfliteFile, record: OperatorRecord, where: str) -> None:
 def _check_known(
     record: OperatorRecord, inputs: list[TensorRecord], outputs: list[TensorRecord], where: str
 ) -> None:
-    """The operator is in one of the lists above."""
+    """The operator is in one of the lists of tflite_kernels.py."""
     if record.code == "DEQUANTIZE" and outputs:
         raise UnsupportedError(
             f'{where}: it writes "{short(outputs[0].name)}", which is {outputs[0].dtype}, '
@@ -131,6 +143,19 @@ def _check_known(
             f"{where}: what its kernel makes of the {tensor.dtype} tensor "
             f'"{short(tensor.name)}" is not implemented: '
             "keep this operator in float, between DEQUANTIZE and QUANTIZE"
+        )
+
+
+def _check_resize(record: OperatorRecord, where: str) -> None:
+    """LiteRT adds half a pixel and stretches to the corners; the importer has one or the other."""
+    if record.code != "RESIZE_NEAREST_NEIGHBOR" or record.table.BuiltinOptions() is None:
+        return
+    options = tflite.ResizeNearestNeighborOptions()
+    options.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)
+    if options.AlignCorners() and options.HalfPixelCenters():
+        raise UnsupportedError(
+            f"{where}: align_corners and half_pixel_centers are both set: convert the model with "
+            "one of them"
         )
 
 

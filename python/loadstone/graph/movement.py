@@ -82,6 +82,11 @@ class Pad(Operator):
     after: tuple[int, ...]
     value: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        extents = zip(self.before, self.input.shape, self.after, strict=True)
+        assert self.output.shape == tuple(sum(parts) for parts in extents)
+
     @property
     def mixes_samples(self) -> bool:
         """It adds rows."""

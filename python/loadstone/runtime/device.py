@@ -27,7 +27,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import device_names, device_of, load_config
 from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
-from loadstone.files import is_file
+from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.session import (
@@ -322,7 +322,7 @@ class OpenedDevice:
 
 def _read(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_whole(path)
     except OSError as error:
         raise ArtifactError(f"{path}: {error.strerror}") from None
 

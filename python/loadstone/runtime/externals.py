@@ -28,6 +28,10 @@ from loadstone.printable import one_line
 __all__ = ["EXTERNALS", "run_operator_step", "run_relax_step", "step_operator"]
 
 
+#: What the outputs of one operator take at most: sums of 64 bits take eight times that.
+MAX_OUTPUT_BYTES = 256 << 20
+
+
 def run_operator_step(inputs: Sequence[Array], attributes: str) -> list[Array]:
     """EXTERNAL_OPERATOR: the operator that `attributes` describes, its arrays behind its inputs.
     Each array has the shape that the description gives it.
@@ -66,8 +70,13 @@ def _operator_of(inputs: Sequence[Array], attributes: str) -> tuple[g.Operator, 
     sources, targets = (tuple(_tensor_of(t) for t in side) for side in said["tensors"])
     values.update(zip(said["arrays"], (np.array(a) for a in inputs[len(sources) :]), strict=True))
     kind = getattr(g, str(said["kind"]), None)
-    if not (isinstance(kind, type) and issubclass(kind, g.Operator)):
+    if not (isinstance(kind, type) and issubclass(kind, g.Operator)) or kind is g.Host:
         raise ValueError(f"there is no operator {said['kind']!r}")
+    for tensor, array in zip(sources, inputs, strict=False):
+        if (array.shape, array.dtype.name) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"{tensor.name} is {array.dtype.name} {array.shape}")
+    if sum(tensor.size_bytes for tensor in targets) > MAX_OUTPUT_BYTES:
+        raise ValueError(f"its outputs take more than {MAX_OUTPUT_BYTES >> 20} MiB")
     return kind(inputs=sources, outputs=targets, **values), len(sources)
 
 

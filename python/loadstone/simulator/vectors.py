@@ -33,7 +33,14 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import ConfigError, LoadstoneError
-from loadstone.files import JsonObject, parsed_json, unpacked_arrays, write_whole, written_whole
+from loadstone.files import (
+    JsonObject,
+    parsed_json,
+    read_whole,
+    unpacked_arrays,
+    write_whole,
+    written_whole,
+)
 from loadstone.simulator.result import Result
 from loadstone.simulator.sim import Simulator
 from loadstone.vta.hw_config import HwConfig, load_config
@@ -139,7 +146,7 @@ def _read_index(folder: Path) -> JsonObject:
     path = folder / "index.json"
     if not path.is_file():
         return {}
-    index = parsed_json(path.read_bytes(), str(path), LoadstoneError)
+    index = parsed_json(read_whole(path), str(path), LoadstoneError)
     if not isinstance(index, dict) or not isinstance(index.get("programs"), list):
         raise LoadstoneError(f"{path}: holds no list of programs")
     return index

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
-from loadstone.files import JsonObject, JsonValue, is_file, parsed_json
+from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 from loadstone.vta.device_file import (
     LOG_SIZES,
     LOG_WIDTHS,
@@ -309,7 +309,7 @@ def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
             f"device {text!r} is neither built in ({', '.join(device_names())}) nor a JSON file"
         )
     try:
-        data = parsed_json(path.read_bytes(), f"device file {text}", ConfigError)
+        data = parsed_json(read_whole(path), f"device file {text}", ConfigError)
     except OSError as error:
         raise ConfigError(f"device file {text}: {error.strerror}") from None
     if not isinstance(data, dict):

@@ -33,7 +33,7 @@ from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
-from loadstone.files import parsed_json, write_whole
+from loadstone.files import parsed_json, read_whole, write_whole
 from loadstone.runtime.device import OpenedDevice
 from loadstone.runtime.session import Session
 from loadstone.simulator.profile import program_cycles
@@ -89,7 +89,7 @@ class CostTable:
 
     def _read(self, path: Path) -> None:
         try:
-            data = parsed_json(path.read_bytes(), f"costs {path}", ConfigError)
+            data = parsed_json(read_whole(path), f"costs {path}", ConfigError)
         except OSError as error:
             raise ConfigError(f"costs {path}: {error.strerror}") from None
         if not isinstance(data, dict) or data.get("format") != _FORMAT:

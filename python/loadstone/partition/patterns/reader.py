@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,10 @@ class Reader:
         def integer(bound: float, infinite: int) -> int:
             if math.isinf(bound):
                 return infinite
-            quotient = float(np.float32(bound) / scale)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                quotient = float(np.float32(bound) / scale)
+            if not math.isfinite(quotient):  # of a scale that is no normal number
+                return zero_point if math.isnan(quotient) else _end(quotient, limits)
             nearest = (
                 math.copysign(math.floor(abs(quotient) + 0.5), quotient)
                 if self.tflite
@@ -168,6 +171,10 @@ class Reader:
             return min(max(int(nearest) + zero_point, int(limits.min)), int(limits.max))
 
         return integer(low, int(limits.min)), integer(high, int(limits.max))
+
+
+def _end(value: float, limits: np.iinfo[Any]) -> int:
+    return int(limits.max) if value > 0 else int(limits.min)
 
 
 def _quantization(call: Call) -> Quantization | None:

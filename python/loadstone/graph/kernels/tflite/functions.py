@@ -89,7 +89,10 @@ def hard_swish(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Arr
 
 
 def absolute(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
-    """ABS: |x|, requantized DOUBLE when the scales differ. Elementwise."""
+    """ABS: |x|, requantized DOUBLE when the scales differ.
+
+    Elementwise: the result has the shape of x.
+    """
     distance = np.abs(centred(x, q_in))
     if q_in.scale != q_out.scale:
         ratio = np.float32(q_in.scale) / np.float32(q_out.scale)
@@ -99,7 +102,8 @@ def absolute(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array
 
 def rsqrt(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
     """RSQRT: 1 / sqrt(x), the root of the integer with 20 bits behind the point, then requantized.
-    Elementwise.
+
+    Elementwise: the result has the shape of x.
 
     0 gives the largest value. Domain: LiteRT refuses to run with x below 0; here they give it, too.
     """
@@ -114,7 +118,9 @@ def rsqrt(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
 
 
 def square_root(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
-    """SQRT: in float32, rounded down. Elementwise.
+    """SQRT: in float32, rounded down.
+
+    Elementwise: the result has the shape of x.
 
     Domain: LiteRT refuses to run with x below 0; here they give the root of 0.
     """
