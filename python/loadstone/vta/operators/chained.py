@@ -93,8 +93,8 @@ def _needed(op: Linear) -> Chain:
 def chain_constants(
     chain: Chain, config: HwConfig
 ) -> tuple[str, tuple[Multiply | Immediate, ...], dict[str, tuple[Memory, np.ndarray]]]:
-    """The name of the weight tiles, the steps with their numbers, and the tiles. The name tells
-    the tiles: chains with the same weights share them."""
+    """The name of the weight tiles, the steps with their numbers, and the tiles (tiles, block,
+    block). The name tells the tiles: chains with the same weights share them."""
     weights: list[int] = []
     steps: list[Multiply | Immediate] = []
     for step in chain:

@@ -75,7 +75,8 @@ def run(chain: Chain, inputs: Sequence[IntArray]) -> IntArray:
 
 
 def is_exact(chain: Chain, inputs: Sequence[IntArray], wanted: IntArray) -> bool:
-    """Whether the chain gives `wanted`, everywhere. inputs: every combination that can occur."""
+    """Whether the chain gives `wanted`, everywhere. inputs: every combination that can occur, of
+    the shape of `wanted` or broadcast to it."""
     return np.array_equal(run(chain, inputs), wanted)
 
 
