@@ -1,7 +1,7 @@
 """The tile of a rescaled convolution, by the cost model.
 
 In:   a RescaledSpec whose tile is open, how many blocks the layer has, a HwConfig.
-Out:  `Choice`: rows, columns and input blocks of the tile, and estimated cycles of the kernel.
+Out:  `TileChoice`: rows, columns and input blocks of the tile, and estimated cycles of the kernel.
 Next: operators/rescaled.py puts it into the spec.
 
 Several tiles are in flight, one in each phase (operators/slots.py): the accumulators hold a tile
@@ -20,27 +20,27 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
-__all__ = ["Choice", "choose"]
+__all__ = ["TileChoice", "choose"]
 
 #: Instructions of a tile's compute stage besides those of the chain's levels.
 _FIXED_INSTRUCTIONS = 6
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """tile: rows, columns, input blocks. cycles: of the whole kernel."""
 
     tile: tuple[int, int, int]
     cycles: int
 
 
-def choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig) -> Choice:
+def choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig) -> TileChoice:
     """The cheapest tile. Raises LoweringError where not even a pixel fits."""
     return _choose(spec, layer_blocks, config, cost_model(config))
 
 
 @lru_cache(maxsize=4096)
-def _choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel) -> Choice:
+def _choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel) -> TileChoice:
     candidates = _candidates(spec, layer_blocks, config, cost)
     best = min(candidates, key=lambda choice: choice.cycles, default=None)
     if best is None:
@@ -53,7 +53,7 @@ def _choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostM
 
 def _candidates(
     spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel
-) -> Iterator[Choice]:
+) -> Iterator[TileChoice]:
     window = spec.window
     height, width = window.output
     for chunk in _parts(window.in_blocks):
@@ -61,7 +61,7 @@ def _candidates(
             for rows in _parts(height) if columns == width else (1,):
                 tile = (rows, columns, chunk)
                 if _fits(spec, tile, config):
-                    yield Choice(tile, _cycles(spec, tile, layer_blocks, config, cost))
+                    yield TileChoice(tile, _cycles(spec, tile, layer_blocks, config, cost))
 
 
 def _fits(spec: RescaledSpec, tile: tuple[int, int, int], config: HwConfig) -> bool:
