@@ -121,18 +121,12 @@ TESTED_ELSEWHERE = {
     "runtime/externals": ("artifact/test_host", "steps that Python runs"),
     "runtime/external_steps": ("runtime/test_session", "a half of the session"),
     "runtime/sources": ("commands/test_export", "it finds a folder, which an export copies"),
-    "runtime/step_source": ("commands/test_export", "the source that an export writes"),
-    "runtime/c_step": ("relax/test_c_printer", "it compiles and runs the steps that these print"),
     "relax/c_loops": ("relax/test_c_printer", "loops as the printer writes them"),
-    "artifact/c_operator": ("relax/test_c_printer", "steps in C are compiled and run"),
     "artifact/c_text": ("artifact/c_kernels/test_body", "the text of kernels, compiled and run"),
     "frontend/tflite_converters": ("frontend/test_tflite_kernels", "compared with LiteRT"),
     "graph/reduction": ("frontend/test_tflite_kernels", "dataclasses; compared with LiteRT"),
     "graph/kernels/tflite/reduction": ("frontend/test_tflite_kernels", "compared with LiteRT"),
     "hosts/offload": ("hosts/test_tvm", "each host's test goes through it"),
-    "simulator/rtl_build": ("simulator/test_rtl", "what is built is run"),
-    "vta/isa/sv_package": ("simulator/test_rtl", "the package is compiled, and the device runs"),
-    "vta/rtl_package": ("simulator/test_rtl", "the package is compiled, and the device runs"),
 }
 
 

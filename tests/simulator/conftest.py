@@ -1,8 +1,8 @@
 """What several tests of the simulator need.
 
 In:   ../shared/vta_rtl, for replays and traces; Verilator, for tests of the hardware.
-Out:  `conv`, a convolution recorded on VTA's RTL; `verilator`, which skips where it is absent (in CI
-      the test fails).
+Out:  `conv`, a convolution recorded on VTA's RTL; `verilator`, which skips where it is absent
+      (in CI the test fails).
 Next: test_replay.py, test_trace.py; test_rtl*.py.
 """
 
