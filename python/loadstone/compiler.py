@@ -147,9 +147,9 @@ class Compiled:
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
         if self.choice is not None:
-            for row in rows:
-                row["alternatives"] = [
-                    entry.to_json() for entry in self.choice.alternatives.get(row["operator"], ())
+            for made in rows:
+                made["alternatives"] = [
+                    entry.to_json() for entry in self.choice.alternatives.get(made["operator"], ())
                 ]
         return rows
 
