@@ -95,7 +95,10 @@ def keeps_grid(call: Call, source: Real) -> bool:
 
 
 def clamps_on_grid(clamp: Call, source: Call) -> bool:
-    """Zero is always a point of the grid; another bound need not be one."""
+    """Zero is always a point of the grid; another bound need not be one. Weights with a scale per
+    channel have no one grid."""
+    if value(source.args[1]).size > 1:
+        return False
     if is_call(clamp, "nn.relu"):
         return True
     scale, zero_point = scalar(source.args[1]), scalar(source.args[2])

@@ -148,6 +148,8 @@ def _bias(
         return np.zeros(channels, np.int32)
     if isinstance(bias, np.ndarray):
         return _rounded(bias.astype(np.float64).reshape(-1), scales, channels)
+    if bias.integers.size not in (1, channels):
+        raise Mismatch(f"it adds {bias.integers.size} numbers to {channels} channels")
     real = bias.integers.astype(np.float64).reshape(-1) - bias.zero_points
     close = np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0)
     if bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close:
