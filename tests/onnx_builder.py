@@ -3,7 +3,7 @@
 In:   inputs, constants and nodes.
 Out:  the bytes of a .onnx file; `run` gives what ONNX Runtime computes, as the model says it,
       without optimisations; `session` is ONNX Runtime with any model.
-Next: graph/kernels/test_onnx.py compares that with loadstone.graph.kernels.onnx; the compiler's
+Next: graph/kernels/onnx/ compares that with loadstone.graph.kernels.onnx; the compiler's
 property tests compile it.
 
     graph = Graph()

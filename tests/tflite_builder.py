@@ -3,7 +3,7 @@ run on LiteRT.
 
 In:   tensors and operators, in any number: a single convolution or a small graph.
 Out:  the bytes of a .tflite file; `run` gives what LiteRT's reference kernels compute.
-Next: graph/kernels/test_tflite.py compares them with loadstone.graph.kernels.tflite; the compiler's
+Next: graph/kernels/tflite/ compares them with loadstone.graph.kernels.tflite; the compiler's
 property tests compile them.
 
     graph = Graph()

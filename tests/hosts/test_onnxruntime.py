@@ -123,13 +123,13 @@ def test_weights_and_kernels_are_in_the_artifacts_alone(sine: HostModel) -> None
 
 
 def test_several_inputs_and_outputs_in_any_order(tmp_path: Path, devices: list[Any]) -> None:
-    """Both are pooled, the second comes first in what they are joined to; one of them leaves the
+    """Both are convolved, the second comes first in what they are joined to; one of them leaves the
     part as well."""
     graph = onnx_builder.Graph()
-    x, z = two_pooled(graph)
-    joined = graph.quantize(graph.node("Concat", z, x, axis=1), 0.1, 2)
-    pooled = graph.nodes[[node.output[0] for node in graph.nodes].index(x)].input[0]
-    data = graph.save([(joined, np.int8), (pooled, np.int8)], [(1, 32, 2, 2), (1, 16, 2, 2)])
+    x, z = two_convolved(graph)
+    joined = graph.quantize(graph.node("Concat", z, x, axis=1), 0.125, 2)
+    convolved = graph.nodes[[node.output[0] for node in graph.nodes].index(x)].input[0]
+    data = graph.save([(joined, np.int8), (convolved, np.int8)], [(1, 32, 4, 4), (1, 16, 4, 4)])
     path = tmp_path / "two.onnx"
     path.write_bytes(data)
     made = host.compile(path, TARGET)
@@ -144,13 +144,14 @@ def test_several_inputs_and_outputs_in_any_order(tmp_path: Path, devices: list[A
             assert np.array_equal(got, reference)
 
 
-def two_pooled(graph: onnx_builder.Graph) -> tuple[str, str]:
-    """Two inputs, pooled; dequantized."""
+def two_convolved(graph: onnx_builder.Graph) -> tuple[str, str]:
+    """Two inputs, each convolved; dequantized. In powers of two float32 is exact."""
     made = []
     for _ in range(2):
-        x = graph.dequantize(graph.input((1, 16, 4, 4), np.int8), 0.1, 2)
-        y = graph.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
-        made.append(graph.dequantize(graph.quantize(y, 0.1, 2), 0.1, 2))
+        x = graph.dequantize(graph.input((1, 16, 4, 4), np.int8), 0.125, 2)
+        kernel = graph.constant(np.random.default_rng(3).integers(-9, 10, (16, 16, 1, 1), np.int8))
+        y = graph.node("Conv", x, graph.dequantize(kernel, 2.0**-5, 0))
+        made.append(graph.dequantize(graph.quantize(y, 0.125, 2), 0.125, 2))
     return made[0], made[1]
 
 
@@ -242,9 +243,9 @@ def test_an_artifact_of_another_part_is_refused(
     with pytest.raises(Exception, match="has another type or shape than it was compiled for"):
         run(session, images(1)[0])
     graph = onnx_builder.Graph()
-    joined = graph.quantize(graph.node("Concat", *two_pooled(graph), axis=1), 0.1, 2)
+    joined = graph.quantize(graph.node("Concat", *two_convolved(graph), axis=1), 0.1, 2)
     path = tmp_path / "join.onnx"
-    path.write_bytes(graph.save([(joined, np.int8)], [(1, 32, 2, 2)]))
+    path.write_bytes(graph.save([(joined, np.int8)], [(1, 32, 4, 4)]))
     join = compile(path, TARGET).artifact.to_bytes()
     text = refusal(with_artifact(sine.data, join), devices)
     assert text.strip() == "loadstone: model 'join' has 2 inputs, its EPContext node has 1"

@@ -67,5 +67,5 @@ def test_a_description_of_other_tensors_is_refused() -> None:
     )
     (step,) = model.steps
     assert isinstance(step, HostStep)
-    with pytest.raises(ArtifactError, match="damaged"):
+    with pytest.raises(ArtifactError, match="no operator that can be computed: .*a is int8"):
         step_source(step, dataclasses.replace(model, tensors=tensors))

@@ -14,7 +14,7 @@ from loadstone.vta.isa.insn import Finish, Gemm, Load, stage_of
 from loadstone.vta.isa.spec import LOAD_STAGE, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
 from loadstone.vta.program import PendingInstruction, ScratchRange, VtaProgram
 from loadstone.vta.synchronize import Synchronize
-from tests import ordering, programs
+from tests import ordering, program_tokens
 from tests.ordering import tokens_of
 from tests.vta.hand_lowered import behind, compare_golden, network, small_program, unbuilt
 
@@ -117,6 +117,6 @@ def test_the_verifier_finds_changed_instructions() -> None:
 def test_the_table_of_queues_is_that_of_the_oracles() -> None:
     """isa/spec.py, and what the tests wrote down for themselves."""
     assert [(q.pusher, q.push, q.popper, q.pop) for q in TOKEN_QUEUES] == list(ordering._QUEUES)
-    assert {(q.pusher, q.popper): q.push for q in TOKEN_QUEUES} == programs._PUSH
-    assert {(q.pusher, q.popper): q.pop for q in TOKEN_QUEUES} == programs._POP
+    assert {(q.pusher, q.popper): q.push for q in TOKEN_QUEUES} == program_tokens._PUSH
+    assert {(q.pusher, q.popper): q.pop for q in TOKEN_QUEUES} == program_tokens._POP
     assert {m for m, stage in LOAD_STAGE.items() if stage is Stage.LOAD} == {Memory.INP, Memory.WGT}

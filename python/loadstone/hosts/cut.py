@@ -191,12 +191,21 @@ class _Cutter:
     def leave(self, group: Sequence[int], reasons: Mapping[str, str]) -> bool:
         """Whether some operators of the group stay, by the tensors that they make. Where none of
         these is the file's, the group stays whole."""
-        makers = {self.maker.get(_tensor(name)): why for name, why in reasons.items()}
+        makers = {self.made_by(name): why for name, why in reasons.items()}
         found = {index: why for index, why in makers.items() if index in set(group)}
         if reasons and not found:
             found = dict.fromkeys(group, next(iter(reasons.values())))
         self.left.update({index: why for index, why in found.items() if index is not None})
         return bool(reasons)
+
+    def made_by(self, name: str) -> int | None:
+        """The node that an operator comes from. What computes `t/float` is behind the node that
+        quantizes it to t: it could be quantized here."""
+        index = self.maker.get(_tensor(name))
+        if index is None or not name.endswith("/float"):
+            return index
+        (node,) = (node for node in self.model.nodes if node.index == index)
+        return self.maker.get(node.inputs[0], index)
 
     def give_up(self, group: Sequence[int], error: LoadstoneError) -> None:
         """The nodes that cannot be read by themselves stay; if there is none, all do."""
@@ -211,4 +220,4 @@ class _Cutter:
 
 def _tensor(name: str) -> str:
     """The file's name of a tensor: the compiler adds `/real`, `/nhwc`, `#2` to it."""
-    return re.sub(r"(/(real|nhwc|nchw|int8|moved))*(#\d+)?$", "", name)
+    return re.sub(r"(/(real|float|nhwc|nchw|int8|moved))*(#\d+)?$", "", name)

@@ -51,7 +51,7 @@ Int8Array = NDArray[np.int8]
 def lower(
     op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
 ) -> LoweredOperator:
-    """spec: the layer in tiles. weights: OHWI, less their zero points."""
+    """spec: the layer in tiles. weights: (O, H, W, I), less their zero points."""
     return _Lowering(op, spec, weights, groups, config).lowered()
 
 

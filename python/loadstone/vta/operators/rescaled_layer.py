@@ -208,7 +208,7 @@ class RescaledLayer:
 
     def part_constants(self, number: int) -> list[list[Int8Array]]:
         """Of a block whose weights are multiplied: for each level the weight tiles of what is
-        added."""
+        added, each (block, block)."""
         plan, block = self.plans[number], self.config.block
         assert isinstance(plan, PartPlan)
         split = split_constant(self.biases[number], plan.exponents, block)

@@ -61,7 +61,7 @@ class Runs:
     member: IntArray | None = None
 
     def take(self, channels: IntArray) -> Runs:
-        """Some of the channels."""
+        """Some of the channels: their numbers, (n,)."""
         return Runs(
             self.first[channels],
             self.last[channels],

@@ -62,11 +62,11 @@ class Found:
     offset: IntArray
 
     def take(self, channels: IntArray) -> Found:
-        """Some of the channels."""
+        """Some of the channels: their numbers, (n,)."""
         return self._each(lambda array: array[..., channels])
 
     def updated(self, channels: IntArray, other: Found) -> Found:
-        """With those of another search for some of the channels."""
+        """With those of another search for some of the channels: their numbers, (n,)."""
         ok = self.ok.copy()
         ok[channels] = other.ok
         names = ("multipliers", "constant", "sign", "shift", "offset")
@@ -89,8 +89,8 @@ class Found:
 
 
 def digits_of(x: IntArray, count: int) -> list[IntArray]:
-    """Signed base-256 digits, lowest first; the last takes the rest, held to a byte as the device
-    does it with MIN and MAX."""
+    """Signed base-256 digits of x, each of its shape, lowest first; the last takes the rest, held
+    to a byte as the device does it with MIN and MAX."""
     digits = []
     for _ in range(count - 1):
         digits.append(((x + 128) & 255) - 128)

@@ -12,7 +12,7 @@ Next: the compiler takes its constants from here, and its tests compare networks
       functions.
 
 The functions have the names and arguments of tflite/, so that a caller chooses the module by the
-model's rounding. Measured against ONNX Runtime 1.31 (tests/graph/kernels/test_onnx.py), graph
+model's rounding. Measured against ONNX Runtime 1.31 (tests/graph/kernels/onnx/), graph
 optimisations off:
 
     operator                          equal to                           how it is computed

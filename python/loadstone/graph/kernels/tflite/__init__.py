@@ -15,7 +15,7 @@ Next: the compiler takes its constants from here, and its tests compare networks
       functions.
 
 Every function was measured against LiteRT on single-operator models
-(tests/graph/kernels/test_tflite.py).
+(tests/graph/kernels/tflite/).
 
     operator                              scale is computed in      rounding
     CONV_2D, DEPTHWISE_CONV_2D            float64 (uint8: float32   DOUBLE
