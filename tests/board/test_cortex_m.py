@@ -18,6 +18,7 @@ from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run, work
+from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
@@ -63,6 +64,7 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network
         cases.check(board.finish(), network)
 
 
+@more
 def test_the_driver_runs_a_model_on_the_hardware() -> None:
     """VTA-Q's RTL under Verilator behind the same registers, interrupt and DMA; a program without
     memory behind it gives the registers that the simulator's does."""

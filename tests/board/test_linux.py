@@ -11,6 +11,7 @@ from tests.board import build, cases, debian, linux_image, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT
+from tests.repeat import more
 
 pytestmark = pytest.mark.full
 GUEST = ROOT / "tests/board/guest"
@@ -43,8 +44,9 @@ def image(machine: str, network: Network, runs: int, registers: str = "native") 
 @pytest.mark.parametrize(
     "machine",
     [
-        pytest.param(m, marks=pytest.mark.rung("6" if m == "virt-arm64" else "7"))
-        for m in ARCHITECTURES
+        pytest.param("virt-arm64", marks=pytest.mark.rung("6")),
+        pytest.param("virt-armhf", marks=(pytest.mark.rung("7"), more)),
+        pytest.param("zcu102", marks=pytest.mark.rung("7")),
     ],
 )
 def test_network_gives_the_native_bytes_and_faults_are_survived(

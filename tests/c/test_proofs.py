@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.board.tools import need
+from tests.repeat import more
 
 pytestmark = pytest.mark.rung("1")
 
@@ -106,6 +107,7 @@ def test_every_contract_is_proved(
     assert total >= 160
 
 
+@more
 @pytest.mark.full
 def test_a_wrong_bound_is_not_proved(root: Path, tmp_path: Path) -> None:
     """The proofs can fail: off by one, overflow, a missing precondition."""

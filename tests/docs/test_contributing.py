@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
 '''
 
 
+@more
 def test_a_command(tree: TreeCopy, tmp_path: Path) -> None:
     tree.edit("cli.py", '    "disasm":', '    "count": "count instructions",\n    "disasm":')
     tree.write("commands/count.py", COMMAND)

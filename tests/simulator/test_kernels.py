@@ -25,6 +25,7 @@ from tests.board.tools import ROOT, need, run
 from tests.edges import gemm_edges, requantization_edges
 from tests.programs import Program, random_program
 from tests.recorded import record
+from tests.repeat import more
 from tests.simulated import DEVICES, HOST_KERNELS, LARGEST_BLOCK
 from tests.toolchains import PROCESSORS, Processor, executable
 
@@ -93,7 +94,9 @@ def everywhere(*, but_with_clang: bool) -> list[ParameterSet]:
     """Names of all; a third library is for the slow tier."""
     names = [name for name in EVERYWHERE if not (but_with_clang and name.endswith("clang"))]
     return [
-        pytest.param(name, marks=[pytest.mark.full] * (EVERYWHERE[name].toolchain == "clang-arm64"))
+        pytest.param(
+            name, marks=[pytest.mark.full, more] * (EVERYWHERE[name].toolchain == "clang-arm64")
+        )
         for name in names
     ]
 
