@@ -226,14 +226,14 @@ def test_ctrl_c_ends_a_long_run_at_once(folder: Path, threads: str) -> None:
 #: `loadstone run`, which says when a run has started, and at what time (monotonic) it ends;
 #: Python's own end takes its time.
 _RUN = """
-import signal, sys, time
+import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 from loadstone import cli
 from loadstone.runtime import session
 start = session.Session.start
 def tell(self):
     start(self)
-    print("started", flush=True)
+    os.write(1, b"started\\n")  # whole, whichever thread it is
 session.Session.start = tell
 status = cli.main(["run", *sys.argv[1:]])
 print(time.monotonic())
