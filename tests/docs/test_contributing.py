@@ -263,6 +263,7 @@ COMPUTED = """
 from dataclasses import replace
 import numpy as np
 from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa.codec import decode
 from loadstone.vta.isa.insn import Alu
 from loadstone.vta.isa.spec import AluOp, Capability
 from tests.programs import random_program
@@ -275,7 +276,8 @@ able = replace(tiny, name="able", capabilities=tiny.capabilities | Capability.AL
 drawn = 0
 for seed in range(60):
     program = random_program(able, np.random.default_rng(seed), 60)
-    drawn += sum(isinstance(i, Alu) and i.alu_op == AluOp.XOR for i in program.insns)
+    insns = [decode(bytes(row), able) for row in program.insns]
+    drawn += sum(isinstance(i, Alu) and i.alu_op == AluOp.XOR for i in insns)
     assert np.array_equal(refer(program)[0], simulate(program)[0]), seed
 print(drawn > 3)
 able = replace(CONFIG, name="able", capabilities=CONFIG.capabilities | Capability.ALU_XOR)
