@@ -17,7 +17,8 @@ import pytest
 from loadstone.cli import main
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
-from tests.sample_model import copy_model, endless_model
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import copy_model, dense_model, endless_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -183,6 +184,16 @@ def test_compare_counts_not_a_number() -> None:
         ModelError, match=r"y has shape \(1,\) and type float64, expected \(2,\) and float64"
     ):
         compare("y", np.zeros(1), np.zeros(2))
+
+
+def test_the_hardware_is_named_as_the_artifact_names_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four boards have one fingerprint."""
+    dense_model(load_config("vta-pynq")).artifact.save(folder / "pynq.lds")
+    words = ["run", f"{folder}/pynq.lds", "--inputs", f"{folder}/x.npz", "--device", "rtl"]
+    assert main(words) == 2
+    assert "device vta-pynq has registers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

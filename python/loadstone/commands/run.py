@@ -140,7 +140,7 @@ def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
     rtl = rtl_name(name)
     if rtl is None:
         return nullcontext(name)
-    return rtl_socket(vta_config(rtl) if rtl else config_of(artifact.fingerprint))
+    return rtl_socket(vta_config(rtl) if rtl else config_of(artifact.fingerprint, artifact.device))
 
 
 def _text(report: JsonObject, differences: list[Difference], atol: float) -> str:
