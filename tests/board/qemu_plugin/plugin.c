@@ -74,7 +74,8 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv);
 
 /* ---- The simulator process ---- */
-enum { PAGE_BYTES = 4096, PROTOCOL_VERSION = 1, ANSWER_TIMEOUT_S = 5 };
+/* The first answer may be late, when the machine that both run on is busy; a simulator that has answered once is given up sooner. */
+enum { PAGE_BYTES = 4096, PROTOCOL_VERSION = 1, GREETING_TIMEOUT_S = 60, ANSWER_TIMEOUT_S = 5 };
 enum { KIND_HELLO = 0, KIND_READ = 1, KIND_WRITE = 2, KIND_IRQ = 3 };
 typedef struct {
   uint32_t kind, sequence, first, second; /* request: offset, value; answer: value, interrupt level */
@@ -108,7 +109,21 @@ static void unplug(const char *why) {
   qemu_set_irq(irq, 0);
 }
 
-/* One request, one answer. (MSG_TRUNC: a packet's own length, so that a longer one is none.) Interrupts that come before the answer are
+/* A packet, and its own length, so that a longer one is none (MSG_TRUNC). A signal ends a wait that has a timeout, whatever SA_RESTART
+ * says (man 7 signal): it begins anew. */
+static ssize_t receive(void *to, size_t size) {
+  ssize_t got;
+  do got = recv(channel, to, size, MSG_TRUNC);
+  while (got < 0 && errno == EINTR);
+  return got;
+}
+
+static void answer_within(long seconds) {
+  struct timeval timeout = {.tv_sec = seconds};
+  setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+}
+
+/* One request, one answer. Interrupts that come before the answer are
  * older than it, and are delivered first. */
 static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
   packet p = {kind, ++sequence, offset, value};
@@ -118,7 +133,7 @@ static uint32_t call(uint32_t kind, uint32_t offset, uint32_t value) {
     return UINT32_MAX;
   }
   for (;;) {
-    ssize_t got = recv(channel, &p, sizeof p, MSG_TRUNC);
+    ssize_t got = receive(&p, sizeof p);
     if (got != (ssize_t)sizeof p) {
       unplug(got < 0 ? strerror(errno) : "closed");
       return UINT32_MAX;
@@ -158,17 +173,17 @@ static void channel_readable(void *opaque) {
 /* The size of the page that is behind the socket. */
 static uint64_t connect_simulator(void) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
   packet hello = {KIND_HELLO, 0, PROTOCOL_VERSION, 0};
   welcome answer = {.page_bytes = 0};
   if (strlen(socket_path) >= sizeof address.sun_path) die("socket path too long: ", socket_path);
   strcpy(address.sun_path, socket_path);
   channel = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (channel < 0 || connect(channel, (struct sockaddr *)&address, sizeof address)) die("no `loadstone simd` listens at ", socket_path);
-  setsockopt(channel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  answer_within(GREETING_TIMEOUT_S);
   if (send(channel, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello ||
-      recv(channel, &answer, sizeof answer, MSG_TRUNC) != (ssize_t)sizeof answer)
+      receive(&answer, sizeof answer) != (ssize_t)sizeof answer)
     die("no `loadstone simd` answers at ", socket_path);
+  answer_within(ANSWER_TIMEOUT_S);
   if (answer.head.first != PROTOCOL_VERSION) die("another version of the protocol is spoken at ", socket_path);
   if (answer.page_bytes == 0 || answer.page_bytes % PAGE_BYTES) die("a register page of an odd size is offered at ", socket_path);
   return answer.page_bytes;
