@@ -21,9 +21,9 @@ from loadstone.backend.interface import Refusal
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
-from loadstone.vta.rescale.plan import BlockPlan, block_plans
+from loadstone.vta.rescale.plan import BlockPlan, Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import IntArray, Runs, runs_of
+from loadstone.vta.rescale.runs import IntArray, runs_of
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
@@ -44,16 +44,15 @@ Int8Array = NDArray[np.int8]
 
 def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
-    plans = layer_plans(op, config, 1)
-    if plans is None:
+    planner = _planner(_Key(_digest(op), config.block, op))
+    if planner is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
-    for number, plan in enumerate(plans):
-        if plan is None:
-            return Refusal(
-                f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
-                f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
-                _RQ,
-            )
+    for number in planner.lacking():
+        return Refusal(
+            f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
+            f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
+            _RQ,
+        )
     return None
 
 
@@ -62,17 +61,15 @@ def layer_plans(
 ) -> Sequence[BlockPlan | None] | None:
     """A plan for every block of output channels; None where sums leave 32 bits. sum_steps: GEMM
     steps of a tile's sum."""
-    key = _Key(_digest(op), config.block, sum_steps, op)
-    return _plans(key)
+    return _plans(_Key(_digest(op), config.block, op), sum_steps)
 
 
 @dataclass(frozen=True)
 class _Key:
-    """What a layer's plans depend on."""
+    """The integers that a layer's plans depend on; op: a layer that has them."""
 
     digest: bytes
     block: int
-    sum_steps: int
     op: g.Weighted = field(compare=False)
 
 
@@ -87,18 +84,19 @@ def _digest(op: g.Weighted) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _plans(key: _Key) -> tuple[BlockPlan | None, ...] | None:
-    runs = _runs(_Key(key.digest, 0, 0, key.op))
-    if runs is None:
-        return None
-    op = key.op
-    widest = np.abs(constants.centred_weights(op).reshape(len(op.weights), -1)).max(axis=1)
-    return tuple(block_plans(runs, key.block, key.sum_steps, widest))
+def _plans(key: _Key, sum_steps: int) -> tuple[BlockPlan | None, ...] | None:
+    planner = _planner(key)
+    return None if planner is None else tuple(planner.plans(sum_steps))
 
 
 @lru_cache(maxsize=64)
-def _runs(key: _Key) -> Runs | None:
-    return runs_of(key.op)
+def _planner(key: _Key) -> Planner | None:
+    """None where a sum can leave 32 bits."""
+    runs = runs_of(key.op)
+    if runs is None:
+        return None
+    widest = np.abs(constants.centred_weights(key.op).reshape(len(key.op.weights), -1)).max(axis=1)
+    return Planner(runs, key.block, widest)
 
 
 # --- from plans to specs and tiles ----------------------------------------------------------------
