@@ -144,6 +144,7 @@ class RescaledLayer:
         # Lanes that belong to no channel, in whole blocks: the output is padded to them.
         folded = constants.folded_bias(op)
         self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
+        self._chains: dict[tuple[int, ChainShape], Int8Array] = {}
 
     def _bias(self, number: int, folded: IntArray) -> IntArray:
         """(block,) what is added to the sum of each lane, or to that times the multiplier."""
@@ -214,6 +215,11 @@ class RescaledLayer:
 
     def chain_tiles(self, number: int, shape: ChainShape) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
+        if (number, shape) not in self._chains:
+            self._chains[number, shape] = self._made_chain(number, shape)
+        return self._chains[number, shape]
+
+    def _made_chain(self, number: int, shape: ChainShape) -> Int8Array:
         plan, block = self.plans[number], self.config.block
         if isinstance(plan, DigitPlan):
             return _chain_tiles(plan, shape, block)
@@ -263,6 +269,13 @@ class RescaledLayer:
             multipliers=blocks.multipliers,
         )
         return self._tiled(spec)
+
+    def cycles(self) -> int:
+        """What the cost model says of all blocks and samples."""
+        return self.spec.samples * sum(
+            rescaled_tile.choose(self.kernel(blocks), self.count, self.config).cycles
+            for blocks in self.runs_of_blocks()
+        )
 
     def _tiled(self, spec: RescaledSpec) -> RescaledSpec:
         return replace(spec, tile=rescaled_tile.choose(spec, self.count, self.config).tile)
@@ -372,8 +385,4 @@ def _chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
 
 def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
     """What the cost model says of a layer."""
-    layer = RescaledLayer(op, spec, config)
-    return spec.samples * sum(
-        rescaled_tile.choose(layer.kernel(blocks), layer.count, config).cycles
-        for blocks in layer.runs_of_blocks()
-    )
+    return RescaledLayer(op, spec, config).cycles()
