@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -120,6 +121,7 @@ def is_intrinsic(stmt: Stmt) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)  # the same statement is verified twice, and then translated
 def read_intrinsic(stmt: Stmt) -> Intrinsic:
     """The inverse of `Intrinsic.to_stmt`. Raises LoweringError on a call that is not ours."""
     if not is_intrinsic(stmt):

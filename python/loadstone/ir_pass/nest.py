@@ -8,7 +8,7 @@ Next: dma_copy.py and compute.py make one intrinsic call of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
-__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
+__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "nests", "perfect_nest"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,22 @@ def perfect_nest(stmt: Stmt) -> PerfectNest | None:
             return PerfectNest(tuple(loops), tuple(conditions), stmt)
         else:
             return None
+
+
+def nests(stmt: Stmt) -> Iterator[PerfectNest]:
+    """The perfect nests of a statement, in order."""
+    nest = perfect_nest(stmt)
+    if nest is not None:
+        yield nest
+    elif isinstance(stmt, tirx.SeqStmt):
+        for part in stmt.seq:
+            yield from nests(part)
+    elif isinstance(stmt, tirx.For):
+        yield from nests(stmt.body)
+    elif isinstance(stmt, tirx.IfThenElse):
+        yield from nests(stmt.then_case)
+        if stmt.else_case is not None:
+            yield from nests(stmt.else_case)
 
 
 def map_nests(stmt: Stmt, replace: Callable[[PerfectNest], Stmt | None]) -> Stmt:
@@ -193,6 +209,9 @@ def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
     variables = [variable for variable, _ in nest.loops]
     if isinstance(expr, tirx.IntImm) or not variables:
         return [0] * len(variables), expr
+    if isinstance(expr, tirx.Var):  # most indices: without asking the analyzer
+        coefficients = [int(variable.same_as(expr)) for variable in variables]
+        return coefficients, tirx.IntImm("int32", 0) if any(coefficients) else expr
     result = sym.detect_linear_equation(_simplify(expr), variables)
     if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
         raise LoweringError(
