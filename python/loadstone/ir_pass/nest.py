@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -30,6 +31,11 @@ class PerfectNest:
     loops: tuple[tuple[Var, int], ...]
     conditions: tuple[Expr, ...]
     store: BufferStore
+
+    @cached_property
+    def positions(self) -> dict[Var, int]:
+        """Of each loop's variable."""
+        return {variable: position for position, (variable, _) in enumerate(self.loops)}
 
 
 @dataclass(frozen=True)
@@ -190,6 +196,8 @@ def _bound(condition: Expr, nest: PerfectNest) -> list[Bound]:
 
 def _interval(extent: int, limits: Sequence[Bound]) -> tuple[Expr, Expr]:
     """[first, last) of a loop under its bounds."""
+    if not limits:
+        return 0, extent
     first: Expr = tirx.IntImm("int32", 0)
     last: Expr = tirx.IntImm("int32", extent)
     for bound in limits:
@@ -206,12 +214,15 @@ def _holds(bound: Bound) -> Expr:
 
 
 def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
-    variables = [variable for variable, _ in nest.loops]
-    if isinstance(expr, tirx.IntImm) or not variables:
-        return [0] * len(variables), expr
+    coefficients = [0] * len(nest.loops)
+    if isinstance(expr, tirx.IntImm) or not coefficients:
+        return coefficients, expr
     if isinstance(expr, tirx.Var):  # most indices: without asking the analyzer
-        coefficients = [int(variable.same_as(expr)) for variable in variables]
-        return coefficients, tirx.IntImm("int32", 0) if any(coefficients) else expr
+        if (position := nest.positions.get(expr)) is None:
+            return coefficients, expr
+        coefficients[position] = 1
+        return coefficients, tirx.IntImm("int32", 0)
+    variables = [variable for variable, _ in nest.loops]
     result = sym.detect_linear_equation(_simplify(expr), variables)
     if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
         raise LoweringError(

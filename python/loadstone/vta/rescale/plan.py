@@ -173,10 +173,10 @@ class Planner:
             if not (found.ok[lanes] | runs.constant).all():
                 continue
             plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
-            if plan is not None and prove_digits(plan, runs).all():
-                steps = tail_steps(plan, 0, self.block)
-                if steps < self.steps[number]:
-                    self.best[number], self.steps[number] = plan, steps
+            if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
+                continue
+            if prove_digits(plan, runs).all():
+                self.best[number], self.steps[number] = plan, steps
 
     def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
