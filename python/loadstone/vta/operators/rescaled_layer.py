@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
+from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
@@ -172,12 +173,24 @@ class RescaledLayer:
         for kind, group in groupby(self.plans, key=_kind):
             plans = list(group)
             shape, bias = shapes[kind]
+            while most > 1 and not self._has_room(
+                Blocks(first, tuple(plans[:most]), shape, bias, most)
+            ):
+                most = -(-most // 2)
             for at in range(0, len(plans), most):
                 part = tuple(plans[at : at + most])
                 tiles = [self.chain_tiles(first + n, shape) for n in range(len(part))]
                 shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
                 yield Blocks(first, part, shape, bias, 1 if shared else len(part))
                 first += len(part)
+
+    def _has_room(self, blocks: Blocks) -> bool:
+        """Whether their weights, biases and chains fit the scratchpads together."""
+        try:
+            self.kernel(blocks)
+        except LoweringError:
+            return False
+        return True
 
     def _shape(self, numbers: Sequence[int]) -> tuple[ChainShape, int]:
         """The chain that some blocks share, and how many weight tiles their biases take."""
