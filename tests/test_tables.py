@@ -51,15 +51,14 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
             *("ResizeBilinear", "Host", "Div", "SquaredDifference", "ReduceSum"),
             *("ReduceProduct", "L2Normalize", "BatchMatMul"),
         },
-        "the C runtime has no kernel for it: on the host Python runs it (runtime/externals.py)",
+        "the C runtime has no kernel for it: artifact/c_kernels writes one",
     ),
     "loadstone.artifact.c_kernels._WRITERS": (
         {
             *("Reshape", "Transpose", "Slice", "Pad", "Concatenate", "Requantize", "Lookup"),
-            *("Quantize", "Dequantize", "Div", "SquaredDifference", "ReduceSum"),
-            *("ReduceProduct", "L2Normalize", "BatchMatMul", "Host"),
+            *("Quantize", "Dequantize", "Host"),
         },
-        "the C runtime has its own kernel, or Python runs it",
+        "the C runtime has its own kernel, or it is Relax",
     ),
     "loadstone.vta.reference._OPERATIONS": ({"RQ"}, "it reads three tiles: a function of its own"),
     "loadstone.artifact.host_operators._INT8": (
