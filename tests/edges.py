@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.bfloat16 import bits_of
+from loadstone.graph.bfloat16 import bits_of
 from loadstone.numerics import Rounding, rq
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_stream, encode_uops

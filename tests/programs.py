@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone import bfloat16
+from loadstone.graph import bfloat16
 from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops

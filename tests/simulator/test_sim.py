@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from loadstone.bfloat16 import widened
 from loadstone.errors import SimulationError
+from loadstone.graph.bfloat16 import widened
 from loadstone.numerics import Rounding
 from loadstone.simulator.sim import Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loadstone.bfloat16 import immediate, widened
 from loadstone.errors import SimulationError
+from loadstone.graph.bfloat16 import immediate, widened
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.insn import Alu, Gemm, Store
 from loadstone.vta.isa.spec import AluOp, Memory

@@ -96,6 +96,12 @@ class HwConfig:
         return self.log_width == FLOAT_WIDTH
 
     @property
+    def tensor_type(self) -> str:
+        """The type of tensors whose elements the device computes on; of float32 it takes the
+        nearest bfloat16."""
+        return "float32" if self.is_float else "int8"
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of an element of INP, WGT and OUT."""
         return 1 << self.log_width >> 3

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.bfloat16 import bits_of, widened
 from loadstone.errors import SimulationError
+from loadstone.graph.bfloat16 import bits_of, widened
 from loadstone.numerics import rq, wrap_int32
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops

@@ -1,4 +1,4 @@
-"""bfloat16.py: every bfloat16 is itself, and a float32 becomes the nearest of rational numbers."""
+"""graph/bfloat16.py: a bfloat16 is itself, a float32 becomes the nearest of rational numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loadstone.bfloat16 import LOWEST, NAN, bits_of, immediate, rounded, widened
+from loadstone.graph.bfloat16 import LOWEST, NAN, bits_of, immediate, rounded, widened
 
 EVERY = np.arange(1 << 16).astype(np.uint16)
 
