@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 
+#include "bfloat16.h"
 #include "check.h"
 #include "constants.h"
 #include "lds_sim.h"
@@ -250,10 +251,17 @@ int lds_sim_read_scratchpad(lds_sim *sim, uint32_t memory, uint32_t first_tile, 
         break;
       }
       case LDS_MEMORY_WGT:
-        m.unpack_wgt(tile, reinterpret_cast<int8_t *>(to));
+        if (m.g.is_float)
+          m.unpack_float_wgt(tile, to);
+        else
+          m.unpack_wgt(tile, reinterpret_cast<int8_t *>(to));
         break;
       case LDS_MEMORY_INP:
-        std::memcpy(to, m.inp.data() + size_t{tile} * m.g.lanes, m.g.lanes);
+        if (m.g.is_float)
+          for (uint32_t lane = 0; lane < m.g.lanes; ++lane)
+            put_bfloat16(to + 2 * lane, m.float_inp.data()[size_t{tile} * m.g.lanes + lane]);
+        else
+          std::memcpy(to, m.inp.data() + size_t{tile} * m.g.lanes, m.g.lanes);
         break;
       default:
         std::memcpy(to, m.acc.data() + size_t{tile} * m.g.lanes, m.g.lanes * sizeof(int32_t));

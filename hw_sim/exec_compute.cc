@@ -96,6 +96,11 @@ void exec_gemm(Machine &m, const lds_insn_gemm &i) {
   if (i.reset) return in_parts(m, loops, m.g.lanes, [&](const Loops &part) { m.kernels->gemm_reset(part, m.g.lanes, m.acc.data()); });
   check_sram(m, LDS_MEMORY_INP, reach.src, "GEMM src");
   check_sram(m, LDS_MEMORY_WGT, reach.wgt, "GEMM wgt");
+  if (m.g.is_float) {
+    const FloatOperands floats = {m.g.batch, m.g.block, m.acc.data(), m.float_inp.data(), m.float_wgt.data()};
+    return in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block,
+                    [&](const Loops &part) { m.kernels->float_gemm(part, floats, i.overwrite != 0); });
+  }
   const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_sum.data(), m.wgt.data()};
   in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block, [&](const Loops &part) { m.kernels->gemm(part, operands, i.overwrite != 0); });
 }
@@ -111,16 +116,19 @@ void exec_alu(Machine &m, const lds_insn_alu &i) {
     return in_parts(m, loops, cost, [&](const Loops &part) { m.kernels->rq(part, m.g.lanes, m.acc.data(), m.registers.rq); });
   }
   if (!i.use_imm) check_sram(m, LDS_MEMORY_ACC, reach.src, "ALU src");
+  if (m.g.is_float) {
+    const int32_t bits = static_cast<int32_t>(static_cast<uint32_t>(i.imm) << 16);  // of the float32 that the bfloat16 is
+    return in_parts(m, loops, cost,
+                    [&](const Loops &part) { m.kernels->float_alu(part, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, bits); });
+  }
   in_parts(m, loops, cost, [&](const Loops &part) { m.kernels->alu(part, m.g.lanes, m.acc.data(), i.alu_op, i.use_imm != 0, i.imm); });
 }
 
 void exec_config(Machine &m, const lds_insn_config &i) {
   switch (i.register_id) {
-    case LDS_CONFIG_PAD_VALUE: {
-      const int8_t pad = static_cast<int8_t>(static_cast<uint32_t>(i.value) & 0xffu);
-      (i.stage == LDS_STAGE_LOAD ? m.registers.load_pad : m.registers.compute_pad) = pad;
+    case LDS_CONFIG_PAD_VALUE:
+      (i.stage == LDS_STAGE_LOAD ? m.registers.load_pad : m.registers.compute_pad) = i.value;
       return;
-    }
     case LDS_CONFIG_RQ_ZERO_POINT:
       m.registers.rq.zero_point = i.value;
       return;

@@ -10,6 +10,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "bfloat16.h"
 #include "machine.h"
 #include "stop.h"
 
@@ -72,7 +73,50 @@ struct Acc8Pad {
     int32_t *out = m.acc.data() + tile * m.g.lanes;
     for (size_t k = 0; k < n * m.g.lanes; ++k) out[k] = static_cast<int8_t>(from[k]);
   }
-  void pad(size_t tile, size_t n) const { std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, int32_t{m.registers.compute_pad}); }
+  void pad(size_t tile, size_t n) const {
+    std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, int32_t{static_cast<int8_t>(m.registers.compute_pad)});
+  }
+};
+
+// The same where elements are bfloat16, of two bytes each: they are kept as the float32 that they are.
+uint16_t element(const uint8_t *from, size_t k) { return static_cast<uint16_t>(from[2 * k] | from[2 * k + 1] << 8); }
+
+struct FloatInpPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    float *out = m.float_inp.data() + tile * m.g.lanes;
+    for (size_t k = 0; k < n * m.g.lanes; ++k) out[k] = widened(element(from, k));
+  }
+  void pad(size_t tile, size_t n) const {
+    std::fill_n(m.float_inp.data() + tile * m.g.lanes, n * m.g.lanes, widened(static_cast<uint16_t>(m.registers.load_pad)));
+  }
+};
+
+struct FloatWgtPad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    const size_t block = m.g.block;
+    float *packed = m.float_wgt.data() + tile * block * block;
+    for (size_t t = 0; t < n; ++t, packed += block * block, from += 2 * block * block)
+      for (size_t o = 0; o < block; ++o)
+        for (size_t k = 0; k < block; ++k) packed[k * block + o] = widened(element(from, o * block + k));
+  }
+  void pad(size_t tile, size_t n) const {
+    const size_t elements = size_t{m.g.block} * m.g.block;
+    std::fill_n(m.float_wgt.data() + tile * elements, n * elements, 0.0f);
+  }
+};
+
+struct FloatAcc8Pad {
+  Machine &m;
+  void copy(size_t tile, const uint8_t *from, size_t n) const {
+    int32_t *out = m.acc.data() + tile * m.g.lanes;
+    for (size_t k = 0; k < n * m.g.lanes; ++k) out[k] = static_cast<int32_t>(widened_bits(element(from, k)));
+  }
+  void pad(size_t tile, size_t n) const {
+    const uint32_t bits = widened_bits(static_cast<uint16_t>(m.registers.compute_pad));
+    std::fill_n(m.acc.data() + tile * m.g.lanes, n * m.g.lanes, static_cast<int32_t>(bits));
+  }
 };
 
 // Calls work(first, n) for n tiles in parts: WGT can have half a gigabyte.
@@ -124,6 +168,18 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
   fill(s, i.y_pad_1 * width);
 }
 
+void store_bytes(const int32_t *acc, size_t lanes, uint8_t *out) {
+  for (size_t k = 0; k < lanes; ++k) out[k] = static_cast<uint8_t>(static_cast<uint32_t>(acc[k]) & 0xffu);
+}
+
+void store_floats(const int32_t *acc, size_t lanes, uint8_t *out) {
+  for (size_t k = 0; k < lanes; ++k) {
+    const uint16_t bits = nearest_bfloat16(static_cast<uint32_t>(acc[k]));
+    out[2 * k] = static_cast<uint8_t>(bits & 0xffu);
+    out[2 * k + 1] = static_cast<uint8_t>(bits >> 8);
+  }
+}
+
 }  // namespace
 
 void check_sram(const Machine &m, uint32_t memory, uint64_t last, const char *what) {
@@ -160,13 +216,13 @@ void exec_load(Machine &m, const lds_insn_memory &i) {
     case LDS_MEMORY_UOP:
       return load_with(m, UopPad{m}, i, address);
     case LDS_MEMORY_INP:
-      return load_with(m, InpPad{m}, i, address);
+      return m.g.is_float ? load_with(m, FloatInpPad{m}, i, address) : load_with(m, InpPad{m}, i, address);
     case LDS_MEMORY_WGT:
-      return load_with(m, WgtPad{m}, i, address);
+      return m.g.is_float ? load_with(m, FloatWgtPad{m}, i, address) : load_with(m, WgtPad{m}, i, address);
     case LDS_MEMORY_ACC:
       return load_with(m, AccPad{m}, i, address);
     default:
-      return load_with(m, Acc8Pad{m}, i, address);
+      return m.g.is_float ? load_with(m, FloatAcc8Pad{m}, i, address) : load_with(m, Acc8Pad{m}, i, address);
   }
 }
 
@@ -174,16 +230,20 @@ void exec_store(Machine &m, const lds_insn_memory &i) {
   if (i.x_size == 0 || i.y_size == 0) return;
   check_sram(m, LDS_MEMORY_OUT, i.sram_base + uint64_t{i.x_size} * i.y_size - 1, "STORE");
   const uint64_t address = dram_address(m, i, true);
-  const uint64_t stride = uint64_t{i.x_stride} * m.g.lanes;
-  const size_t row_lanes = size_t{i.x_size} * m.g.lanes;
+  const uint32_t tile_bytes = m.g.dram_tile_bytes[LDS_MEMORY_OUT];
+  const uint64_t stride = uint64_t{i.x_stride} * tile_bytes;
+  const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
-  std::vector<int8_t> row;
+  std::vector<uint8_t> row;
   for (uint32_t y = 0; y < i.y_size; ++y, acc += row_lanes) {
-    uint8_t *host = m.dram.span(address + y * stride, row_lanes, true);
-    if (host == nullptr) row.resize(row_lanes);
-    int8_t *out = host != nullptr ? reinterpret_cast<int8_t *>(host) : row.data();
-    for (size_t k = 0; k < row_lanes; ++k) out[k] = static_cast<int8_t>(static_cast<uint32_t>(acc[k]) & 0xffu);
-    if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_lanes);
+    uint8_t *host = m.dram.span(address + y * stride, row_bytes, true);
+    if (host == nullptr) row.resize(row_bytes);
+    uint8_t *out = host != nullptr ? host : row.data();
+    if (m.g.is_float)
+      store_floats(acc, row_lanes, out);
+    else
+      store_bytes(acc, row_lanes, out);
+    if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_bytes);
   }
 }
 

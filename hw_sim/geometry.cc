@@ -11,12 +11,14 @@ bool within(int64_t value, int64_t low, int64_t high) { return low <= value && v
 
 bool legal(const lds_hw_config &c) {
   const int64_t lu = c.log_uop_buff - 2;
-  const int64_t li = c.log_inp_buff - c.log_batch - c.log_block;
-  const int64_t lw = c.log_wgt_buff - 2 * c.log_block;
+  const int64_t wide = c.log_inp_width - 3;  // 1: elements of two bytes
+  const int64_t li = c.log_inp_buff - c.log_batch - c.log_block - wide;
+  const int64_t lw = c.log_wgt_buff - 2 * c.log_block - wide;
   const int64_t la = c.log_acc_buff - c.log_batch - c.log_block - 2;
-  return c.isa_version == 1 && c.log_inp_width == 3 && c.log_wgt_width == 3 && c.log_acc_width == 5 && within(c.log_batch, 0, 6) &&
-         within(c.log_block, 1, 7) && within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) && within(la, 1, 11) &&
-         la + li + lw <= 32 && la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);
+  return c.isa_version == 1 && within(wide, 0, 1) && c.log_wgt_width == c.log_inp_width && c.log_acc_width == 5 &&
+         (wide == 0 || (c.capabilities & LDS_CAP_REQUANTIZE) == 0) && within(c.log_batch, 0, 6) && within(c.log_block, 1, 7) &&
+         within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) && within(la, 1, 11) && la + li + lw <= 32 &&
+         la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);
 }
 
 }  // namespace
@@ -31,7 +33,9 @@ std::optional<Geometry> geometry_of(const lds_hw_config &config) {
   g.capabilities = config.capabilities;
   const uint32_t acc_depth = 1u << g.widths.la;
   const uint32_t depth[6] = {config.uop_depth, 1u << g.widths.lw, 1u << g.widths.li, acc_depth, acc_depth, acc_depth};
-  const uint32_t bytes[6] = {LDS_UOP_BYTES, g.block * g.block, g.lanes, 4u * g.lanes, g.lanes, g.lanes};
+  g.is_float = lds_is_float(&config) != 0;
+  const uint32_t element = g.is_float ? 2u : 1u, tile = element * g.lanes;
+  const uint32_t bytes[6] = {LDS_UOP_BYTES, element * g.block * g.block, tile, 4u * g.lanes, tile, tile};
   std::copy(depth, depth + 6, g.depth);
   std::copy(bytes, bytes + 6, g.dram_tile_bytes);
   return g;

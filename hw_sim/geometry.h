@@ -21,6 +21,7 @@ struct Geometry {
   uint32_t depth[6];            // tiles of a scratchpad, by LDS_MEMORY_*
   uint32_t dram_tile_bytes[6];  // bytes of one tile in DRAM, by LDS_MEMORY_*
   uint32_t capabilities;
+  bool is_float;  // elements are bfloat16, accumulators float32; else int8 and int32
 
   bool has(uint32_t capability) const { return (capabilities & capability) != 0; }
 };

@@ -35,6 +35,14 @@ struct GemmOperands {
   const uint8_t *wgt;      // packed tiles
 };
 
+// The same where elements are bfloat16, each kept as a float32; acc holds bits of float32.
+struct FloatOperands {
+  uint32_t batch, block;
+  int32_t *acc;      // [tile][batch][block]
+  const float *inp;  // [tile][batch][block]
+  const float *wgt;  // [tile][in][out]
+};
+
 struct RqRegisters {
   int32_t zero_point, min, max;
   uint32_t rounding;  // LDS_ROUNDING_*
@@ -54,6 +62,8 @@ struct Kernels {
   void (*rq)(const Loops &loops, uint32_t lanes, int32_t *acc, const RqRegisters &registers);
   void (*sum_inp)(uint32_t block, const int8_t *rows, int32_t *sums,
                   size_t count);  // at LOAD INP: what this GEMM needs of rows [count][block]
+  void (*float_gemm)(const Loops &loops, const FloatOperands &operands, bool overwrite);
+  void (*float_alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
 };
 
 extern const Kernels kPortableKernels;

@@ -18,7 +18,7 @@ namespace lds::sim {
 namespace {
 
 constexpr uint32_t kVectorLanes = 8;
-#include "lanes.inc"
+#include "float_lanes.inc"
 
 constexpr uint32_t kLanes = kVectorLanes;
 constexpr uint32_t kPair = 2;   // int16 that one instruction sums in each lane
@@ -86,7 +86,7 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
   gemm_with<0, 4>(loops, t, overwrite);
 }
 
-constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8, kPair, 2, 0, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp};
+constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8, kPair, 2, 0, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp, float_gemm, float_alu};
 
 }  // namespace
 

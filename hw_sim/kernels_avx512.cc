@@ -18,7 +18,7 @@ namespace lds::sim {
 namespace {
 
 constexpr uint32_t kVectorLanes = 16;
-#include "lanes.inc"
+#include "float_lanes.inc"
 
 constexpr uint32_t kLanes = kVectorLanes;
 constexpr uint32_t kGroup = 4;  // bytes that one instruction sums in each lane
@@ -153,7 +153,8 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
   gemm_large(loops, t, overwrite);
 }
 
-constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512, 16, kGroup, 1, 128, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp};
+constexpr Kernels kKernels = {
+    LDS_SIM_KERNELS_AVX512, 16, kGroup, 1, 128, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp, float_gemm, float_alu};
 
 }  // namespace
 

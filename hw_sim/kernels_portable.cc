@@ -14,7 +14,7 @@ namespace lds::sim {
 namespace {
 
 constexpr uint32_t kVectorLanes = 4;
-#include "lanes.inc"
+#include "float_lanes.inc"
 
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
   int16_t *out = reinterpret_cast<int16_t *>(packed);
@@ -65,6 +65,7 @@ void gemm(const Loops &loops, const GemmOperands &operands, bool overwrite) {
 
 }  // namespace
 
-const Kernels kPortableKernels = {LDS_SIM_KERNELS_PORTABLE, 2, 1, 2, 0, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp};
+const Kernels kPortableKernels = {
+    LDS_SIM_KERNELS_PORTABLE, 2, 1, 2, 0, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp, float_gemm, float_alu};
 
 }  // namespace lds::sim

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bfloat16.h"
+
 namespace lds::sim {
 namespace {
 
@@ -40,11 +42,13 @@ Machine::Machine(const Geometry &geometry, Poll *asked)
     : g(geometry),
       poll(asked),
       uop(g.depth[LDS_MEMORY_UOP]),
-      inp(size_t{g.depth[LDS_MEMORY_INP]} * g.lanes),
-      inp_sum(size_t{g.depth[LDS_MEMORY_INP]} * g.batch),
+      inp(g.is_float ? 0 : size_t{g.depth[LDS_MEMORY_INP]} * g.lanes),
+      inp_sum(g.is_float ? 0 : size_t{g.depth[LDS_MEMORY_INP]} * g.batch),
       acc(size_t{g.depth[LDS_MEMORY_ACC]} * g.lanes),
+      float_inp(g.is_float ? size_t{g.depth[LDS_MEMORY_INP]} * g.lanes : 0),
+      float_wgt(g.is_float ? size_t{g.depth[LDS_MEMORY_WGT]} * g.block * g.block : 0),
       kernels(kernels_for(LDS_SIM_KERNELS_BEST, g.block)) {
-  wgt = AlignedBuffer<uint8_t>(g.depth[LDS_MEMORY_WGT] * wgt_tile_bytes());
+  if (!g.is_float) wgt = AlignedBuffer<uint8_t>(g.depth[LDS_MEMORY_WGT] * wgt_tile_bytes());
   reset_scratchpads();
 }
 
@@ -52,6 +56,10 @@ bool Machine::use_kernels(int path) {
   if (!host_has(path)) return false;
   const Kernels *chosen = kernels_for(path, g.block);
   if (chosen == kernels) return true;
+  if (g.is_float) {  // whose weights stand in one order for all
+    kernels = chosen;
+    return true;
+  }
   AlignedBuffer<uint8_t> packed(g.depth[LDS_MEMORY_WGT] * size_t{g.block} * g.block * chosen->wgt_element_bytes);
   std::vector<int8_t> tile(g.dram_tile_bytes[LDS_MEMORY_WGT]);
   for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) {
@@ -69,6 +77,9 @@ void Machine::reset_scratchpads() {
   inp.clear();
   inp_sum.clear();
   acc.clear();
+  float_inp.clear();
+  float_wgt.clear();
+  if (g.is_float) return;
   const std::vector<int8_t> zeros(g.dram_tile_bytes[LDS_MEMORY_WGT]);
   kernels->pack_wgt(g.block, zeros.data(), wgt.data());
   for (size_t at = wgt_tile_bytes(); at < wgt.size(); at += wgt_tile_bytes()) std::memcpy(wgt.data() + at, wgt.data(), wgt_tile_bytes());
@@ -81,6 +92,12 @@ void Machine::unpack_wgt(uint32_t tile, int8_t *out) const {
     for (uint32_t o = 0; o < g.block; ++o)
       for (uint32_t of_group = 0; of_group < group; ++of_group, packed += kernels->wgt_element_bytes)
         out[o * g.block + k + of_group] = static_cast<int8_t>(*packed - kernels->wgt_bias);
+}
+
+void Machine::unpack_float_wgt(uint32_t tile, uint8_t *out) const {
+  const float *packed = float_wgt.data() + size_t{tile} * g.block * g.block;
+  for (uint32_t o = 0; o < g.block; ++o)
+    for (uint32_t k = 0; k < g.block; ++k) put_bfloat16(out + 2 * (size_t{o} * g.block + k), packed[size_t{k} * g.block + o]);
 }
 
 const char *memory_name(uint32_t memory) {

@@ -42,7 +42,7 @@ class AlignedBuffer {
 
 // What CONFIG sets.
 struct Registers {
-  int8_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;
+  int32_t load_pad = LDS_DEFAULT_PAD_VALUE, compute_pad = LDS_DEFAULT_PAD_VALUE;  // as many low bits as an element has
   RqRegisters rq = {LDS_DEFAULT_RQ_ZERO_POINT, LDS_DEFAULT_RQ_MIN, LDS_DEFAULT_RQ_MAX, LDS_DEFAULT_RQ_ROUNDING};
 };
 
@@ -59,7 +59,9 @@ struct Machine {
   AlignedBuffer<int8_t> inp;       // [tile][batch][block]
   AlignedBuffer<int32_t> inp_sum;  // [tile][batch]
   AlignedBuffer<uint8_t> wgt;      // packed by the kernels
-  AlignedBuffer<int32_t> acc;      // [tile][batch][block]
+  AlignedBuffer<int32_t> acc;      // [tile][batch][block]; of a device of floats the bits of float32
+  AlignedBuffer<float> float_inp;  // [tile][batch][block], instead of inp
+  AlignedBuffer<float> float_wgt;  // [tile][in][out], instead of wgt
   const Kernels *kernels;
 
   // Chooses the table of kernels (LDS_SIM_KERNELS_*) and repacks the weights; false when this host lacks it.
@@ -69,6 +71,7 @@ struct Machine {
   size_t wgt_tile_bytes() const { return size_t{g.block} * g.block * kernels->wgt_element_bytes; }
   // A weight tile as it stands in DRAM, [out][in].
   void unpack_wgt(uint32_t tile, int8_t *out) const;
+  void unpack_float_wgt(uint32_t tile, uint8_t *out) const;
 };
 
 // --- what instructions do; each throws Stop, and then has changed nothing in DRAM. The scratchpads may have part of it. ---

@@ -24,6 +24,7 @@ std::string refuse_alu(const Geometry &g, const lds_insn_alu &a) {
   if (a.reset != 0) return "ALU.reset must be 0";
   if (a.alu_op == LDS_ALU_MUL && !g.has(LDS_CAP_ALU_MUL)) return "ALU MUL needs capability alu_mul";
   if (a.alu_op == LDS_ALU_RQ && !g.has(LDS_CAP_REQUANTIZE)) return "ALU RQ needs capability requantize";
+  if (a.alu_op == LDS_ALU_SHR && g.is_float) return "ALU SHR is of integers, and the device computes in float32";
   if (a.alu_op == LDS_ALU_RQ && a.use_imm != 0) return "RQ has no immediate: use_imm must be 0";
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bfloat16.h"
 #include "stop.h"
 
 namespace lds::sim {
@@ -17,6 +18,7 @@ class Sequencer {
       : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants) {}
 
   RunOutcome run() {
+    const IeeeArithmetic ieee(m_.g.is_float);
     m_.registers = Registers{};
     try {
       while (!finished_) step();

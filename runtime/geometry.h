@@ -22,16 +22,16 @@ static inline lds_hw_config lds_config_of(const lds_model *model) {
 
 /* log2 of the bytes of one tile of a memory in DRAM. */
 static inline uint32_t lds_log_tile_bytes(const lds_hw_config *c, uint32_t memory) {
-  const uint32_t lanes = (uint32_t)c->log_batch + c->log_block;
+  const uint32_t lanes = (uint32_t)c->log_batch + c->log_block, element = c->log_inp_width - 3u; /* log2 of its bytes */
   switch (memory) {
     case LDS_MEMORY_UOP:
       return 2;
     case LDS_MEMORY_WGT:
-      return 2u * c->log_block;
+      return 2u * c->log_block + element;
     case LDS_MEMORY_ACC:
       return lanes + 2u;
     default:
-      return lanes;
+      return lanes + element;
   }
 }
 

@@ -2,7 +2,7 @@
  *
  * In:   operands and parameters that lds_step_check accepted.
  * Out:  the output's bytes, as FORMAT.md says.
- * Next: operators_float.c, operators_softmax.c hold the rest.
+ * Next: operators_bfloat16.c, operators_float.c, operators_softmax.c hold the rest.
  *
  * Memory may be at any alignment: elements wider than a byte are moved with memcpy.
  */
@@ -141,6 +141,10 @@ static void pack(const lds_operand *t, const int32_t *p) {
   const size_t padded_channels = (size_t)lds_blocks(out->dims[3], out->channel_block) * out->channel_block;
   const uint8_t flip = t[0].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
   uint32_t n, y, x;
+  if (out->dtype == LDS_BFLOAT16) {
+    lds_pack_bfloat16(t, p);
+    return;
+  }
   for (n = 0; n < padded; ++n) {
     const image in = image_of(&t[0], n < out->dims[0] ? n : 0u, (uint32_t)p[0], (uint32_t)p[1], (uint32_t)p[2], p[10]);
     for (y = 0; y < out->dims[1]; ++y) {
@@ -164,6 +168,10 @@ static void unpack(const lds_operand *t, const int32_t *p) {
   const lds_tensor *in = &t[0].tensor;
   const uint8_t flip = t[1].tensor.dtype == LDS_UINT8 ? 0x80u : 0u;
   uint32_t n, y, x, ch;
+  if (in->dtype == LDS_BFLOAT16) {
+    lds_unpack_bfloat16(t, p);
+    return;
+  }
   for (n = 0; n < in->dims[0]; ++n) {
     const image out = image_of(&t[1], n, in->dims[1], in->dims[2], in->dims[3], p[0]);
     for (y = 0; y < in->dims[1]; ++y) {

@@ -12,6 +12,8 @@
 
 void lds_quantize(const lds_operand *t, const int32_t *p);
 void lds_dequantize(const lds_operand *t, const int32_t *p);
+void lds_pack_bfloat16(const lds_operand *t, const int32_t *p);
+void lds_unpack_bfloat16(const lds_operand *t, const int32_t *p);
 void lds_softmax_int8(const lds_operand *t, const int32_t *p);
 void lds_softmax_float32(const lds_operand *t, const int32_t *p);
 

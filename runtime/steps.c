@@ -66,16 +66,22 @@ static int is_product(uint32_t value, uint32_t first, const int32_t *factors, un
   return product == value;
 }
 
+/* Whether a row-major tensor and a blocked one are of types that pack and unpack change into each other. */
+static int is_packable(const lds_tensor *rows, const lds_tensor *blocks) {
+  if (!row_major(rows) || blocks->layout != LDS_BLOCKED) return 0;
+  return blocks->dtype == LDS_BFLOAT16 ? rows->dtype == LDS_FLOAT32 : blocks->dtype == LDS_INT8 && is_byte(rows);
+}
+
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
 static int pack_is_sound(const lds_tensor *t, const int32_t *p) {
   const uint32_t *out = t[1].dims;
   const uint32_t elements = lds_tensor_elements(&t[0]);
   unsigned k;
-  if (!is_byte(&t[0]) || !row_major(&t[0]) || t[1].dtype != LDS_INT8 || t[1].layout != LDS_BLOCKED) return 0;
+  if (!is_packable(&t[0], &t[1])) return 0;
   for (k = 0; k < 7; ++k) {
     if (p[k] < 1) return 0;
   }
-  if (p[9] < -128 || p[9] > 127 || p[10] > 1) return 0;
+  if (p[9] < -128 || p[9] > 127 || (p[9] != 0 && t[1].dtype == LDS_BFLOAT16) || p[10] > 1) return 0;
   /* N * h * w * c by division, as the product may be large; the quotients are exact when the product is. */
   if (elements % out[0] != 0 || elements / out[0] % (uint32_t)p[0] != 0 || elements / out[0] / (uint32_t)p[0] % (uint32_t)p[1] != 0)
     return 0;
@@ -86,7 +92,7 @@ static int pack_is_sound(const lds_tensor *t, const int32_t *p) {
 }
 
 static int unpack_is_sound(const lds_tensor *t, const int32_t *p) {
-  if (t[0].dtype != LDS_INT8 || t[0].layout != LDS_BLOCKED || !is_byte(&t[1]) || !row_major(&t[1])) return 0;
+  if (!is_packable(&t[1], &t[0])) return 0;
   return lds_tensor_elements(&t[0]) == lds_tensor_elements(&t[1]) && p[0] <= 1;
 }
 

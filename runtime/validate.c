@@ -156,6 +156,7 @@ static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
   s->stage = LDS_STAGE_COMPUTE;
   if (a->iter_out == 0 || a->iter_in == 0 || a->reset != 0) return LDS_ERR_INSTRUCTION;
   if (a->alu_op == LDS_ALU_MUL && !has(w, LDS_CAP_ALU_MUL)) return LDS_ERR_INSTRUCTION;
+  if (a->alu_op == LDS_ALU_SHR && lds_is_float(&w->config)) return LDS_ERR_INSTRUCTION;
   if (a->alu_op == LDS_ALU_RQ && (a->use_imm != 0 || !has(w, LDS_CAP_REQUANTIZE))) return LDS_ERR_INSTRUCTION;
   s->below[0] = (uint64_t)w->unit[0] * lds_places(depth, lds_loops_extent(a->iter_out, a->dst_out, a->iter_in, a->dst_in, 0));
   s->below[1] = (uint64_t)w->unit[1] * lds_places(depth, lds_loops_extent(a->iter_out, a->src_out, a->iter_in, a->src_in, more));
@@ -164,9 +165,10 @@ static int shape_alu(const walk *w, const lds_insn_alu *a, shape *s) {
 }
 
 static int shape_config(const walk *w, const lds_insn_config *c, shape *s) {
+  const int32_t limit = lds_is_float(&w->config) ? 32768 : 128; /* of a signed number with an element's bits */
   s->stage = (uint8_t)c->stage;
   if (!has(w, LDS_CAP_CONFIG) || c->stage == LDS_STAGE_STORE) return LDS_ERR_INSTRUCTION;
-  if (c->register_id == LDS_CONFIG_PAD_VALUE) return c->value >= -128 && c->value <= 127 ? LDS_OK : LDS_ERR_INSTRUCTION;
+  if (c->register_id == LDS_CONFIG_PAD_VALUE) return c->value >= -limit && c->value < limit ? LDS_OK : LDS_ERR_INSTRUCTION;
   if (c->stage != LDS_STAGE_COMPUTE) return LDS_ERR_INSTRUCTION;
   return c->register_id == LDS_CONFIG_RQ_ROUNDING && (uint32_t)c->value > LDS_ROUNDING_FLOAT32 ? LDS_ERR_INSTRUCTION : LDS_OK;
 }
@@ -273,8 +275,9 @@ static int check(walk *w, const uint8_t *bytes, int last) {
 /* Whether a device can have this configuration: HwConfig's limits. Everything above relies on them. */
 static int config_is_possible(const lds_hw_config *c) {
   const lds_isa_widths w = lds_isa_widths_of(c);
-  if (c->log_inp_width != 3 || c->log_wgt_width != 3 || c->log_acc_width != 5 || c->log_batch > 6 || c->log_block < 1 || c->log_block > 7)
-    return 0;
+  if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
+  if (lds_is_float(c) && (c->capabilities & LDS_CAP_REQUANTIZE) != 0) return 0;
+  if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
   if (w.la + w.li + w.lw > 32 || w.la + lds_max_u32(w.la, w.li) + w.lw > 32) return 0;
   return c->uop_depth >= 1 && c->uop_depth <= (uint32_t)1 << w.lu;

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.graph.bfloat16 import bits_of
 from loadstone.numerics import Rounding, rq
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import encode_stream, encode_uops
@@ -46,6 +47,12 @@ CLAMPS = [
     ((1 << 31) - 1, -(1 << 31), (1 << 31) - 1),
     (5, 100, -100),
 ]
+#: Elements whose products and sums leave float32 at both ends, and numbers between.
+FLOAT_ELEMENTS = bits_of(
+    np.array([3e38, -3e38, 1e-20, -1e-20, 3e-39, 1.0, -1.0, 1.0078125, 0.0, -0.0], np.float32)
+)
+#: Both ends of int32.
+SUMS = [(1 << 31) - 1, -(1 << 31), 0]
 _STEPS = 400
 
 
@@ -80,18 +87,20 @@ def requantization_edges(rounding: Rounding) -> Iterator[tuple[Program, NDArray[
 
 def gemm_edges(config: HwConfig) -> Iterator[Program]:
     """GEMM of bytes that are -128 or 127, mostly of one sign, onto sums at both ends of int32;
-    overwriting where the device can."""
+    overwriting where the device can. Of floats such whose products are beyond float32, and too
+    small for it."""
     tiles = min(8, *(config.depth(m) for m in (Memory.INP, Memory.WGT, Memory.ACC)))
     rng = np.random.default_rng(config.block)
-    signs = rng.choice([-128, -128, -128, 127], (tiles, config.batch * config.block)).astype(
-        np.int8
+    elements, accumulators = (
+        (FLOAT_ELEMENTS, bits_of(np.array(FLOATS, np.float32)).astype(np.uint32) << np.uint32(16))
+        if config.is_float
+        else (np.array([-128, -128, -128, 127], np.int8), np.array(SUMS, np.int32))
     )
-    signs[0] = -128
-    weights = rng.choice([-128, -128, -128, 127], (tiles, config.block**2)).astype(np.int8)
-    weights[0] = -128
-    sums = rng.choice([(1 << 31) - 1, -(1 << 31), 0], (tiles, config.batch * config.block)).astype(
-        np.int32
-    )
+    signs = rng.choice(elements, (tiles, config.batch * config.block))
+    signs[0] = elements[0]
+    weights = rng.choice(elements, (tiles, config.block**2))
+    weights[0] = elements[0]
+    sums = rng.choice(accumulators, (tiles, config.batch * config.block))
     data = [(Memory.INP, signs), (Memory.WGT, weights), (Memory.ACC, sums)]
     for overwrite in range(1 + config.has(Capability.GEMM_OVERWRITE)):
         gemm = Gemm(uop_end=tiles, iter_out=1, iter_in=1, overwrite=overwrite)

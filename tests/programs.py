@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.graph import bfloat16
 from loadstone.numerics import scale_lane, shift_lane
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import encode, encode_uops
@@ -300,6 +301,8 @@ class _Maker:
         if immediate and self.safe:
             src_out, src_in, uops = dst_out, dst_in, [MicroOp(u.dst, u.dst) for u in uops]
         imm = self.between(-16, 15) if op == AluOp.SHR else self.between(-32768, 32767)
+        if self.config.is_float and self.chance(0.7):
+            imm = bfloat16.immediate(float(self.rng.normal()))
         loops = {
             "iter_out": turns[0],
             "iter_in": turns[1],
@@ -337,6 +340,8 @@ class _Maker:
         has = self.config.has
         needs = VALUE_NEEDS[AluOp]
         operations = [op for op in AluOp if op not in needs or has(needs[op])]
+        if self.config.is_float:
+            operations.remove(AluOp.SHR)
         return operations + [AluOp.RQ] * 2 * has(Capability.REQUANTIZE)  # the richest: more often
 
     def configure(self) -> None:
@@ -382,6 +387,9 @@ class _Maker:
     def _memory(self) -> NDArray[np.uint8]:
         size = self.uop_start + 4 * self.uop_count - self.offset
         memory = self.rng.integers(0, 256, size, np.uint8)
+        if self.config.is_float:
+            self._make_floats(memory)
+            return self._with_micro_ops(memory)
         # Some of the data are plausible operands of RQ: any lane may serve as multiplier or shift.
         words = memory[self.start - self.offset :][: self.data_bytes].view("<i4")
         kind = self.rng.integers(0, 6, words.size)
@@ -393,6 +401,24 @@ class _Maker:
             kind == 2
         ]
         words[kind == 3] = self.rng.integers(-5000, 5000, words.size)[kind == 3]
+        return self._with_micro_ops(memory)
+
+    def _make_floats(self, memory: NDArray[np.uint8]) -> None:
+        """Most data are numbers of everyday size, of few bits: any bits would soon make every sum
+        infinite or no number. The upper half of a float32 and a bfloat16 look alike. Others are
+        tiny, so that products and sums are subnormal, or zeros of either sign."""
+        halves = memory[: memory.size // 2 * 2].view("<u2")
+        kind = self.rng.integers(0, 40, halves.size)
+        usual = bfloat16.bits_of(self.rng.normal(size=halves.size).astype(np.float32))
+        coarse = bfloat16.bits_of(self.rng.integers(-8, 9, halves.size).astype(np.float32))
+        tiny = bfloat16.bits_of((self.rng.normal(size=halves.size) * 2.0**-66).astype(np.float32))
+        zeros = np.where(self.rng.integers(0, 2, halves.size) > 0, 0x8000, 0).astype(np.uint16)
+        among = (usual, usual, coarse, tiny, zeros)
+        for position, values in enumerate(among):
+            here = (kind > 0) & (kind % len(among) == position)
+            halves[here] = values[here]
+
+    def _with_micro_ops(self, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
         memory[self.uop_start - self.offset :] = (
             np.concatenate([np.zeros(0, np.uint32), *self.uops]).astype("<u4").view(np.uint8)
         )

@@ -27,6 +27,8 @@ DEVICES = [
     replace(
         VTA, name="fsim", profile="vtaq", capabilities=Capability.ALU_MUL | Capability.LOAD_ACC8
     ),
+    *(load_config(name) for name in ("vtab-1x16x16", "vtab-1x8x8")),
+    replace(load_config("vtab-1x8x8"), name="vtab-2x32x32", log_batch=1, log_block=5),
     *(load_config(name) for name in ("vtaq-1x16x16", "vtaq-1x32x32", "vtaq-4x16x16", "vtaq-tiny")),
     replace(
         load_config("vtaq-tiny"),

@@ -27,7 +27,7 @@ from loadstone import graph as g
 from loadstone.cli import COMMANDS
 from loadstone.conformance.cases import OPERATORS as CASES
 from loadstone.graph.kernels import onnx, tflite
-from loadstone.partition.patterns import OPERATOR_PATTERNS
+from loadstone.partition.patterns import OPERATOR_PATTERNS, REAL_PATTERNS
 from loadstone.vta import operators as vta_operators
 from loadstone.vta import patterns as vta_patterns
 from loadstone.vta.hw_config import load_config
@@ -50,6 +50,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
             *("Conv2D", "Dense", "Add", "Sub", "Mul", "AveragePool2D", "MaxPool2D", "Mean"),
             *("ResizeBilinear", "Host", "Div", "SquaredDifference", "ReduceSum"),
             *("ReduceProduct", "L2Normalize", "BatchMatMul"),
+            *("RealConv2D", "RealDense", "RealBinary", "RealClamp", "RealPool2D", "RealMean"),
         },
         "the C runtime has no kernel for it: artifact/c_kernels writes one",
     ),
@@ -57,12 +58,14 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         {
             *("Reshape", "Transpose", "Slice", "Pad", "Concatenate", "Requantize", "Lookup"),
             *("Quantize", "Dequantize", "Host"),
+            *("RealConv2D", "RealDense", "RealBinary", "RealClamp", "RealPool2D", "RealMean"),
         },
         "the C runtime has its own kernel, or it is Relax",
     ),
     "loadstone.vta.reference._OPERATIONS": ({"RQ"}, "it reads three tiles: a function of its own"),
+    "loadstone.vta.reference._FLOAT_OPERATIONS": ({"RQ", "SHR"}, "they are of integers"),
     "loadstone.artifact.host_operators._INT8": (
-        {"INT16", "INT32", "INT64", "FLOAT32", "FLOAT16", "BOOL"},
+        {"INT16", "INT32", "INT64", "FLOAT32", "FLOAT16", "BOOL", "BFLOAT16"},
         "the types of eight bits",
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
@@ -73,8 +76,15 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
 }
 
 
-#: Two tables that share all operators between them: a test below says so.
-TOGETHER = ("loadstone.vta.operators._RULES", "loadstone.vta.patterns._NEVER")
+#: Tables that share all operators between them: a test below says so.
+TOGETHER = (
+    "loadstone.vta.operators._RULES",
+    "loadstone.vta.patterns._NEVER",
+    "loadstone.vta.operators._REAL_RULES",
+)
+#: Operators on real numbers: a device of bfloat16 alone has them, and what it computes depends on
+#: its blocks (tests/vta/operators/test_real.py).
+REAL = {cls for cls in vars(g).values() if getattr(cls, "kind", "").startswith("real_")}
 
 
 def named(cls: type[g.Operator]) -> Iterator[type[g.Operator]]:
@@ -160,8 +170,12 @@ def test_patterns_and_operators_name_each_other() -> None:
     """An operator says by which patterns it is read; a pattern, in the type of its extractor, what
     it reads as."""
     told = {name for cls in OPERATORS.values() for name in cls.patterns}
-    assert told == {entry.name for entry in OPERATOR_PATTERNS}
-    for entry in OPERATOR_PATTERNS:
+    moves = {"real_reshape", "real_concatenate"}  # of operators that integers have, too
+    assert told | moves == {entry.name for entry in (*OPERATOR_PATTERNS, *REAL_PATTERNS)}
+    assert sorted(set(vta_operators.REAL_TAKEN_PATTERNS)) == sorted(
+        {entry.name for entry in REAL_PATTERNS}
+    )
+    for entry in (*OPERATOR_PATTERNS, *(e for e in REAL_PATTERNS if e.name not in moves)):
         reads_as = extracted(entry.extract)
         claims = {cls for cls in OPERATORS.values() if entry.name in cls.patterns}
         assert claims, entry.name
@@ -181,8 +195,9 @@ def extracted(extract: Any) -> set[type[g.Operator]]:
 
 def test_a_vta_takes_an_operator_or_says_that_no_vta_can() -> None:
     taken, never = set(vta_operators._RULES), set(vta_patterns._NEVER)
-    assert taken | never == set(OPERATORS.values()) - {g.Host}
+    assert taken | never == set(OPERATORS.values()) - REAL - {g.Host}
     assert not taken & never
+    assert set(vta_operators._REAL_RULES) == REAL | {g.Reshape, g.Concatenate}
     offered = [pattern.name for pattern in vta_patterns.patterns(load_config("vtaq-tiny"))]
     assert sorted(offered) == sorted({entry.name for entry in OPERATOR_PATTERNS})
     order = [entry.name for entry in OPERATOR_PATTERNS]
@@ -196,7 +211,7 @@ def test_conformance_draws_every_operator() -> None:
         for seed in range(8):
             drawn.update(type(o) for o in make(np.random.default_rng(seed)).operators)
             assert name in CASES
-    assert drawn == set(OPERATORS.values()) - {g.Host}
+    assert drawn == set(OPERATORS.values()) - REAL - {g.Host}
 
 
 def test_both_frameworks_have_every_rule_that_the_reference_asks_for() -> None:

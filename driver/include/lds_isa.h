@@ -97,12 +97,15 @@ extern "C" {
 #define LDS_ISA_RESERVED (-3)  /* a reserved bit is set */
 #define LDS_ISA_RANGE (-4)     /* a field does not fit */
 
-/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). */
+/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). Widths of elements are log2 of
+ * their bits: 3 is int8, 4 is bfloat16, with float32 for int32. */
 typedef struct lds_hw_config {
   uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;
   uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, log_acc_buff, zero[2];
   uint32_t uop_depth, capabilities;
 } lds_hw_config;
+
+static inline int lds_is_float(const lds_hw_config *c) { return c->log_inp_width == 4u; }
 
 /* Field widths of one device: log2 of what the encoding can name (not of what it has: uop_depth). */
 typedef struct lds_isa_widths {
@@ -112,8 +115,8 @@ typedef struct lds_isa_widths {
 static inline lds_isa_widths lds_isa_widths_of(const lds_hw_config *c) {
   lds_isa_widths w;
   w.lu = c->log_uop_buff - 2u;
-  w.li = (uint32_t)c->log_inp_buff - c->log_batch - c->log_block;
-  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block;
+  w.li = (uint32_t)c->log_inp_buff - c->log_batch - c->log_block - (c->log_inp_width - 3u);
+  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block - (c->log_wgt_width - 3u);
   w.la = (uint32_t)c->log_acc_buff - c->log_batch - c->log_block - 2u;
   return w;
 }

@@ -145,7 +145,7 @@ class Compiled:
             explain(self.partition), self.partition.assignments, strict=True
         ):
             operator = assignment.operator
-            macs = operator.macs if isinstance(operator, g.Weighted) else 0
+            macs = operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):

@@ -113,7 +113,7 @@ typedef struct lds_tensor {
   uint32_t batch_block, channel_block;
 } lds_tensor;
 
-enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL };
+enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL, LDS_BFLOAT16 };
 
 /* Checks all rules of FORMAT.md but those of host steps (R19 to R21), which lds_session_open checks. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);

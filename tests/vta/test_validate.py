@@ -318,7 +318,7 @@ def test_every_vector_is_accepted(vectors: list[Path]) -> None:
         )
 
 
-@pytest.mark.parametrize("name", device_names())
+@pytest.mark.parametrize("name", [n for n in device_names() if not load_config(n).is_float])
 def test_the_sample_models_are_accepted(name: str) -> None:
     assert both(dense_model(load_config(name)).artifact) == (0, 0)
 

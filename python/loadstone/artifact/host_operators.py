@@ -76,15 +76,24 @@ def _fill_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     return "" if p["value"] <= 255 else f"value={p['value']} is no byte"
 
 
+def _not_packable(rows: BufferView, blocks: BufferView, row: str, block: str) -> str:
+    """Whether pack and unpack change one into the other; row, block: what the format calls them."""
+    if not _row_major(rows) or blocks.layout != ViewLayout.BLOCKED:
+        return f"{row} is not row-major, or {block} not blocked"
+    if (rows.dtype, blocks.dtype) == (DataType.FLOAT32, DataType.BFLOAT16):
+        return ""
+    if rows.dtype not in _INT8 or blocks.dtype != DataType.INT8:
+        return f"{row} and {block} are not int8 or uint8 and int8, nor float32 and bfloat16"
+    return ""
+
+
 def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     x, y = inputs[0], outputs[0]
-    if x.dtype not in _INT8 or not _row_major(x):
-        return "x is not int8 or uint8, row-major"
-    if y.dtype != DataType.INT8 or y.layout != ViewLayout.BLOCKED:
-        return "y is not int8, blocked"
+    if wrong := _not_packable(x, y, "x", "y"):
+        return wrong
     if min(p[k] for k in ("h", "w", "c", "kernel_h", "kernel_w", "stride_h", "stride_w")) < 1:
         return "a size, kernel or stride is 0"
-    if p["pad_value"] > 127 or p["nchw"] > 1:
+    if p["pad_value"] > 127 or p["nchw"] > 1 or (p["pad_value"] and x.dtype not in _INT8):
         return f"pad_value={p['pad_value']} or nchw={p['nchw']} is outside its range"
     n, out_h, out_w, out_c = y.shape
     if x.elements != n * p["h"] * p["w"] * p["c"]:
@@ -100,10 +109,10 @@ def _pack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
 
 def _unpack_rule(inputs: Tensors, outputs: Tensors, p: Parameters) -> str:
     x, y = inputs[0], outputs[0]
-    if x.dtype != DataType.INT8 or x.layout != ViewLayout.BLOCKED:
-        return "x is not int8, blocked"
-    if y.dtype not in _INT8 or not _row_major(y) or y.elements != x.elements:
-        return f"y is not int8 or uint8, row-major, of {x.elements} elements"
+    if wrong := _not_packable(y, x, "y", "x"):
+        return wrong
+    if y.elements != x.elements:
+        return f"y has {y.elements} elements, not {x.elements}"
     return "" if p["nchw"] <= 1 else f"nchw={p['nchw']} is outside [0, 1]"
 
 

@@ -36,6 +36,7 @@ from loadstone.artifact.lifetimes import (
 )
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, DataType, ViewLayout
 from loadstone.backend.region import Address, DeviceLayout
+from loadstone.graph.bfloat16 import bits_of
 
 __all__ = [
     "Content",
@@ -152,17 +153,18 @@ def _addresses(
     return addresses
 
 
-def packed(value: NDArray[np.int8], layout: DeviceLayout) -> bytes:
+def packed(value: NDArray[Any], layout: DeviceLayout) -> bytes:
     """A constant as the device reads it, the tiles' spare lanes filled with pad_value. value: int8,
-    of any shape with as many elements as the layout; the batch first."""
+    or float32 for bfloat16, of any shape with as many elements as the layout; the batch first."""
     n, height, width, channels = layout.shape
     rows, blocks = -(-n // layout.batch_block), -(-channels // layout.channel_block)
     whole = np.full(
         (rows * layout.batch_block, height, width, blocks * layout.channel_block),
         layout.pad_value,
-        np.int8,
+        np.uint16 if layout.dtype == "bfloat16" else np.int8,
     )
-    whole[:n, :, :, :channels] = value.reshape(layout.shape)
+    stored = bits_of(value) if layout.dtype == "bfloat16" else value
+    whole[:n, :, :, :channels] = stored.reshape(layout.shape)
     tiles = whole.reshape(rows, layout.batch_block, height, width, blocks, layout.channel_block)
     return tiles.transpose(0, 4, 2, 3, 1, 5).tobytes()
 
@@ -208,7 +210,7 @@ def device_view(layout: DeviceLayout, name: str, offset_bytes: int) -> BufferVie
     return BufferView(
         name,
         layout.shape,
-        DataType.INT8,
+        DataType[layout.dtype.upper()],
         int(RegionIndex.ARENA),
         offset_bytes,
         *scale_and_zero(layout.tensor),

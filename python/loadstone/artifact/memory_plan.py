@@ -59,10 +59,13 @@ class DataType(IntEnum):
     FLOAT32 = 5
     FLOAT16 = 6
     BOOL = 7
+    BFLOAT16 = 8
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type, little-endian."""
+        """The NumPy type, little-endian; for bfloat16, which NumPy lacks, that of its bits."""
+        if self is DataType.BFLOAT16:
+            return np.dtype("<u2")
         return np.dtype(self.name.lower()).newbyteorder("<")
 
     @property

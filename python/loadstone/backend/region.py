@@ -37,7 +37,8 @@ class DeviceLayout:
     into C when packed.
 
     name: unique among all layouts. strides, pads (top, left), pad_value: of the folding. scratch:
-    memory that one operator, which makes the tensor, uses for itself.
+    memory that one operator, which makes the tensor, uses for itself. dtype: of the elements, int8
+    or bfloat16.
     """
 
     name: str
@@ -50,13 +51,15 @@ class DeviceLayout:
     pads: tuple[int, int] = (0, 0)
     pad_value: int = 0
     scratch: bool = False
+    dtype: str = "int8"
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in the arena (int8)."""
+        """Bytes in the arena."""
         n, h, w, c = self.shape
         return (
-            -(-n // self.batch_block)
+            (2 if self.dtype == "bfloat16" else 1)
+            * -(-n // self.batch_block)
             * -(-c // self.channel_block)
             * h
             * w

@@ -11,6 +11,7 @@ Next: graph/reference.py says what each operator computes; a back end lowers seg
     pooling.py      pools and means
     reduction.py    sums and products over axes, L2 normalization, products of activations
     movement.py     what moves elements; resizes
+    real.py         operators on real numbers, for devices of bfloat16
     network.py      Graph: operators in order; Host: what stays Relax
 
 Conventions, everywhere:
@@ -53,6 +54,15 @@ from loadstone.graph.movement import (
 )
 from loadstone.graph.network import Graph, Host
 from loadstone.graph.pooling import AveragePool2D, MaxPool2D, Mean, Pool2D
+from loadstone.graph.real import (
+    RealBinary,
+    RealClamp,
+    RealConv2D,
+    RealDense,
+    RealMean,
+    RealPool2D,
+    RealWeighted,
+)
 from loadstone.graph.reduction import BatchMatMul, L2Normalize, ReduceProduct, ReduceSum
 from loadstone.graph.weighted import Conv2D, Dense, Weighted
 
@@ -80,6 +90,13 @@ __all__ = [
     "Pool2D",
     "Quantization",
     "Quantize",
+    "RealBinary",
+    "RealClamp",
+    "RealConv2D",
+    "RealDense",
+    "RealMean",
+    "RealPool2D",
+    "RealWeighted",
     "ReduceProduct",
     "ReduceSum",
     "Requantize",

@@ -19,7 +19,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
-from loadstone.graph.kernels import onnx, tflite
+from loadstone.graph.kernels import onnx, real, tflite
 from loadstone.graph.kernels.windows import Geometry, Weights, convolve, windows
 from loadstone.numerics import (
     Array,
@@ -266,6 +266,8 @@ def _batch_matmul(o: g.BatchMatMul, a: Array, b: Array) -> _Computed:
 
 
 def _concatenate(o: g.Concatenate, *inputs: Array) -> _Computed:
+    if o.output.quantization is None:
+        return np.concatenate(inputs, o.axis)
     joined = _rules(o).concatenate(
         inputs, [_grid(tensor) for tensor in o.inputs], _grid(o.output), axis=o.axis
     )
@@ -328,6 +330,12 @@ def _signed(tensor: g.Tensor) -> g.Quantization:
 
 
 _RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
+    g.RealConv2D: lambda o, x: real.conv2d(o, x, x.shape[3]),
+    g.RealDense: real.dense,
+    g.RealBinary: real.binary,
+    g.RealClamp: real.clamp,
+    g.RealPool2D: real.pool2d,
+    g.RealMean: real.mean,
     g.Conv2D: _conv2d,
     g.Dense: _dense,
     g.Add: _add,

@@ -26,7 +26,13 @@ from loadstone.graph import Graph, Host, Operator
 from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.islands import islands
-from loadstone.partition.patterns import OPERATOR_PATTERNS, Mismatch, OperatorPattern, Reader
+from loadstone.partition.patterns import (
+    OPERATOR_PATTERNS,
+    REAL_PATTERNS,
+    Mismatch,
+    OperatorPattern,
+    Reader,
+)
 from loadstone.partition.segments import HOST, divide
 from loadstone.relax.compat import FuseOpsByPattern, codegens, name_of
 from loadstone.relax.saved import missing_external
@@ -196,7 +202,7 @@ class _Chooser:
                 entries = (
                     [pattern.operator_pattern]
                     if isinstance(pattern.operator_pattern, OperatorPattern)
-                    else [entry for entry in OPERATOR_PATTERNS if entry.name == pattern.kind]
+                    else [e for e in (*OPERATOR_PATTERNS, *REAL_PATTERNS) if e.name == pattern.kind]
                 )
                 if not entries:
                     raise LoweringError(

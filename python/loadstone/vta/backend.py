@@ -7,14 +7,15 @@ Next: partition/eager.py asks for patterns, compiler.py for regions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from loadstone.backend.interface import Backend, Pattern, Segment
+from loadstone.backend.interface import Backend, Pattern, Phase, Segment
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion, is_free
 from loadstone.vta.patterns import patterns
+from loadstone.vta.real_network import fold_real
 
 __all__ = ["VtaBackend"]
 
@@ -26,7 +27,7 @@ class VtaBackend(Backend):
 
     def __init__(self, config: HwConfig) -> None:
         self.config = self.device = config
-        if not config.has(Capability.REQUANTIZE):
+        if not config.has(Capability.REQUANTIZE) and not config.is_float:
             self.scheme = "pow2"  # it can only shift
 
     @property
@@ -37,6 +38,10 @@ class VtaBackend(Backend):
     def patterns(self) -> Sequence[Pattern]:
         """The common forms, each as far as this device can lower it."""
         return patterns(self.config)
+
+    def passes(self, phase: Phase) -> Sequence[Callable[[Any], Any]]:
+        """A device of bfloat16 takes a float network as it is, batch normalizations folded."""
+        return (fold_real,) if self.config.is_float and phase is Phase.RELAX else ()
 
     def lower(self, segment: Segment) -> OffloadedRegion:
         """Forms, constants, and the program once they are placed."""

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, lcm
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loadstone import graph as g
+from loadstone.graph.bfloat16 import bits_of
 from loadstone.numerics import (
+    Array,
     Rounding,
     onnx_scale,
     quantize_multiplier,
@@ -32,6 +35,7 @@ __all__ = [
     "Grouping",
     "centred_weights",
     "dense_requantization",
+    "elements",
     "folded_bias",
     "grouping",
     "identity_tile",
@@ -51,6 +55,7 @@ _PRODUCT_INPUT = 127
 
 Int8Array = NDArray[np.int8]
 Int32Array = NDArray[np.int32]
+Weights = TypeVar("Weights", Int8Array, NDArray[np.uint16])
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,9 @@ def split_weights(weights: NDArray[np.int64]) -> list[Int8Array]:
     return parts
 
 
-def weight_tiles(parts: list[Int8Array], groups: int, layout: Grouping, block: int) -> Int8Array:
-    """OHWI parts -> tiles in the order [group][out][in][part][ky][kx] of [out lane][in lane],
-    flattened to (tiles, block, block)."""
+def weight_tiles(parts: Sequence[Weights], groups: int, layout: Grouping, block: int) -> Weights:
+    """OHWI parts (int8, or bits of bfloat16) -> tiles in the order
+    [group][out][in][part][ky][kx] of [out lane][in lane], flattened to (tiles, block, block)."""
     out_channels, height, width, in_group = parts[0].shape
     out_group = out_channels // groups
     stacked = np.stack(parts, axis=3)  # (O, KH, KW, P, I)
@@ -118,7 +123,7 @@ def weight_tiles(parts: list[Int8Array], groups: int, layout: Grouping, block: i
         len(parts),
         layout.in_blocks * block,
     )
-    dense = np.zeros(shape, np.int8)
+    dense = np.zeros(shape, parts[0].dtype)
     for group in range(groups):
         which, member = divmod(group, layout.members)
         rows = slice(member * out_group, (member + 1) * out_group)
@@ -200,9 +205,16 @@ def _single_multipliers(
     return single_multiplier(np.array(scales, np.float64), zero_point, low, high)
 
 
-def identity_tile(config: HwConfig) -> Int8Array:
+def elements(values: ArrayLike, config: HwConfig) -> Array:
+    """Small integers as a device's elements: int8, or the bits of bfloat16. Of any shape."""
+    if config.is_float:
+        return bits_of(np.asarray(values, np.float32))
+    return np.asarray(values, np.int8)
+
+
+def identity_tile(config: HwConfig) -> Array:
     """One weight tile that passes every lane through."""
-    return np.eye(config.block, dtype=np.int8)[None]
+    return elements(np.eye(config.block)[None], config)
 
 
 def product_input(config: HwConfig) -> Int8Array:
@@ -239,6 +251,7 @@ def product_tiles(rows: Sequence[ArrayLike], channels: int, block: int) -> Int8A
     ).reshape(-1, block, block)
 
 
-def pad_tile(value: int, config: HwConfig) -> Int8Array:
-    """One input tile (1, batch, block) of a pad value."""
-    return np.full((1, config.batch, config.block), value, np.int8)
+def pad_tile(value: int, config: HwConfig) -> Array:
+    """One input tile (1, batch, block) of a pad value, which is bits of an element."""
+    element = np.int16 if config.is_float else np.int8
+    return np.full((1, config.batch, config.block), value, element)

@@ -16,6 +16,8 @@ from loadstone.files import JsonObject, JsonValue
 from loadstone.vta.isa.spec import Capability
 
 __all__ = [
+    "ELEMENT_WIDTHS",
+    "FLOAT_WIDTH",
     "LOG_SIZES",
     "LOG_WIDTHS",
     "capabilities",
@@ -25,9 +27,11 @@ __all__ = [
     "read_builtin",
 ]
 
-#: Keys of VTA's vta_config.json that every device file must have, with the widths this project
-#: supports.
+#: Keys of VTA's vta_config.json that every device file must have, with VTA's own widths: int8,
+#: int8, int32. Elements of 16 bits are bfloat16, and then accumulators are float32.
 LOG_WIDTHS = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
+ELEMENT_WIDTHS = ("LOG_INP_WIDTH", "LOG_WGT_WIDTH")
+FLOAT_WIDTH = 4
 LOG_SIZES = (
     "LOG_BATCH",
     "LOG_BLOCK",
@@ -101,11 +105,14 @@ def complete(data: JsonObject, name: str) -> JsonObject:
             f"device {name}: unknown key {unknown[0]!r}; known are "
             f"{', '.join([*LOG_WIDTHS, *LOG_SIZES, *sorted(_OURS)])}"
         )
-    for key, supported in LOG_WIDTHS.items():
+    is_float = data.get("profile") == "vtab"
+    for key, vta in LOG_WIDTHS.items():
+        supported = FLOAT_WIDTH if is_float and key in ELEMENT_WIDTHS else vta
         if integer(data, key, name) != supported:
             raise ConfigError(
                 f"device {name}: {key}={data[key]} is not {supported}: only int8 inputs and "
-                "weights with int32 accumulators are supported"
+                "weights with int32 accumulators are supported, and in profile vtab bfloat16 (4) "
+                "with float32"
             )
     return data
 

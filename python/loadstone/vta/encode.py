@@ -230,7 +230,12 @@ class _Encoder:
         fresh = o.dst.tile in self.fresh
         self.fresh.discard(o.dst.tile)
         nest = merged_nest(o.extents, (o.dst, o.src, o.wgt), self.address)
-        for folded in fold_nest(nest, self.gemm_limits, reductions_in_uops=fresh):
+        for folded in fold_nest(
+            nest,
+            self.gemm_limits,
+            reductions_in_uops=fresh,
+            keep_sums=self.config.is_float,
+        ):
             if not fresh:
                 self.gemm_step(folded, overwrite=0)
                 continue

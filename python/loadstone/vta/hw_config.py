@@ -8,6 +8,7 @@ A device file *is* a vta_config.json with more keys, so that somebody with a VTA
 over the file that they have. VTA's keys are log2 of bits, tiles' sides or bytes:
 
     LOG_INP_WIDTH LOG_WGT_WIDTH LOG_ACC_WIDTH      3 3 5      int8, int8, int32
+                                                   4 4 5      bfloat16, bfloat16, float32
     LOG_BATCH LOG_BLOCK                            0 4        a tile is 1x16
     LOG_UOP_BUFF_SIZE LOG_INP_BUFF_SIZE LOG_WGT_BUFF_SIZE LOG_ACC_BUFF_SIZE   15 15 18 17   bytes
 """
@@ -24,14 +25,16 @@ from loadstone.backend.device import RegisterBlock, TimingConstant
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue, is_file, parsed_json, read_whole
 from loadstone.vta.device_file import (
+    ELEMENT_WIDTHS,
+    FLOAT_WIDTH,
     LOG_SIZES,
-    LOG_WIDTHS,
     capabilities,
     complete,
     device_names,
     integer,
     read_builtin,
 )
+from loadstone.vta.device_limits import check_limits
 from loadstone.vta.isa.registers import ERRORS
 from loadstone.vta.isa.spec import UOP_BYTES, Capability, Memory
 from loadstone.vta.timing_tables import builtin_timing, timing_table
@@ -69,6 +72,7 @@ class HwConfig:
     log_inp_buff: int
     log_wgt_buff: int
     log_acc_buff: int
+    log_width: int = 3  # of an element of INP, WGT and OUT in bits: 3 is int8, 4 is bfloat16
     profile: str = "vta"
     description: str = ""
     capabilities: Capability = _NONE
@@ -83,9 +87,25 @@ class HwConfig:
     def __post_init__(self) -> None:
         if not self.uop_depth:
             object.__setattr__(self, "uop_depth", 1 << min(max(self.lu, 0), 13))
-        _check(self)
+        check_limits(self, _REGISTER_BLOCKS)
 
     # --- geometry ---------------------------------------------------------------------------------
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are bfloat16 and accumulators float32; else int8 and int32."""
+        return self.log_width == FLOAT_WIDTH
+
+    @property
+    def tensor_type(self) -> str:
+        """The type of tensors whose elements the device computes on; of float32 it takes the
+        nearest bfloat16."""
+        return "float32" if self.is_float else "int8"
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element of INP, WGT and OUT."""
+        return 1 << self.log_width >> 3
+
     @property
     def batch(self) -> int:
         """Rows of a tile."""
@@ -104,12 +124,12 @@ class HwConfig:
     @property
     def li(self) -> int:
         """log2 of the tiles of INP."""
-        return self.log_inp_buff - self.log_batch - self.log_block
+        return self.log_inp_buff - self.log_batch - self.log_block - (self.log_width - 3)
 
     @property
     def lw(self) -> int:
         """log2 of the tiles of WGT."""
-        return self.log_wgt_buff - 2 * self.log_block
+        return self.log_wgt_buff - 2 * self.log_block - (self.log_width - 3)
 
     @property
     def la(self) -> int:
@@ -134,15 +154,15 @@ class HwConfig:
         }[memory]
 
     def tile_bytes(self, memory: Memory) -> int:
-        """Bytes of one tile of `memory` in DRAM (ACC_8BIT: the int8 tile that is loaded)."""
-        lanes = self.batch * self.block
+        """Bytes of one tile of `memory` in DRAM (ACC_8BIT: that of elements which is loaded)."""
+        lanes, size = self.batch * self.block, self.element_bytes
         return {
             Memory.UOP: UOP_BYTES,
-            Memory.WGT: self.block * self.block,
-            Memory.INP: lanes,
+            Memory.WGT: size * self.block * self.block,
+            Memory.INP: size * lanes,
             Memory.ACC: 4 * lanes,
-            Memory.OUT: lanes,
-            Memory.ACC_8BIT: lanes,
+            Memory.OUT: size * lanes,
+            Memory.ACC_8BIT: size * lanes,
         }[memory]
 
     @property
@@ -180,8 +200,9 @@ class HwConfig:
             self.log_wgt_buff,
             self.log_acc_buff,
         )
+        widths = (self.log_width, self.log_width, 5)
         return struct.pack(
-            _FINGERPRINT, 1, 3, 3, 5, *logs, 0, 0, self.uop_depth, int(self.capabilities)
+            _FINGERPRINT, 1, *widths, *logs, 0, 0, self.uop_depth, int(self.capabilities)
         )
 
     @property
@@ -207,7 +228,8 @@ class HwConfig:
             "name": self.name,
             "description": self.description,
             "profile": self.profile,
-            **LOG_WIDTHS,
+            **dict.fromkeys(ELEMENT_WIDTHS, self.log_width),
+            "LOG_ACC_WIDTH": 5,
             "LOG_BATCH": self.log_batch,
             "LOG_BLOCK": self.log_block,
             "LOG_UOP_BUFF_SIZE": self.log_uop_buff,
@@ -227,73 +249,6 @@ class HwConfig:
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
         }
-
-
-def _check(c: HwConfig) -> None:
-    """Refuses what cannot be encoded or built, by name and limit."""
-
-    def limit(name: str, value: int, low: int, high: int, why: str) -> None:
-        if not low <= value <= high:
-            raise ConfigError(f"device {c.name}: {name}={value} is outside [{low}, {high}]: {why}")
-
-    limit("LOG_BATCH", c.log_batch, 0, 6, "a tile has 1 to 64 rows")
-    limit("LOG_BLOCK", c.log_block, 1, 7, "a block has 2 to 128 lanes")
-    limit(
-        "lu=LOG_UOP_BUFF_SIZE-2",
-        c.lu,
-        1,
-        13,
-        "uop_bgn, uop_end and the loop counts share one 64-bit word of GEMM and ALU",
-    )
-    limit(
-        "li=LOG_INP_BUFF_SIZE-LOG_BATCH-LOG_BLOCK",
-        c.li,
-        1,
-        15,
-        "a scratchpad has at most 32768 tiles",
-    )
-    limit("lw=LOG_WGT_BUFF_SIZE-2*LOG_BLOCK", c.lw, 1, 15, "a scratchpad has at most 32768 tiles")
-    limit(
-        "la=LOG_ACC_BUFF_SIZE-LOG_BATCH-LOG_BLOCK-2",
-        c.la,
-        1,
-        11,
-        "ALU's factors, operation and immediate share one 64-bit word",
-    )
-    limit(
-        "la+li+lw",
-        c.la + c.li + c.lw,
-        3,
-        32,
-        "GEMM's factors share one 64-bit word; make a scratchpad smaller",
-    )
-    limit(
-        "la+max(la,li)+lw",
-        c.la + max(c.la, c.li) + c.lw,
-        3,
-        32,
-        "a micro-op has 32 bits; make a scratchpad smaller",
-    )
-    limit("uop_depth", c.uop_depth, 1, 1 << c.lu, "micro-op indices have lu bits")
-    limit("clock_mhz", c.clock_mhz, 1, 10_000, "a clock in MHz")
-    limit("register_base", c.register_base, 0, (1 << 64) - 1, "an address of 64 bits")
-    limit("bus_offset", c.bus_offset, 0, (1 << 64) - 1, "an address of 64 bits")
-    if c.bus_bits not in (32, 64, 128, 256, 512):
-        raise ConfigError(
-            f"device {c.name}: bus_bits={c.bus_bits} is not one of 32, 64, 128, 256, 512"
-        )
-    if c.profile not in ("vta", "vtaq"):
-        raise ConfigError(f"device {c.name}: profile={c.profile!r} is not one of vta, vtaq")
-    if c.registers not in _REGISTER_BLOCKS:
-        raise ConfigError(
-            f"device {c.name}: registers={c.registers!r} is not one of "
-            f"{', '.join(_REGISTER_BLOCKS)}"
-        )
-    if c.has(Capability.REQUANTIZE) and not c.has(Capability.CONFIG):
-        raise ConfigError(
-            f"device {c.name}: capability requantize needs capability config, whose "
-            "registers it reads"
-        )
 
 
 def load_config(source: str | Path | Mapping[str, JsonValue]) -> HwConfig:
@@ -352,7 +307,8 @@ def config_of(fingerprint: bytes, name: str = "") -> HwConfig:
     config = HwConfig(
         name or "unnamed",
         **named,
-        profile="vtaq",
+        log_width=values[1],
+        profile="vtab" if values[1] == FLOAT_WIDTH else "vtaq",
         uop_depth=uop_depth,
         capabilities=Capability(capabilities),
     )
@@ -369,6 +325,7 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
     sizes = [integer(data, key, name) for key in LOG_SIZES]
     return HwConfig(
         name=name,
+        log_width=integer(data, "LOG_INP_WIDTH", name),
         log_batch=sizes[0],
         log_block=sizes[1],
         log_uop_buff=sizes[2],

@@ -121,6 +121,7 @@ def fold_nest(
     *,
     reductions_in_uops: bool = False,
     in_order: bool = False,
+    keep_sums: bool = False,
 ) -> Iterator[FoldedNest]:
     """An instruction for each turn of the loops that fit nowhere.
 
@@ -129,14 +130,16 @@ def fold_nest(
         gets too long.
     in_order: the hardware loops must be the outermost ones, so that steps keep the order of the
         nest.
+    keep_sums: as reductions_in_uops, but a list that is too long becomes several: each accumulator
+        tile takes its products in the order of the nest, which decides what a sum of floats is.
     """
     operands = len(nest.bases)
-    chosen = _hardware_loops(nest, limits, reductions_in_uops, in_order)
+    chosen = _hardware_loops(nest, limits, reductions_in_uops or keep_sums, in_order)
     hardware = [nest.loops[k] for k in chosen]
     while len(hardware) < 2:
         hardware.insert(0, (1, (0,) * operands))
     inside = [loop for k, loop in enumerate(nest.loops) if k not in chosen]
-    if reductions_in_uops:
+    if reductions_in_uops or keep_sums:
         inside.sort(key=lambda loop: loop[1][0] != 0)
     outside: list[Loop] = []
     while prod(n for n, _ in inside) > limits.uops:

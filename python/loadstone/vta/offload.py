@@ -44,6 +44,11 @@ def blocked(tensor: g.Tensor, config: HwConfig) -> Blocked:
     return Blocked(tensor.shape, config.batch, config.block)
 
 
+def layout_type(config: HwConfig) -> str:
+    """What an activation consists of on the device."""
+    return "bfloat16" if config.is_float else "int8"
+
+
 class OffloadedRegion(LoweredRegion):
     """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
 
@@ -166,14 +171,25 @@ def _blocked_layout(tensor: g.Tensor, config: HwConfig) -> DeviceLayout:
     height, width = (
         tensor.shape[1:3] if len(tensor.shape) == 4 else (1, blocked(tensor, config).pixels)
     )
-    return DeviceLayout(tensor.name, tensor, (n, height, width, c), config.batch, config.block)
+    shape = (n, height, width, c)
+    return DeviceLayout(
+        tensor.name, tensor, shape, config.batch, config.block, dtype=layout_type(config)
+    )
 
 
 def _scratch_layout(
     name: str, size_tiles: int, operator: g.Operator, config: HwConfig
 ) -> DeviceLayout:
     shape = (config.batch, 1, size_tiles, config.block)
-    return DeviceLayout(name, operator.output, shape, config.batch, config.block, scratch=True)
+    return DeviceLayout(
+        name,
+        operator.output,
+        shape,
+        config.batch,
+        config.block,
+        scratch=True,
+        dtype=layout_type(config),
+    )
 
 
 def _im2col_layout(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator) -> DeviceLayout:

@@ -22,7 +22,7 @@ from loadstone.graph.batching import batched_operator
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.offload import is_free
-from loadstone.vta.operators import TAKEN_PATTERNS, unsupported_reason
+from loadstone.vta.operators import REAL_TAKEN_PATTERNS, TAKEN_PATTERNS, unsupported_reason
 from loadstone.vta.operators.tried import lower_and_keep
 
 __all__ = ["patterns"]
@@ -61,6 +61,8 @@ _NEVER: Mapping[type[g.Operator], Refusal] = {
 def patterns(config: HwConfig) -> Sequence[Pattern]:
     """The table of one device: the patterns that a schedule exists for, in the order in which they
     are tried; then those that it never takes, each with its reason."""
+    if config.is_float:
+        return [offered(name, partial(_predicate, config)) for name in REAL_TAKEN_PATTERNS]
     taken = [offered(name, partial(_predicate, config)) for name in TAKEN_PATTERNS]
     return [
         *taken,
@@ -79,10 +81,11 @@ def _refuse(refusal: Refusal, _: g.Operator) -> Refusal:
 def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     """None when the operator can be lowered exactly and each of its tiles placed."""
     for tensor in (*operator.inputs, *operator.outputs):
-        if tensor.dtype != "int8":
+        if tensor.dtype != config.tensor_type:
             return Refusal(
-                f"tensor {tensor.name} is {tensor.dtype}, and the device computes on int8",
-                "a model that is int8 there",
+                f"tensor {tensor.name} is {tensor.dtype}, and the device computes on "
+                f"{config.tensor_type}",
+                f"a model that is {config.tensor_type} there",
             )
     try:
         whole = batched_operator(operator, config.batch)

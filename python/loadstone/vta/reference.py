@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import SimulationError
+from loadstone.graph.bfloat16 import bits_of, widened
 from loadstone.numerics import rq, wrap_int32
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
@@ -38,6 +40,7 @@ from loadstone.vta.isa.spec import (
 __all__ = ["DramBytes", "Machine", "shift_right"]
 
 Int32Array = NDArray[np.int32]
+Float32Array = NDArray[np.float32]
 IndexArray = NDArray[np.int64]
 
 #: Steps that are done at a time: a bound on memory, without meaning.
@@ -67,11 +70,16 @@ class Machine:
         self.config = config
         self.regions = list(regions)
         self.uop = np.zeros((config.depth(Memory.UOP), 3), np.int64)  # dst, src, wgt
-        self.inp = np.zeros((config.depth(Memory.INP), config.batch, config.block), np.int8)
+        element, accumulator = (
+            (np.float32, np.float32) if config.is_float else (np.int8, np.int32)
+        )  # a bfloat16 is kept as the float32 that it is
+        self.inp = np.zeros((config.depth(Memory.INP), config.batch, config.block), element)
         self.wgt = np.zeros(
-            (config.depth(Memory.WGT), config.block, config.block), np.int8
+            (config.depth(Memory.WGT), config.block, config.block), element
         )  # out, in
-        self.acc = np.zeros((config.depth(Memory.ACC), config.batch, config.block), np.int32)
+        self.acc: NDArray[Any] = np.zeros(
+            (config.depth(Memory.ACC), config.batch, config.block), accumulator
+        )
         self.registers: dict[tuple[Stage, ConfigRegister], int] = {}
 
     def run(self, program: Stream | bytes | NDArray[np.uint8]) -> None:
@@ -134,9 +142,10 @@ class Machine:
             insn.x_pad_0 + insn.x_size + insn.x_pad_1,
         )
         self._check(memory, insn.sram_base + rows * width - 1, "LOAD")
-        tiles = np.full(
-            (rows, width, self.config.tile_bytes(memory)), self._pad_byte(memory), np.uint8
-        )
+        tiles = np.zeros((rows, width, self.config.tile_bytes(memory)), np.uint8)
+        element = np.uint16 if self.config.is_float else np.uint8
+        if memory in (Memory.INP, Memory.ACC_8BIT):
+            tiles.view(element)[:] = self._pad(memory) & np.iinfo(element).max
         inside = tiles[
             insn.y_pad_0 : insn.y_pad_0 + insn.y_size, insn.x_pad_0 : insn.x_pad_0 + insn.x_size
         ]
@@ -144,13 +153,10 @@ class Machine:
             row[:] = dram
         self._fill(memory, insn.sram_base, tiles)
 
-    def _pad_byte(self, memory: Memory) -> int:
-        """What pads consist of: the low 8 bits of PAD_VALUE for int8 activations, 0 otherwise."""
-        if memory == Memory.INP:
-            return self.registers[Stage.LOAD, ConfigRegister.PAD_VALUE] & 0xFF
-        if memory == Memory.ACC_8BIT:
-            return self.registers[Stage.COMPUTE, ConfigRegister.PAD_VALUE] & 0xFF
-        return 0
+    def _pad(self, memory: Memory) -> int:
+        """PAD_VALUE, whose low bits are what pads of activations consist of."""
+        stage = Stage.LOAD if memory == Memory.INP else Stage.COMPUTE
+        return self.registers[stage, ConfigRegister.PAD_VALUE]
 
     def _fill(self, memory: Memory, first: int, tiles: NDArray[np.uint8]) -> None:
         """Writes tiles as they stand in DRAM (uint8 [rows, width, bytes of a tile]) to a scratchpad
@@ -160,17 +166,22 @@ class Machine:
             case Memory.UOP:
                 self.uop[where] = decode_uops(tiles, self.config)
             case Memory.INP:
-                self.inp[where] = tiles.view(np.int8).reshape(-1, *self.inp.shape[1:])
+                self.inp[where] = self._elements(tiles).reshape(-1, *self.inp.shape[1:])
             case Memory.WGT:
-                self.wgt[where] = tiles.view(np.int8).reshape(-1, *self.wgt.shape[1:])
+                self.wgt[where] = self._elements(tiles).reshape(-1, *self.wgt.shape[1:])
             case Memory.ACC:
-                self.acc[where] = tiles.view("<i4").reshape(-1, *self.acc.shape[1:])
-            case _:  # ACC_8BIT: sign-extended
-                self.acc[where] = tiles.view(np.int8).reshape(-1, *self.acc.shape[1:])
+                self.acc[where] = tiles.view(self.acc.dtype).reshape(-1, *self.acc.shape[1:])
+            case _:  # ACC_8BIT: sign-extended, or widened
+                self.acc[where] = self._elements(tiles).reshape(-1, *self.acc.shape[1:])
+
+    def _elements(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
+        """Elements as they stand in DRAM (uint8, of any shape), in the type of INP; the last axis
+        becomes elements."""
+        return widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
 
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
-        -56)."""
+        -56); of float32 the nearest bfloat16."""
         if insn.is_noop:
             return
         if insn.memory_id != Memory.OUT:
@@ -181,10 +192,10 @@ class Machine:
             raise SimulationError("STORE has no padding: its pads must be 0")
         last = insn.sram_base + insn.y_size * insn.x_size
         self._check(Memory.OUT, last - 1, "STORE")
-        tiles = (
-            self.acc[insn.sram_base : last]
-            .astype(np.uint8)
-            .reshape(insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT))
+        acc = self.acc[insn.sram_base : last]
+        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
+        tiles = elements.view(np.uint8).reshape(
+            insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
         for row, dram in zip(tiles, self._rows(insn), strict=True):
             dram[:] = row
@@ -222,6 +233,9 @@ class Machine:
                 continue
             self._check(Memory.INP, src.max(), "GEMM src")
             self._check(Memory.WGT, wgt.max(), "GEMM wgt")
+            if self.config.is_float:
+                self._float_gemm(dst, src, wgt, overwrite=bool(insn.overwrite))
+                continue
             product = np.einsum(
                 "nbk,nok->nbo", self.inp[src].astype(np.int32), self.wgt[wgt].astype(np.int32)
             )
@@ -230,6 +244,20 @@ class Machine:
             else:
                 np.add.at(self.acc, dst, product)  # equal indices add up
 
+    def _float_gemm(
+        self, dst: IndexArray, src: IndexArray, wgt: IndexArray, *, overwrite: bool
+    ) -> None:
+        """The same in float32, where the order counts: runs of steps whose accumulators differ, and
+        in them k after k."""
+        with np.errstate(all="ignore"):  # infinities and what comes of them are results
+            for run in _independent(dst, dst, 0):
+                acc = self.acc[dst[run]]
+                acc = np.zeros_like(acc) if overwrite else acc
+                x, w = self.inp[src[run]], self.wgt[wgt[run]]
+                for k in range(self.config.block):
+                    acc = acc + x[:, :, None, k] * w[:, None, :, k]
+                self.acc[dst[run]] = acc
+
     def _alu(self, insn: Alu) -> None:
         """acc[dst] = op(acc[dst], imm or acc[src]), lane by lane; RQ reads acc[src], acc[src+1],
         acc[src+2]."""
@@ -237,6 +265,8 @@ class Machine:
             raise SimulationError("ALU.reset must be 0")
         if insn.alu_op == AluOp.RQ and insn.use_imm:
             raise SimulationError("ALU.use_imm must be 0 for RQ, whose operands are tiles")
+        if insn.alu_op == AluOp.SHR and self.config.is_float:
+            raise SimulationError(f"ALU SHR is of integers: {self.config.name} computes in float32")
         operands = 3 if insn.alu_op == AluOp.RQ else 0 if insn.use_imm else 1
         for all_dst, all_src, _ in self._steps(insn):
             self._check(Memory.ACC, all_dst.max(), "ALU dst")
@@ -249,8 +279,19 @@ class Machine:
                         self.acc[dst], self.acc[src], self.acc[src + 1], self.acc[src + 2]
                     )
                 else:
-                    other = np.int32(insn.imm) if insn.use_imm else self.acc[src]
-                    self.acc[dst] = _OPERATIONS[AluOp(insn.alu_op)](self.acc[dst], other)
+                    other = self._immediate(insn.imm) if insn.use_imm else self.acc[src]
+                    self.acc[dst] = self._operation(AluOp(insn.alu_op), self.acc[dst], other)
+
+    def _immediate(self, imm: int) -> Any:
+        """A number of the accumulators' type."""
+        return widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
+
+    def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
+        """One ALU operation on accumulators, lane by lane."""
+        if not self.config.is_float:
+            return _OPERATIONS[op](x, y)
+        with np.errstate(all="ignore"):
+            return _FLOAT_OPERATIONS[op](x, y)
 
     def _requantize(
         self, acc: Int32Array, bias: Int32Array, multiplier: Int32Array, shift: Int32Array
@@ -336,4 +377,11 @@ _OPERATIONS: Mapping[AluOp, Callable[[Int32Array, Int32Array | np.int32], Int32A
     AluOp.ADD: lambda x, y: wrap_int32(np.asarray(x, np.int64) + y),
     AluOp.SHR: shift_right,
     AluOp.MUL: lambda x, y: wrap_int32(np.asarray(x, np.int64) * y),
+}
+
+_FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32Array]] = {
+    AluOp.MIN: lambda x, y: np.where((x < y) | np.isnan(x), x, y),
+    AluOp.MAX: lambda x, y: np.where((x > y) | np.isnan(x), x, y),
+    AluOp.ADD: lambda x, y: x + y,
+    AluOp.MUL: lambda x, y: x * y,
 }

@@ -1,5 +1,4 @@
-"""The validator's rules once more, written from runtime/VALIDATION.md and not from
-runtime/validate.c.
+"""The validator's rules once more, written from runtime/VALIDATION.md, not runtime/validate.c.
 
 In:   an artifact, or instructions with a device and regions.
 Out:  None, or a Refusal: instruction, rule, status, one line.
@@ -133,12 +132,12 @@ def possible_config(fingerprint: bytes) -> HwConfig:
     Raises ConfigError."""
     batch, block, uop, inp, wgt, acc = fingerprint[4:10]
     depth, capabilities = (int.from_bytes(fingerprint[at : at + 4], "little") for at in (12, 16))
-    if fingerprint[1:4] != bytes((3, 3, 5)) or not 1 <= depth <= 1 << 13:
+    profile = {bytes((3, 3, 5)): "vta", bytes((4, 4, 5)): "vtab"}.get(fingerprint[1:4])
+    if profile is None or not 1 <= depth <= 1 << 13:
         raise ConfigError("the fingerprint is of no device that can be")
     known = Capability(capabilities & int(sum(Capability)))
-    return HwConfig(
-        "fingerprint", batch, block, uop, inp, wgt, acc, uop_depth=depth, capabilities=known
-    )
+    sizes = (batch, block, uop, inp, wgt, acc, fingerprint[1])
+    return HwConfig("fingerprint", *sizes, profile, uop_depth=depth, capabilities=known)
 
 
 def _readable(instructions: bytes, config: HwConfig) -> int:
@@ -242,8 +241,8 @@ def _loops(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     )
     index, a = stream.index[Opcode.ALU], stream.columns[Opcode.ALU]
     empty = (a["iter_out"] == 0) | (a["iter_in"] == 0) | (a["reset"] != 0)
-    needs = VALUE_NEEDS[AluOp].items()
-    lacks = np.isin(a["alu_op"], [op for op, needed in needs if not config.has(needed)])
+    absent = [op for op, needed in VALUE_NEEDS[AluOp].items() if not config.has(needed)]
+    lacks = np.isin(a["alu_op"], [*absent, *[AluOp.SHR] * config.is_float])
     rq = a["alu_op"] == AluOp.RQ
     yield from _where(index, empty | lacks | (rq & (a["use_imm"] != 0)), "V10")
 
@@ -298,7 +297,8 @@ def _configs(stream: Stream, config: HwConfig) -> Iterator[Violation]:
     register, value = c["register_id"], c["value"]
     pad = register == ConfigRegister.PAD_VALUE
     exists = (c["stage"] == Stage.COMPUTE) | ((c["stage"] == Stage.LOAD) & pad)
-    bad = (pad & ((value < -128) | (value > 127))) | (
+    limit = 1 << (8 * config.element_bytes - 1)
+    bad = (pad & ((value < -limit) | (value >= limit))) | (
         (register == ConfigRegister.RQ_ROUNDING) & ((value < 0) | (value > 2))
     )
     yield from _where(

@@ -14,8 +14,16 @@ from __future__ import annotations
 from loadstone.backend.interface import OperatorPattern
 from loadstone.partition.patterns import affine, elementwise, movement, pooling, reduction, weighted
 from loadstone.partition.patterns.reader import Mismatch, Reader
+from loadstone.partition.patterns.real import REAL_PATTERNS
 
-__all__ = ["OPERATOR_PATTERNS", "Mismatch", "OperatorPattern", "Reader", "operator_pattern"]
+__all__ = [
+    "OPERATOR_PATTERNS",
+    "REAL_PATTERNS",
+    "Mismatch",
+    "OperatorPattern",
+    "Reader",
+    "operator_pattern",
+]
 
 #: The most tensors that one concatenation on a device may join.
 MAX_CONCATENATED = 8

@@ -139,19 +139,21 @@ def _stage_of() -> str:
 
 def _structs() -> str:
     parts = [
-        "/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). */\n"
+        "/* What decides the meaning of a program; the bytes of HwConfig.fingerprint(). Widths of "
+        "elements are log2 of\n * their bits: 3 is int8, 4 is bfloat16, with float32 for int32. */\n"
         "typedef struct lds_hw_config "
         "{\n  uint8_t isa_version, log_inp_width, log_wgt_width, log_acc_width;\n"
         "  uint8_t log_batch, log_block, log_uop_buff, log_inp_buff, log_wgt_buff, "
         "log_acc_buff, zero[2];\n  uint32_t uop_depth, capabilities;\n} lds_hw_config;",
+        "static inline int lds_is_float(const lds_hw_config *c) { return c->log_inp_width == 4u; }",
         "/* Field widths of one device: log2 of what the encoding can name (not of what it "
         "has: uop_depth). */\n"
         "typedef struct lds_isa_widths {\n  uint32_t lu, li, lw, la;\n} lds_isa_widths;",
         "static inline lds_isa_widths lds_isa_widths_of(const lds_hw_config *c) "
         "{\n  lds_isa_widths w;\n"
         "  w.lu = c->log_uop_buff - 2u;\n  w.li = (uint32_t)c->log_inp_buff - c->log_batch - "
-        "c->log_block;\n"
-        "  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block;\n  w.la = "
+        "c->log_block - (c->log_inp_width - 3u);\n"
+        "  w.lw = (uint32_t)c->log_wgt_buff - 2u * c->log_block - (c->log_wgt_width - 3u);\n  w.la = "
         "(uint32_t)c->log_acc_buff - c->log_batch - c->log_block - 2u;\n  return w;\n}",
         "/* Dependency tokens: a pop waits before the instruction, a push follows it. */\n"
         "typedef struct lds_insn_flags "

@@ -19,11 +19,21 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Im2colLayout
-from loadstone.vta.operators import bilinear, elementwise, move, pool, weighted
+from loadstone.vta.operators import (
+    bilinear,
+    elementwise,
+    move,
+    pool,
+    real_elementwise,
+    real_layers,
+    real_pool,
+    weighted,
+)
 from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.operators.weighted import im2col_input
 
 __all__ = [
+    "REAL_TAKEN_PATTERNS",
     "TAKEN_PATTERNS",
     "LoweredOperator",
     "im2col_input",
@@ -61,14 +71,35 @@ _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Requantize: _Rule(elementwise.requantize, elementwise.unsupported),
 }
 
+#: The same for devices of bfloat16.
+_REAL_RULES: dict[type[g.Operator], _Rule | None] = {
+    g.RealConv2D: _Rule(real_layers.conv2d, real_layers.unsupported),
+    g.RealDense: _Rule(real_layers.dense, real_layers.unsupported),
+    g.RealBinary: _Rule(real_elementwise.binary, real_elementwise.unsupported),
+    g.RealClamp: _Rule(real_elementwise.clamp, real_layers.unsupported),
+    g.RealPool2D: _Rule(real_pool.pool2d, real_pool.pool_unsupported),
+    g.RealMean: _Rule(real_pool.mean, real_pool.mean_unsupported),
+    g.Reshape: None,
+    g.Concatenate: _Rule(move.concatenate, move.unsupported),
+}
+
 #: The patterns of these operators, in that order.
+REAL_TAKEN_PATTERNS = (
+    *(name for kind in _REAL_RULES for name in kind.patterns if name.startswith("real_")),
+    "real_reshape",
+    "real_concatenate",
+)
 TAKEN_PATTERNS = tuple(dict.fromkeys(name for kind in _RULES for name in kind.patterns))
+
+
+def _rules(config: HwConfig) -> dict[type[g.Operator], _Rule | None]:
+    return _REAL_RULES if config.is_float else _RULES
 
 
 def unsupported_reason(op: g.Operator, config: HwConfig) -> Refusal | None:
     """Why this operator cannot run on this device with exactly the integers of its framework; None
     if it can."""
-    rule = _RULES.get(type(op))
+    rule = _rules(config).get(type(op))
     if rule is None:
         return Refusal(
             f"{config.name} has no lowering of {op.kind}", "a lowering in loadstone/vta/operators"
@@ -96,6 +127,6 @@ def lower_operator(
     reason = unsupported_reason(op, config)
     if reason is not None:
         raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
-    rule = _RULES[type(op)]
+    rule = _rules(config)[type(op)]
     assert rule is not None, op.kind
     return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.graph import reference as graph_reference
+from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
@@ -39,8 +40,8 @@ IntArray = NDArray[np.int64]
 
 def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this; None if it can."""
-    if op.input.dtype != "int8":
-        return Refusal(f"{op.kind} of {op.input.dtype}", "an int8 model")
+    if op.input.dtype != config.tensor_type:
+        return Refusal(f"{op.kind} of {op.input.dtype}", f"a model of {config.tensor_type}")
     match op:
         case g.Pad() if (
             op.before[0] or op.after[0] or op.before[-1] or op.after[-1] or len(op.before) != 4
@@ -204,7 +205,7 @@ def _gather(
                 emit(
                     SelectSpec(len(blocks), out.pixels, tail),
                     names,
-                    {name: (Memory.WGT, selection)},
+                    {name: (Memory.WGT, constants.elements(selection, config))},
                     op,
                     config,
                 )

@@ -17,6 +17,7 @@ from operator import gt
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
+from loadstone.graph.bfloat16 import LOWEST, immediate
 from loadstone.relax.compat import s_tir, te, tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["MaxPoolSpec", "schedule"]
 
 _LOWEST = -128
+#: The bits of the least finite bfloat16: minus infinity, times the zeros of the identity, would be
+#: no number.
+_LOWEST_FLOAT = immediate(LOWEST)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ def schedule(spec: MaxPoolSpec, config: HwConfig) -> IRModule:
 
 def _define(spec: MaxPoolSpec, config: HwConfig) -> PrimFunc:
     lanes = (config.batch, config.block)
-    x = te.placeholder((spec.blocks, *spec.input, *lanes), "int8", name="x")
+    element, lowest = ("int16", _LOWEST_FLOAT) if config.is_float else ("int8", _LOWEST)
+    x = te.placeholder((spec.blocks, *spec.input, *lanes), element, name="x")
     identity = te.placeholder((1, config.block, config.block), "int8", name="identity")
     padded_size = spec.reach(spec.output)
 
@@ -90,7 +95,7 @@ def _define(spec: MaxPoolSpec, config: HwConfig) -> PrimFunc:
             conditions += [index < pad + size] if padded > pad + size else []
         value = x[c, i - spec.padding[0], j - spec.padding[1], b, lane]
         return (
-            tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm("int8", _LOWEST))
+            tirx.if_then_else(tirx.all(*conditions), value, tirx.IntImm(element, lowest))
             if conditions
             else value
         )
@@ -109,7 +114,7 @@ def _define(spec: MaxPoolSpec, config: HwConfig) -> PrimFunc:
         for extent, name in zip(spec.kernel, ("ky", "kx"), strict=True)
     )
     maximum = te.comm_reducer(
-        lambda a, b: te.max(a, b), lambda dtype: tirx.const(_LOWEST, dtype), name="maximum"
+        lambda a, b: te.max(a, b), lambda dtype: tirx.const(lowest, dtype), name="maximum"
     )
     last = te.compute(
         (spec.blocks, *spec.output, *lanes),

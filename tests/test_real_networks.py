@@ -1,0 +1,135 @@
+"""Float networks on devices of bfloat16, as they are: one layer all the way, a small network, and
+those of ../shared/models beside their float goldens.
+
+`make test` takes the small ones, `make test-all` every float network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+
+from loadstone.artifact.format import Artifact
+from loadstone.cli import main
+from loadstone.commands.vectors import of_artifact
+from loadstone.compiler import Compiled, compile
+from loadstone.graph.kernels import real
+from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.reference import DramBytes, Machine
+from tests.float_models import images, small_onnx
+from tests.onnx_builder import Graph, run
+from tests.repeat import more
+from tests.validated import both
+
+DEVICES = ("vtab-1x16x16", "vtab-1x8x8")
+
+
+def dense_onnx(rng: np.random.Generator) -> bytes:
+    """relu(x (1, 70) times weights (70, 19) + bias)."""
+    graph = Graph()
+    weights = graph.constant(rng.normal(size=(19, 70)), np.float32)
+    bias = graph.constant(rng.normal(size=19), np.float32)
+    scores = graph.node("Gemm", graph.input((1, 70), np.float32), weights, bias, transB=1)
+    return graph.save([(graph.node("Relu", scores), np.float32)], [(1, 19)])
+
+
+def check_programs(artifact: Artifact, config: HwConfig) -> None:
+    """Each program leaves the same bytes on the reference and on the simulator, and both validators
+    take it."""
+    assert both(artifact) == (0, 0)
+    for vector in of_artifact(artifact, config):
+        image, expected = vector.dram_in.copy(), vector.dram_in.copy()
+        simulator = vector.simulator(image, strict=True, races=True, uninitialised=True)
+        assert simulator.run(vector.insns).status == "NONE"
+        assert not simulator.findings()
+        places = [
+            slice(
+                region.base - vector.dram_base, region.base - vector.dram_base + region.size_bytes
+            )
+            for region in vector.regions
+        ]
+        regions = [
+            DramBytes(expected[place], writable=not region.read_only)
+            for place, region in zip(places, vector.regions, strict=True)
+        ]
+        Machine(config, regions).run(vector.insns)
+        np.testing.assert_array_equal(image, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_dense_layer_goes_from_its_file_to_the_device(device: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    (tmp_path / "net.onnx").write_bytes(dense_onnx(rng))
+    command = ["compile", "--target", device, str(tmp_path / "net.onnx")]
+    assert main([*command, "-o", str(tmp_path / "net.lds")]) == 0
+    artifact = Artifact.load(tmp_path / "net.lds")
+    assert [step.opcode.name for step in artifact.steps if step not in artifact.programs] == [  # type: ignore[union-attr]
+        "PACK",
+        "UNPACK",
+    ]
+    check_programs(artifact, load_config(device))
+    samples = rng.normal(size=(5, 1, 70)).astype(np.float32)
+    compiled = compile(tmp_path / "net.onnx", device)
+    (layer,) = compiled.graph.operators
+    got = compiled.run(samples)[0]
+    for sample, result in zip(samples, got, strict=True):
+        np.testing.assert_array_equal(result, real.dense(layer, sample))  # type: ignore[arg-type]
+        (wanted,) = run((tmp_path / "net.onnx").read_bytes(), [sample])
+        np.testing.assert_allclose(result, wanted, rtol=2.0**-7, atol=0.1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_small_network_is_on_the_device_as_it_is(device: str, tmp_path: Path) -> None:
+    (tmp_path / "small.onnx").write_bytes(small_onnx())
+    compiled = compile(tmp_path / "small.onnx", device)
+    check_programs(compiled.artifact, load_config(device))
+    on_host = [row["kind"] for row in compiled.explain() if row["where"] == "host"]
+    assert set(on_host) <= {"host"}, on_host  # the image is NCHW
+    assert not compiled.python_steps
+    pictures = images(4)
+    wanted = np.stack([run(small_onnx(), [picture])[0] for picture in pictures])
+    assert decibels(compiled.run(pictures)[0], wanted) > 35
+
+
+def decibels(got: np.ndarray, wanted: np.ndarray) -> float:
+    """Signal to noise."""
+    real_numbers = wanted.astype(np.float64)
+    noise = np.square(got.reshape(wanted.shape) - real_numbers).sum()
+    return float(10 * np.log10(np.square(real_numbers).sum() / max(float(noise), 1e-300)))
+
+
+#: A network; what its host does; at least so many decibels.
+NETWORKS = {
+    "mlpt_ad_f32.tflite": ("", 40),
+    "mnist8_f32.onnx": ("", 40),
+}
+QUICK = ("mlpt_ad_f32.tflite",)
+
+
+@pytest.mark.parametrize(
+    "file", [f if f in QUICK else pytest.param(f, marks=more) for f in NETWORKS]
+)
+@pytest.mark.full
+def test_a_float_network_is_near_its_golden(
+    file: str, shared: Path, figure: Callable[[str], None]
+) -> None:
+    compiled: Compiled = compile(shared / "models" / file, "vtab-1x16x16")
+    on_host, least = NETWORKS[file]
+    with np.load(shared / "models" / "golden" / f"{file}.npz") as golden:
+        inputs = [golden[name] for name in sorted(golden) if name.startswith("in")]
+        outputs = [golden[name] for name in sorted(golden) if name.startswith("out")]
+    found = [decibels(*pair) for pair in zip(compiled.run(*inputs), outputs, strict=True)]
+    refused = {
+        name
+        for assignment in compiled.partition.assignments
+        if assignment.backend == "host"
+        for name in getattr(assignment.operator, "operators", (assignment.operator.kind,))
+    }
+    figure(f"{file} in bfloat16: {min(found):.1f} dB")
+    assert refused <= set(on_host.split()) | {"reshape", "permute_dims"}, refused
+    assert min(found) > least
