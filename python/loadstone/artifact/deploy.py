@@ -223,6 +223,8 @@ class _Assembly:
         self.steps.append(program)
         for layout, _, _ in region.layouts:
             name = layout.tensor.name
+            if name in made and not layout.scratch:
+                self._device_view(layout)  # also where nobody reads it: `loadstone compare` does
             if name in made & self.lifetimes.unpacked and not layout.scratch:
                 self.steps.append(
                     steps.unpack(f"unpack {name}", self._device_view(layout), self.index[name])

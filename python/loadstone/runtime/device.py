@@ -35,6 +35,7 @@ from loadstone.runtime.session import (
     External,
     Handle,
     Session,
+    Totals,
     raise_for,
     register_external,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "Handle",
     "OpenedDevice",
     "Session",
+    "Totals",
     "device_of_artifact",
     "is_private",
     "open",

@@ -10,8 +10,9 @@ session was closed is undefined.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
 
@@ -22,10 +23,19 @@ from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.external import External, register_external
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.numerics import Array
-from loadstone.runtime.external_steps import call_external, check_externals
+from loadstone.runtime.external_steps import call_external, check_externals, place_of
 from loadstone.runtime.native import CData, ffi, lib
 
-__all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
+__all__ = [
+    "Array",
+    "Counters",
+    "External",
+    "Handle",
+    "Session",
+    "Totals",
+    "raise_for",
+    "register_external",
+]
 
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
@@ -41,6 +51,29 @@ class Counters:
     store_busy_cycles: int
     read_bytes: int
     write_bytes: int
+
+    def __add__(self, other: Counters) -> Counters:
+        """Both together."""
+        return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All finished runs of a session, or of several together. external_seconds: by accelerator or
+    host, what calls of functions took; the time of this machine."""
+
+    runs: int = 0
+    counters: Counters = Counters(0, 0, 0, 0, 0, 0)
+    external_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Totals) -> Totals:
+        """Both together."""
+        places = {**self.external_seconds, **other.external_seconds}
+        seconds = {
+            name: self.external_seconds.get(name, 0.0) + other.external_seconds.get(name, 0.0)
+            for name in places
+        }
+        return Totals(self.runs + other.runs, self.counters + other.counters, seconds)
 
 
 @dataclass(frozen=True)
@@ -77,6 +110,7 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
+        self.totals = Totals()
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -179,6 +213,7 @@ class Session:
         if status != lib().LDS_BUSY:
             self._started = False
             self._finish(status)
+            self.totals += Totals(1, self.counters)
         return bool(status != lib().LDS_BUSY)
 
     @property
@@ -270,7 +305,11 @@ class Session:
         assert isinstance(host, HostStep)
         try:
             indices = (*host.inputs, *host.outputs)
-            call_external(host, [self._operand(session, step, k, i) for k, i in enumerate(indices)])
+            operands = [self._operand(session, step, k, i) for k, i in enumerate(indices)]
+            begin = time.perf_counter()
+            call_external(host, operands)
+            spent = time.perf_counter() - begin
+            self.totals += Totals(external_seconds={place_of(host): spent})
         except BaseException as error:
             self._error = error
             return int(lib().LDS_ERR_HAL)
