@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
+from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import TableInsn
+from loadstone.isa.state import MachineState
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
 
 NPU = InstructionTable(
@@ -100,3 +105,29 @@ def random_insns(table: InstructionTable, count: int, seed: int) -> list[TableIn
 
     forms = [table.forms[int(k)] for k in rng.integers(len(table.forms), size=count)]
     return [TableInsn(f.name, {field.name: value(field) for field in f.fields}) for f in forms]
+
+
+# --- what the one by hand does --------------------------------------------------------------------
+def _copy(state: MachineState, i: Mapping[str, int]) -> None:
+    rows = state.dram.read(i["address"], 16, i["stride"], i["rows"])
+    state.memory["pad"][i["row"] : i["row"] + i["rows"]] = rows.view(np.int8)
+
+
+def _store(state: MachineState, i: Mapping[str, int]) -> None:
+    state.dram.write(i["address"], state.memory["pad"][i["row"] : i["row"] + i["rows"]], 16)
+
+
+def _work(state: MachineState, i: Mapping[str, int]) -> None:
+    state.memory["pad"][:] += np.int8(i["mode"])
+
+
+def _end(state: MachineState, i: Mapping[str, int]) -> None:
+    pass
+
+
+NPU_MEANING = {"copy": _copy, "store": _store, "work": _work, "end": _end}
+
+
+def npu(**more: Any) -> Accelerator:
+    """The device of NPU."""
+    return Accelerator("npu", NPU, NPU_MEANING, **more)

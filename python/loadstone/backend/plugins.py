@@ -19,7 +19,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -30,6 +30,7 @@ from typing import Any
 from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
 from loadstone.errors import TargetError
+from loadstone.isa.accelerator import Accelerator, register_accelerator
 
 __all__ = ["GROUP", "RESERVED", "Registry", "load_plugins"]
 
@@ -174,3 +175,20 @@ def _make_known(backend: type[Backend]) -> None:
             raise TargetError(f"externals: {name!r}: names with loadstone. are Loadstone's own")
     for name, function in functions.items():
         register_external(name, function)
+    register_accelerator(backend.name, partial(_accelerator, backend))
+
+
+def _accelerator(backend: type[Backend], values: Mapping[str, int | str]) -> Accelerator | None:
+    """Of the back end with these attributes, which an artifact says. Raises TargetError for one
+    that it has not."""
+    known = {attribute.name: attribute for attribute in backend.target_attributes}
+    typed = {
+        name: known[name].value(_text(value), backend.name)
+        for name, value in values.items()
+        if name in known
+    }
+    return backend(**typed).accelerator
+
+
+def _text(value: int | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,7 +2,7 @@
 
 In:   an InstructionTable; TableInsn objects, columns of field values, or bytes.
 Out:  bytes; TableInsn objects; columns. EncodingError for what is no instruction.
-Next: text.py prints and reads them; program.py places a program in an artifact.
+Next: text.py prints and reads them; backend/program.py makes programs of them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from math import floor, log10
 from pathlib import Path
 from statistics import median
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
@@ -69,7 +69,7 @@ class CostTable:
         end."""
         programs = iter(self._programs_ns(artifact))
         return [
-            next(programs) if isinstance(step, DeviceProgram) else self._host_ns(step, artifact)
+            next(programs) if not isinstance(step, HostStep) else self._host_ns(step, artifact)
             for step in artifact.steps
         ]
 
