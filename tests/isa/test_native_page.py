@@ -35,6 +35,8 @@ def test_states_and_the_interrupt() -> None:
     page.write32(AT["IRQ_MASK"], bits["IRQ_DONE"] | bits["IRQ_ERROR"])
     page.started()
     assert page.read32(AT["STATUS"]) == states["RUNNING"]
+    page.moved(7)
+    assert page.read32(AT["INSN_PC"]) == 7
     page.ended(MachineRun(5 << 32 | 3, 9, {"a": 1, "b": 2}, {}, 30, 40))
     assert (page.read32(AT["STATUS"]), page.irq()) == (states["DONE"], 1)
     assert (page.read32(AT["CYCLES"]), page.read32(AT["CYCLES"] + 4)) == (3, 5)

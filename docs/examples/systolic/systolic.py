@@ -38,15 +38,7 @@ from numpy.typing import NDArray
 from tvm import s_tir, te, tirx
 from tvm.ir import IRModule
 
-from loadstone.backend import (
-    Attribute,
-    Backend,
-    Pattern,
-    ProgramRegion,
-    Refusal,
-    Segment,
-    offered,
-)
+from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
 from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.pipeline import lowered
 from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
@@ -139,14 +131,8 @@ def mvout(state: MachineState, i: Fields) -> None:
     state.dram.write(i["address"], scaled.astype(np.int8), i["stride"])
 
 
-MEANING = {
-    "mvin": moved("scratchpad"),
-    "mvin_sums": moved("accumulator"),
-    "preload": preload,
-    "compute": compute,
-    "scale": scale,
-    "mvout": mvout,
-}
+MEANING = {"mvin": moved("scratchpad"), "mvin_sums": moved("accumulator"), "preload": preload}
+MEANING |= {"compute": compute, "scale": scale, "mvout": mvout}
 
 
 # --- the back end ---------------------------------------------------------------------------------
@@ -233,16 +219,6 @@ class Systolic(Backend):
             for call in calls:
                 getattr(code, call.name)(call)
             region.emit(operator, *code.instructions)
-
-    def cost_cycles(self, segment: Segment) -> int:
-        """One row of the array a cycle, for every tile of weights; it hides the copies."""
-        cycles = 0
-        for operator in segment.operators:
-            if isinstance(operator, Conv2D):
-                pixels, (o, *taps, i) = operator.output.shape[1:3], operator.weights.shape
-                tiles = rounded(i, self.dim) // self.dim * (rounded(o, self.dim) // self.dim)
-                cycles += prod(pixels) * prod(taps) * tiles
-        return cycles
 
 
 def rounded(size: int, dim: int) -> int:

@@ -29,10 +29,11 @@ from typing import Any
 
 from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
+from loadstone.backend.target_spec import parse_target
 from loadstone.errors import TargetError
 from loadstone.isa.accelerator import Accelerator, register_accelerator
 
-__all__ = ["GROUP", "RESERVED", "Registry", "load_plugins"]
+__all__ = ["GROUP", "RESERVED", "Registry", "described_accelerator", "load_plugins"]
 
 GROUP = "loadstone.backends"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -86,6 +87,23 @@ def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> 
     for entry in entry_points(group=GROUP) if installed else ():
         registry.add(f"entry point {entry.name} = {entry.value}", partial(_of_entry, entry))
     return registry
+
+
+def described_accelerator(registry: Registry, text: str) -> Accelerator | None:
+    """The accelerator of `NAME` or `NAME -attribute=value ...`; None where no plug-in of that name
+    describes one. Raises TargetError for attributes that it has not."""
+    if text.split(" ")[0] not in registry.backends:
+        return None
+    (entry, *_) = parse_target(text).accelerators
+    backend = registry.backends[entry.name]
+    known = [attribute.name for attribute in backend.target_attributes]
+    if unknown := next((name for name in entry.attributes if name not in known), None):
+        has = ", ".join(known) or "none"
+        raise TargetError(f"{entry.name} has no attribute {unknown!r}; it has {has}")
+    found = _accelerator(backend, entry.attributes)
+    if found is None:
+        raise TargetError(f"{entry.name} describes no accelerator: its class sets none")
+    return found
 
 
 def _of_entry(entry: EntryPoint) -> list[Any]:

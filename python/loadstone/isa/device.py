@@ -49,6 +49,8 @@ class TableDevice:
 
     def read32(self, offset: int) -> int:
         """One register."""
+        if self.running:
+            self.page.moved(self.machine.completed)
         return self.page.read32(offset) & 0xFFFFFFFF
 
     def write32(self, offset: int, value: int) -> None:

@@ -159,11 +159,16 @@ class TableMachine:
         memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
         self.state = MachineState(dram, memory)
         self.aborted = False
+        self.completed = 0  # instructions of the program that runs, or ran last
         self._plans = {form.name: self._plan(form) for form in self.table.forms}
 
     def _plan(self, form: InstructionForm) -> Sequence[tuple[Bits, int, int]]:
         places = self.table.places[form.name]
         return [(f, places[f.name], (1 << f.width) - 1) for f in form.fields]
+
+    def use(self, dram: Dram) -> None:
+        """Another DRAM; the memories keep what they hold."""
+        self.state = MachineState(dram, self.state.memory)
 
     def run(self, address: int, count: int) -> MachineRun:
         """Executes `count` instructions from a bus address on. Raises MachineFault."""
@@ -176,6 +181,7 @@ class TableMachine:
         clock = _Clock(self.accelerator, self.trace, orders)
         code = dram.tail(address, count * max(self.table.sizes.values()))
         for number in range(count):
+            self.completed = number
             try:
                 form, values = self._decode(code, at)
                 touched = self._touched(form, values)

@@ -59,6 +59,10 @@ class RegisterPage(ABC):
         """The job runs."""
 
     @abstractmethod
+    def moved(self, completed: int) -> None:
+        """So many instructions of the job are done: the host sees that it does not hang."""
+
+    @abstractmethod
     def ended(self, result: MachineRun | MachineFault | None) -> None:
         """It does no more; None: it was stopped."""
 
@@ -122,6 +126,11 @@ class NativePage(RegisterPage):
     def started(self) -> None:
         """RUNNING."""
         self.state, self.error, self.completed = _RUNNING, 0, 0
+
+    def moved(self, completed: int) -> None:
+        """INSN_PC."""
+        if self.state == _RUNNING:
+            self.completed = completed
 
     def ended(self, result: MachineRun | MachineFault | None) -> None:
         """DONE, ERROR, or IDLE after a reset."""

@@ -8,6 +8,7 @@ Next: session.py opens a session with it; runtime/accelerator.c works it.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 from loadstone.artifact.format import Artifact
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
+from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator, accelerator_named
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
@@ -29,7 +31,7 @@ from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.sources import source_folder
 
-__all__ = ["AcceleratorSet", "accelerators_of", "sim_memory"]
+__all__ = ["AcceleratorSet", "accelerators_of", "driver_symbols", "sim_memory"]
 
 _SIGNED, _ADDRESS = 1, 2
 
@@ -174,21 +176,32 @@ def sim_memory(sim: CData) -> DramWindow:
     return DramWindow(int(bus), np.frombuffer(ffi.buffer(cpu, size), np.uint8))
 
 
+def driver_symbols(accelerator: Accelerator) -> tuple[str, str]:
+    """What the plug-in's C defines: its register block and what refuses instructions; "" for what
+    it leaves out."""
+    if accelerator.driver is None:
+        return "", ""
+    try:
+        text = read_whole(accelerator.driver).decode("utf-8", "replace")
+    except OSError as error:
+        why = error.strerror
+        raise DeviceError(f"accelerator {accelerator.name}: {accelerator.driver}: {why}") from None
+    names = f"{accelerator.table.name}_registers", f"{accelerator.table.name}_refuse"
+    found = [name if re.search(rf"\b{name}\b", text) else "" for name in names]
+    return found[0], found[1]
+
+
 def _driver(accelerator: Accelerator) -> tuple[CData, CData]:
     """Its register block, and what refuses instructions: the native one and nothing where the
     plug-in brings no C."""
+    block, refuse = driver_symbols(accelerator)
     native = lib().lds_registers_named(b"native")
     if accelerator.driver is None:
         return native, ffi.NULL
-    library, types = _compiled(accelerator.driver, accelerator.name)
-    text = accelerator.driver.read_text()
-    block, refuse = f"{accelerator.name}_registers", f"{accelerator.name}_refuse"
-    found = native, ffi.NULL
-    if f" {block} " in text:
-        found = ffi.cast("lds_register_block *", types.addressof(library, block)), found[1]
-    if f" {refuse}(" in text:
-        found = found[0], ffi.cast("int (*)(const lds_insn_seen *)", getattr(library, refuse))
-    return found
+    library, types = _compiled(accelerator.driver, accelerator.table.name)
+    made = ffi.cast("lds_register_block *", types.addressof(library, block)) if block else native
+    kind = "int (*)(const lds_insn_seen *)"
+    return made, ffi.cast(kind, getattr(library, refuse)) if refuse else ffi.NULL
 
 
 @lru_cache(maxsize=16)
