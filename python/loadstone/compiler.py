@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from loadstone import graph as g
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.artifact.deploy import Deployment
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.interface import Backend, Phase, Segment
 from loadstone.backend.plugins import Registry
@@ -211,6 +211,7 @@ class Compiled:
             self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
         )
         arena = self.deployment.arena
+        programs = self.artifact.all_programs
         return {
             "model": self.artifact.name,
             "device": self.device.name,
@@ -218,8 +219,8 @@ class Compiled:
             "operators": len(self.partition.assignments),
             "operators_on_host": on_host,
             "operators_by_place": dict(places),
-            "instructions": sum(len(p) for p in self.artifact.programs),
-            "programs": len(self.artifact.programs),
+            "instructions": sum(len(p) for p in programs),
+            "programs": len(programs),
             "steps": len(self.artifact.steps),
             "steps_in_python": [f"{s.name} ({_python_name(s)})" for s in self.python_steps],
             "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
@@ -380,9 +381,9 @@ def _python_name(step: HostStep) -> str:
     return step.function.removeprefix("loadstone.")
 
 
-def _described(step: DeviceProgram | HostStep) -> str:
+def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
     """One line of the steps in a dump; `loadstone disasm` shows the instructions."""
-    if isinstance(step, DeviceProgram):
+    if not isinstance(step, HostStep):
         return (
             f"device {step.name}: {len(step)} instructions for "
             f"{', '.join(dict.fromkeys(layer.name for layer in step.layers))}"

@@ -22,6 +22,7 @@ from loadstone.backend.device import Device, DeviceProgram
 from loadstone.errors import SimulationError
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
+from loadstone.simulator.table_profile import table_layer_cycles
 from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
@@ -96,12 +97,13 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
 
 
 def layer_cycles(artifact: Artifact, device: Device) -> dict[str, int]:
-    """Cycles that the compute stage works for each layer; none for a device that is not simulated
-    here."""
+    """Cycles that the compute stage, or the busiest unit of another accelerator, works for each
+    layer; none for a device that is not simulated here."""
+    others = table_layer_cycles(artifact) if artifact.other_programs else {}
     if not isinstance(device, HwConfig):
-        return {}
+        return others
     layers = [layer for entry in profile(artifact, device) for layer in entry.layers()]
-    return {layer.name: layer.busy_cycles["compute"] for layer in layers}
+    return {**others, **{layer.name: layer.busy_cycles["compute"] for layer in layers}}
 
 
 def program_cycles(artifact: Artifact, device: Device) -> list[int]:

@@ -24,15 +24,17 @@ from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, ProgramStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
+from loadstone.runtime.accelerators import accelerators_of
 from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.table_profile import table_runs
 
 __all__ = ["CostTable"]
 
@@ -60,8 +62,13 @@ class CostTable:
         """Every step of the artifact, in order. Raises SimulationError for a program that does not
         end."""
         programs = iter(self._programs_ns(artifact))
+        others = iter(self._other_programs_ns(artifact))
         return [
-            next(programs) if isinstance(step, DeviceProgram) else self._host_ns(step, artifact)
+            next(programs)
+            if isinstance(step, DeviceProgram)
+            else next(others)
+            if isinstance(step, ProgramStep)
+            else self._host_ns(step, artifact)
             for step in artifact.steps
         ]
 
@@ -104,6 +111,22 @@ class CostTable:
             table.update(entries)
 
     # --- device -----------------------------------------------------------------------------------
+    def _other_programs_ns(self, artifact: Artifact) -> list[int]:
+        """Programs of accelerators that plug-ins describe, on their simulators."""
+        keys = [
+            f"{p.device} #{_digest(p.attributes, artifact.code_of(p), p.fingerprint)}"
+            for p in artifact.other_programs
+        ]
+        if any(key not in self.device_cycles for key in keys):
+            cycles = [run.cycles for _, _, run in table_runs(artifact)]
+            self.device_cycles.update(zip(keys, cycles, strict=True))
+        clocks = {a.name: a.clock_mhz for a in accelerators_of(artifact)}
+        devices = [p.device for p in artifact.other_programs]
+        return [
+            self.device_cycles[key] * 1000 // clocks[name]
+            for key, name in zip(keys, devices, strict=True)
+        ]
+
     def _programs_ns(self, artifact: Artifact) -> list[int]:
         micro_ops = artifact.regions[_MICRO_OPS].data if artifact.programs else b""
         keys = [
