@@ -21,6 +21,7 @@ from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
+from tests import objects
 from tests.artifact.test_format import every_operator_model
 from tests.board.tools import work
 from tests.c.build import MODES, compile_c, includes, mode_flags
@@ -122,7 +123,7 @@ def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact
 
 @functools.cache
 def sizes_program(bits: int, root: Path) -> Path:
-    sources = [Path(p) for p in (root / "tests/c/sizes.c", *board_sources(root))]
+    sources = [root / "tests/c/sizes.c", *board_sources(root)]
     return compile_c(bits, work() / f"sizes-{bits}", sources, includes(root))
 
 
@@ -209,7 +210,6 @@ def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
     for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
-    sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
     flags = [
         *mode_flags(bits),
         "-std=c99",
@@ -219,7 +219,9 @@ def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
         "-fno-sanitize-recover=all",
         "-DLDS_FUZZ",
     ]
-    run([clang, *flags, *includes(root), *sources, "-o", "fuzz"], cwd=folder)
+    command = [clang, *flags, *includes(root)]
+    sources = [root / "tests/c/fuzz_artifact.c", *board_sources(root)]
+    run([*command, *map(str, objects.all_compiled(command, sources)), "-o", "fuzz"], cwd=folder)
     done = subprocess.run(
         [
             "./fuzz",
@@ -248,4 +250,4 @@ def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
 def test_fuzzing_finds_nothing(
     bits: int, root: Path, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
-    figure(fuzz(bits, root, tmp_path, times(10, 60)))
+    figure(fuzz(bits, root, tmp_path, times(4, 60)))
