@@ -78,6 +78,8 @@ CASES: dict[str, Function] = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
     "silu": F.silu,
+    "softplus": F.softplus,
+    "mish": F.mish,
     "hardsigmoid": F.hardsigmoid,
     "hardswish": F.hardswish,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
