@@ -139,7 +139,7 @@ def _dram_places(insn: Load | Store, config: HwConfig) -> _Numbers:
 # --- scratchpads ----------------------------------------------------------------------------------
 def scratchpad_occupation(entry: Profile, config: HwConfig, artifact: Artifact) -> list[Lived]:
     """Tiles of INP, WGT and ACC, and micro-ops."""
-    pads = {
+    pads: dict[Memory, _Memory] = {
         memory: _Memory(memory.name.lower(), config.depth(memory))
         for memory in Memory
         if memory not in (Memory.ACC_8BIT, Memory.OUT)  # other views of ACC
