@@ -105,6 +105,12 @@ def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: P
     check_exported(systolic, tmp_path, plugins=[models.SYSTOLIC])
 
 
+@more
+def test_exported_descriptors_with_registers_of_their_own(shared: Path, tmp_path: Path) -> None:
+    """The plug-in's C works its page; the autoencoder's ten layers are ten instructions."""
+    check_exported(models.autoencoder(shared), tmp_path, plugins=[models.DESCRIPTORS])
+
+
 def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
