@@ -149,6 +149,12 @@ def effective_fault(network: Network, seed: int) -> Fault:
     raise AssertionError("there is always another fault")
 
 
+@more
+def test_exported_descriptors_with_registers_of_their_own(shared: Path, tmp_path: Path) -> None:
+    """The plug-in's C works its page; the autoencoder's ten layers are ten instructions."""
+    check_exported(models.autoencoder(shared), tmp_path, plugins=[models.DESCRIPTORS])
+
+
 def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
     assert exported_lines(network, tmp_path, plugins=plugins) == [
         "output " + " ".join(str(byte) for byte in network.outputs[0]),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
+from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
@@ -30,12 +31,17 @@ pytestmark = pytest.mark.rung("0")
 
 
 def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps as lds_session_open would check them."""
+    """lds_model_open, and the rules of host steps and programs as lds_session_open would check
+    them."""
     open_model = lib().lds_model_open
     model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
     if open_model(model, buffer, len(data)):
         return False
-    return all(lib().lds_step_check(model, k) == 0 for k in range(model.section[5].count))
+    steps = ffi.cast("uint8_t *", model.section[5].bytes)
+    kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
+    checks = {PROGRAM_STEP: lib().lds_program_check}
+    check = lib().lds_step_check
+    return all(checks.get(kind, check)(model, k) == 0 for k, kind in enumerate(kinds))
 
 
 def python_accepts(data: bytes) -> bool:
