@@ -1,7 +1,7 @@
 // bfloat16: the upper half of a float32.
 //
 // In:   bits.
-// Out:  bits; rounded to nearest even, not a number becomes 0x7fc0, as in loadstone/graph/bfloat16.py.
+// Out:  bits; rounded to nearest even, not a number becomes 0x7fc0, as in graph/bfloat16.py.
 // Next: exec_memory.cc widens what LOAD brings and rounds what STORE takes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -97,7 +97,6 @@ TESTED_ELSEWHERE = {
     "graph/pooling": ("graph/test_graph", "dataclasses, tested together"),
     "graph/weighted": ("graph/test_graph", "dataclasses, tested together"),
     "partition/patterns/": ("partition/patterns/test_patterns", "patterns compete with each other"),
-    "partition/relax_parts": ("partition/test_relax_region", "its functions make the regions"),
     "partition/cost/candidates": ("partition/cost/test_choice", "what a choice is made from"),
     "ir_pass/": ("ir_pass/test_pipeline", "golden texts of every pass, and what each refuses"),
     "vta/operators/": ("vta/operators/test_operators", "every operator is compared in one way"),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone.artifact.format import Artifact
 from loadstone.backend.target import resolve
 from loadstone.graph.bfloat16 import rounded
 from loadstone.graph.kernels import real
@@ -26,6 +27,7 @@ from loadstone.vta.hw_config import HwConfig
 
 __all__ = [
     "KINDS",
+    "artifact_of",
     "cancelling",
     "defined",
     "on_device",
@@ -208,13 +210,18 @@ def defined(op: g.Operator, inputs: Sequence[Floats], block: int) -> Floats:
     return np.concatenate([rounded(x) for x in inputs], axis=3)
 
 
-def on_device(op: g.Operator, inputs: Sequence[Floats], config: HwConfig) -> Floats:
-    """(samples, ...), by the C runtime on the simulator."""
+def artifact_of(op: g.Operator, config: HwConfig) -> Artifact:
+    """The operator alone, compiled."""
     graph = g.Graph(name="one", inputs=op.inputs, outputs=op.outputs, operators=(op,), constants={})
     target = resolve(config)
     backend = target.backends[0]
     graph, segments = divide(graph, {op.name: backend.name}, [backend.name])
-    artifact = lower_partition(Partition(None, graph, (), segments), target).deployment.artifact
+    return lower_partition(Partition(None, graph, (), segments), target).deployment.artifact
+
+
+def on_device(op: g.Operator, inputs: Sequence[Floats], config: HwConfig) -> Floats:
+    """(samples, ...), by the C runtime on the simulator."""
+    artifact = artifact_of(op, config)
     with OpenedDevice("sim", "", config, timing=False) as opened, opened.load(artifact) as session:
         return np.asarray(session.run(list(inputs))[0])
 

@@ -25,7 +25,7 @@ from loadstone.artifact.format import (
     ViewLayout,
 )
 from loadstone.numerics import Rounding, quantize_multiplier, rq, shift_lane
-from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.codec import (
     Alu,
     Config,
@@ -39,9 +39,19 @@ from loadstone.vta.isa.codec import (
 )
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
 
-__all__ = ["Dense", "copy_model", "dense_model", "endless_model", "with_host_memory"]
+__all__ = [
+    "INTEGER_DEVICES",
+    "Dense",
+    "copy_model",
+    "dense_model",
+    "endless_model",
+    "with_host_memory",
+]
 
 Int8Array = npt.NDArray[np.int8]
+
+#: The devices that dense_model is for: those of bfloat16 are in test_real_networks.py.
+INTEGER_DEVICES = [name for name in device_names() if not load_config(name).is_float]
 
 
 def copy_model(config: HwConfig | None = None) -> Artifact:

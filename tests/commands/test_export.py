@@ -18,14 +18,14 @@ from loadstone.cli import main
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
-from loadstone.vta.hw_config import device_names, load_config
+from loadstone.vta.hw_config import load_config
 from tests.artifact.test_program_step import program_model
 from tests.board.models import island
 from tests.board.tools import need
 from tests.isa.tables import npu
 from tests.repeat import more
 from tests.runtime.test_device import external_model
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
 
 
 def make(folder: Path, *words: str) -> str:
@@ -182,7 +182,7 @@ def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) 
     assert application(artifact, "vtaq-4x16x16", x, tmp_path) == wanted.tobytes()
 
 
-@pytest.mark.parametrize("name", device_names())
+@pytest.mark.parametrize("name", INTEGER_DEVICES)
 def test_the_dma_memory_is_enough(name: str) -> None:
     """What the project reserves is what a session takes from a pool of exactly that size."""
     from loadstone.commands.export import _dma_bytes

@@ -13,8 +13,8 @@ from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegi
 from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.runtime import device
-from loadstone.vta.hw_config import device_names, load_config
-from tests.sample_model import copy_model, dense_model
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
 
@@ -30,7 +30,7 @@ def test_a_model_runs_on_the_simulator(name: str, shadow: bool) -> None:
         assert session.counters.write_bytes == x[0].nbytes
 
 
-@pytest.mark.parametrize("name", device_names())
+@pytest.mark.parametrize("name", INTEGER_DEVICES)
 @pytest.mark.parametrize("shadow", [False, True])
 def test_a_matrix_product_is_what_numerics_say(name: str, shadow: bool) -> None:
     """Through every register page, with and without regions and RQ."""

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
-from loadstone.vta.hw_config import HwConfig, device_names, load_config
+from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, layout
 from loadstone.vta.validate import possible_config
 from tests.repeat import times
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
 from tests.validated import both, vector_model, with_program
 
 MORE = int(os.environ.get("LOADSTONE_MUTANTS", "1"))
@@ -79,7 +79,7 @@ def _with_field(one: bytes, config: HwConfig, random: np.random.Generator) -> by
 
 def seeds(shared: Path | None) -> list[Artifact]:
     """Programs to change: the hand-made ones, and the small vectors."""
-    models = [copy_model(), *(dense_model(load_config(n)).artifact for n in device_names())]
+    models = [copy_model(), *(dense_model(load_config(n)).artifact for n in INTEGER_DEVICES)]
     if shared is not None:
         paths = sorted((shared / "vta_rtl").glob("*.npz"))
         models += [
@@ -102,6 +102,16 @@ def _disagreements(models: list[Artifact], count: int, seed: int) -> tuple[int, 
 
 def test_c_and_python_agree_on_changed_programs() -> None:
     count, accepted = _disagreements(seeds(None), times(300, 800), 1)
+    assert 0.05 * count < accepted < 0.95 * count
+
+
+def test_c_and_python_agree_on_changed_programs_of_floats() -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+    from tests.real_operators import artifact_of, random_operator
+
+    config, rng = load_config("vtab-1x8x8"), np.random.default_rng(0)
+    models = [artifact_of(random_operator(kind, rng), config) for kind in ("dense", "pool2d")]
+    count, accepted = _disagreements(models, times(100, 2_000), 3)
     assert 0.05 * count < accepted < 0.95 * count
 
 

@@ -59,6 +59,7 @@ def taps(artifact: Artifact) -> list[Tap]:
                 view = artifact.tensors[index]
                 name = view.name.removesuffix(_ON_DEVICE)
                 found.append(Tap(name, step.name, number, view))
+        if not isinstance(step, DeviceProgram):  # one of other instructions runs whole
             continue
         for stores in layer_stores(step, artifact.fingerprint):
             made = views.get(stores.layer + _ON_DEVICE)
@@ -165,6 +166,7 @@ def meant(
         if isinstance(step, HostStep):
             for tap, value in values(artifact, device, inputs, mine, trust=trust):
                 found[tap.name] = value
+        if not isinstance(step, DeviceProgram):
             continue
         before = _regions_before(artifact, device, inputs, number, trust)
         wanted = {tap.behind: tap.view for tap in mine if tap.behind is not None}

@@ -126,7 +126,8 @@ class OffloadedRegion(LoweredRegion):
         )
         for tensor in (*operator.inputs, *operator.outputs):
             if folded is not None and tensor is operator.input:
-                self._use(_im2col_layout(tensor, folded, operator), position)
+                dtype = layout_type(self.config)
+                self._use(_im2col_layout(tensor, folded, operator, dtype), position)
             else:
                 self._use(_blocked_layout(tensor, self.config), position)
         if is_done_by_addresses(operator, self.aliases):
@@ -192,7 +193,9 @@ def _scratch_layout(
     )
 
 
-def _im2col_layout(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator) -> DeviceLayout:
+def _im2col_layout(
+    tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator, dtype: str
+) -> DeviceLayout:
     n, height, width, c = folded.blocked.shape
     kernel, strides, pads = folded.kernel, folded.strides, folded.padding
     name = f"{tensor.name} for {operator.name}"
@@ -206,6 +209,7 @@ def _im2col_layout(tensor: g.Tensor, folded: Im2colLayout, operator: g.Operator)
         strides,
         pads,
         folded.pad_value,
+        dtype=dtype,
     )
 
 

@@ -103,7 +103,7 @@ def pool2d(o: RealPool2D, x: Floats) -> Floats:
 
 
 def mean(o: RealMean, x: Floats) -> Floats:
-    """Over axes that follow each other."""
+    """x of any shape; over axes that follow each other. Returns the shape of the output."""
     before, behind = x.shape[: o.axes[0]], x.shape[o.axes[-1] + 1 :]
     count = prod(x.shape[axis] for axis in o.axes)
     parts = rounded(x).reshape(*before, count, *behind)
@@ -116,7 +116,7 @@ def mean(o: RealMean, x: Floats) -> Floats:
 
 
 def tap_counts(o: RealPool2D) -> NDArray[np.int64]:
-    """Taps that a mean divides by, per output pixel: (H', W')."""
+    """Taps that a mean divides by, of shape (height, width) of the output."""
     if o.count_include_pad:
         return np.full(o.output.shape[1:3], prod(o.kernel), np.int64)
     inside = []

@@ -30,7 +30,6 @@ from loadstone.vta.operators import (
     weighted,
 )
 from loadstone.vta.operators.kernels import LoweredOperator
-from loadstone.vta.operators.weighted import im2col_input
 
 __all__ = [
     "REAL_TAKEN_PATTERNS",
@@ -90,6 +89,14 @@ REAL_TAKEN_PATTERNS = (
     "real_concatenate",
 )
 TAKEN_PATTERNS = tuple(dict.fromkeys(name for kind in _RULES for name in kind.patterns))
+
+
+def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
+    """The layout in which the host should pack this operator's input, if folding taps into channels
+    saves time."""
+    if config.is_float:
+        return real_layers.im2col_input(op, config)
+    return weighted.im2col_input(op, config)
 
 
 def _rules(config: HwConfig) -> dict[type[g.Operator], _Rule | None]:

@@ -20,12 +20,18 @@ from loadstone.numerics import Array
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.layout import Blocked
+from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators.kernels import LoweredOperator, emit
-from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.operators.weighted import (
+    can_fold,
+    fold_spec,
+    fold_weights,
+    folded_input,
+)
+from loadstone.vta.schedule.conv import ConvSpec, tiling
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Step
 
-__all__ = ["clamps", "conv2d", "dense", "float_rows", "unsupported"]
+__all__ = ["clamps", "conv2d", "dense", "float_rows", "im2col_input", "unsupported"]
 
 
 #: A product of one block of channels, at one pixel.
@@ -52,25 +58,49 @@ def unsupported(_: g.Operator, __: HwConfig) -> Refusal | None:
     return None
 
 
-def conv2d(op: g.RealConv2D, config: HwConfig) -> LoweredOperator:
-    """Sums over blocks of channels, rows, columns and lanes, in this order."""
+def conv2d(
+    op: g.RealConv2D, config: HwConfig, folded: Im2colLayout | None = None
+) -> LoweredOperator:
+    """Sums over blocks of channels, rows, columns and lanes, in this order. folded: the layout of
+    the input, where the host packs it so."""
+    spec = _window(op, config)
+    if folded is None:
+        return _weighted(op, op.weights, op.groups, config, spec)
+    weights = fold_weights(op.weights, folded)
+    return _weighted(op, weights, 1, config, fold_spec(spec, op, folded))
+
+
+def _window(op: g.RealConv2D, config: HwConfig) -> ConvSpec:
     n, height, width, _ = op.input.shape
-    return _weighted(
-        op,
-        op.weights,
-        op.groups,
-        config,
-        replace(
-            _PIXEL,
-            samples=n // config.batch,
-            input=(height, width),
-            output=(op.output.shape[1], op.output.shape[2]),
-            kernel=(op.weights.shape[1], op.weights.shape[2]),
-            strides=op.strides,
-            dilation=op.dilation,
-            padding=(op.padding[0], op.padding[1]),
-        ),
+    return replace(
+        _PIXEL,
+        samples=n // config.batch,
+        input=(height, width),
+        output=(op.output.shape[1], op.output.shape[2]),
+        kernel=(op.weights.shape[1], op.weights.shape[2]),
+        strides=op.strides,
+        dilation=op.dilation,
+        padding=(op.padding[0], op.padding[1]),
     )
+
+
+def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
+    """The layout in which the host should pack this operator's input, where folding taps into
+    channels saves time. Only foldings that leave the order of each sum as it is are asked: of all
+    taps, and of those of a row where they fit into one block."""
+    if not isinstance(op, g.RealConv2D) or not can_fold(op, config):
+        return None
+    plain, outputs = _window(op, config), -(-op.weights.shape[0] // config.block)
+    blocks = -(-op.input.shape[3] // config.block)
+    best = None
+    least = tiling(replace(plain, in_blocks=blocks, out_blocks=outputs), config).cycles
+    in_a_row = op.weights.shape[2] * op.input.shape[3] <= config.block
+    for fold in ((True, True), *[(False, True)] * in_a_row):
+        layout = folded_input(op, fold, 0, config)
+        spec = fold_spec(replace(plain, out_blocks=outputs), op, layout)
+        if (cycles := tiling(spec, config).cycles) < least:
+            best, least = layout, cycles
+    return best
 
 
 def dense(op: g.RealDense, config: HwConfig) -> LoweredOperator:

@@ -8,6 +8,7 @@ Next: kernels.py.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,20 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 
-__all__ = ["conv2d", "dense", "estimated_cycles", "im2col_input", "unsupported"]
+__all__ = [
+    "can_fold",
+    "conv2d",
+    "dense",
+    "estimated_cycles",
+    "fold_spec",
+    "fold_weights",
+    "folded_input",
+    "im2col_input",
+    "unsupported",
+]
+
+
+Weight = TypeVar("Weight", np.int64, np.float32)
 
 
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
@@ -61,8 +75,8 @@ def conv2d(op: g.Conv2D, config: HwConfig, folded: Im2colLayout | None = None) -
     if folded is not None:
         return _weighted(
             op,
-            _fold_spec(conv_spec(op, config), op, folded),
-            _fold_weights(weights, folded),
+            fold_spec(conv_spec(op, config), op, folded),
+            fold_weights(weights, folded),
             1,
             config,
         )
@@ -216,23 +230,31 @@ def _cheapest_input(op: g.Conv2D, config: HwConfig) -> tuple[Im2colLayout | None
     """The layout (None: as it is) and the cycles."""
     plain = conv_spec(op, config)
     best, least = None, _cycles(op, plain, config)
-    if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
+    if not can_fold(op, config):
         return best, least
-    ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
-    if any(
-        (count - 1) * stride >= end
-        for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)
-    ):
-        return best, least  # a window wholly in the padding, which the host's PACK does not know
     for fold in ((False, True), (True, False), (True, True)):
-        layout = _folded(op, fold, config)
-        cycles = _cycles(op, _fold_spec(plain, op, layout), config)
+        layout = folded_input(op, fold, op.input.zero_point, config)
+        cycles = _cycles(op, fold_spec(plain, op, layout), config)
         if cycles < least:
             best, least = layout, cycles
     return best, least
 
 
-def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Im2colLayout:
+def can_fold(op: g.Conv2D | g.RealConv2D, config: HwConfig) -> bool:
+    """Whether the host can fold taps into channels, and channels have room for them."""
+    if op.groups > 1 or op.dilation != (1, 1) or op.input.shape[3] * 2 > config.block:
+        return False
+    ends = [pad + size for pad, size in zip(op.padding[:2], op.input.shape[1:3], strict=True)]
+    # Not where a window lies wholly in the padding, which the host's PACK does not know.
+    return all(
+        (count - 1) * stride < end
+        for count, stride, end in zip(op.output.shape[1:3], op.strides, ends, strict=True)
+    )
+
+
+def folded_input(
+    op: g.Conv2D | g.RealConv2D, fold: tuple[bool, bool], pad_value: int, config: HwConfig
+) -> Im2colLayout:
     """fold: whether the taps along (height, width) become channels."""
 
     def along(folded: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, int]:
@@ -246,13 +268,13 @@ def _folded(op: g.Conv2D, fold: tuple[bool, bool], config: HwConfig) -> Im2colLa
         strides=along(op.strides, (1, 1)),
         padding=along(op.padding[:2], (0, 0)),
         size=along(op.output.shape[1:3], (height, width)),
-        pad_value=op.input.zero_point,
+        pad_value=pad_value,
         batch=config.batch,
         block=config.block,
     )
 
 
-def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Im2colLayout) -> ConvSpec:
+def fold_spec(spec: ConvSpec, op: g.Conv2D | g.RealConv2D, layout: Im2colLayout) -> ConvSpec:
     """The convolution that is left on a folded input."""
     taps = [
         kernel // folded
@@ -270,8 +292,8 @@ def _fold_spec(spec: ConvSpec, op: g.Conv2D, layout: Im2colLayout) -> ConvSpec:
     )
 
 
-def _fold_weights(weights: NDArray[np.int64], layout: Im2colLayout) -> NDArray[np.int64]:
-    """OHWI -> OH'W'I' with the folded taps in I', in the order of the packed channels."""
+def fold_weights(weights: NDArray[Weight], layout: Im2colLayout) -> NDArray[Weight]:
+    """OHWI -> (O, H', W', I') with the folded taps in I', in the order of the packed channels."""
     out, height, width, channels = weights.shape
     fold_y, fold_x = layout.kernel
     split = weights.reshape(out, height // fold_y, fold_y, width // fold_x, fold_x, channels)
