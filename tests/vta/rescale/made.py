@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from loadstone.numerics import quantize_multiplier, requantize_double, requantize_float32
 from loadstone.vta.rescale.plan import BlockPlan, block_plans
-from loadstone.vta.rescale.proof import PartPlan
+from loadstone.vta.rescale.proof import Level, PartPlan, Stair
 from loadstone.vta.rescale.runs import IntArray, Runs, runs_of_rule
 
 
@@ -29,7 +30,10 @@ def made_runs(
 
     op: Any = SimpleNamespace(output=SimpleNamespace(zero_point=zero_point), low=-128, high=127)
     ends = [np.full(len(scale), end, np.int64) for end in reach]
-    return runs_of_rule(double if rule == "double" else float32, (ends[0], ends[1]), scale, op)
+    if rule == "double":
+        return runs_of_rule(double, (ends[0], ends[1]), scale, op)
+    runs = runs_of_rule(float32, (ends[0], ends[1]), scale.astype(np.float32), op)
+    return replace(runs, ties_to_even=True)
 
 
 def plan_of(runs: Runs, sum_steps: int = 1000) -> BlockPlan | None:
@@ -61,14 +65,39 @@ def device(plan: BlockPlan, lane: int, acc: IntArray) -> IntArray:
     if plan.signed:
         x = np.maximum(np.minimum(x, np.int32(0)), np.int32(-1))
         stored.append(x.astype(np.int8))
-    for level in plan.chain.levels:
-        x = x >> np.int32(level.shift)
-        for number, weights in level.products:
-            x = x + stored[number].astype(np.int32) * np.int32(weights[lane])
-        for constant in level.constants:
-            x = x + np.int32(constant[lane])
-    x = x >> np.int32(plan.chain.shift[lane])
-    return np.clip(x, plan.chain.low, plan.chain.high).astype(np.int64)
+    chain = plan.chain
+    for level in chain.levels:
+        x = _plus(x >> np.int32(level.shift), level, stored, lane)
+    if chain.upper:
+        upper = 0 * x
+        for level in chain.upper:
+            upper = _plus(upper << np.int32(level.shift), level, stored, lane)
+        x = x + upper
+    if chain.stairs:
+        floors = [_stair(x, stair, stored, lane) for stair in chain.stairs]
+        x = sum(floors[1:], floors[0])
+    x = x >> np.int32(chain.shift[lane])
+    assert x.dtype == np.int32
+    return np.clip(x, chain.low, chain.high).astype(np.int64)
+
+
+def _plus(x: NDArray[np.int32], level: Level, stored: list[Any], lane: int) -> NDArray[np.int32]:
+    for number, weights in level.products:
+        x = x + stored[number].astype(np.int32) * np.int32(weights[lane])
+    for constant in level.constants:
+        x = x + np.int32(constant[lane])
+    return np.asarray(x, np.int32)
+
+
+def _stair(x: NDArray[np.int32], stair: Stair, stored: list[Any], lane: int) -> NDArray[np.int32]:
+    for constant in stair.constants:
+        x = x + np.int32(constant[lane])
+    if stair.sign is not None:
+        x = x + stored[-1].astype(np.int32) * np.int32(stair.sign[lane])
+    x = ((x >> np.int32(stair.shifts[0])) + np.int32(stair.add)) >> np.int32(stair.shifts[1])
+    x = x if stair.low is None else np.maximum(x, np.int32(stair.low))
+    x = x if stair.high is None else np.minimum(x, np.int32(stair.high))
+    return np.asarray(x, np.int32)
 
 
 def _parts(plan: PartPlan, lane: int, acc: IntArray) -> IntArray:

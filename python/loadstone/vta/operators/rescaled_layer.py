@@ -21,13 +21,19 @@ from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
 from loadstone.vta.rescale.plan import BlockPlan, Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
 from loadstone.vta.rescale.runs import IntArray, runs_of
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
+from loadstone.vta.schedule.rescaled_spec import (
+    ChainShape,
+    LevelShape,
+    RescaledSpec,
+    Window,
+)
 
 __all__ = [
     "Blocks",
@@ -198,7 +204,7 @@ class RescaledLayer:
         digits = [plan for n in numbers if isinstance(plan := self.plans[n], DigitPlan)]
         if digits:
             steps = (len(constant_steps(self.biases[n], block)) for n in numbers)
-            return _digit_shape(digits), max(steps)
+            return digit_shape(digits), max(steps)
         parts = [part_levels(self, number) for number in numbers]
         constants_of = [self.part_constants(number) for number in numbers]
         plan = self.plans[numbers[0]]
@@ -215,7 +221,7 @@ class RescaledLayer:
                 )
             )
             first += count
-        shift = _common_shift([last_shift(self.plans[number]) for number in numbers])
+        shift = common_shift([last_shift(self.plans[number]) for number in numbers])
         return ChainShape(tuple(levels), shift, plan.low, plan.high), 0
 
     def part_constants(self, number: int) -> list[list[Int8Array]]:
@@ -235,7 +241,7 @@ class RescaledLayer:
     def _made_chain(self, number: int, shape: ChainShape) -> Int8Array:
         plan, block = self.plans[number], self.config.block
         if isinstance(plan, DigitPlan):
-            return _chain_tiles(plan, shape, block)
+            return chain_tiles(plan, shape, block)
         tiles = np.zeros((sum(x.constants for x in shape.levels), block, block), np.int8)
         at = 0
         for level, own in zip(shape.levels, self.part_constants(number), strict=True):
@@ -303,20 +309,17 @@ _PIXELS = 64
 def _kind(plan: BlockPlan) -> tuple[object, ...]:
     """What plans of one kernel have in common."""
     if isinstance(plan, PartPlan):
-        return ("parts", plan.exponents, _common_shift([plan.shift]))
-    shifts = tuple(level.shift for level in plan.chain.levels)
-    even = _common_shift([plan.chain.shift])
-    return (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()), shifts, even)
+        return ("parts", plan.exponents, common_shift([plan.shift]))
+    levels = (*plan.chain.levels, *plan.chain.upper)
+    shifts = tuple(level.shift for level in levels)
+    even = common_shift([plan.chain.shift])
+    split = (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()))
+    return (*split, shifts, even, *(stair.shape for stair in plan.chain.stairs))
 
 
 def last_shift(plan: BlockPlan) -> IntArray:
     """(lanes,) what each lane is shifted by at the end."""
     return plan.shift if isinstance(plan, PartPlan) else plan.chain.shift
-
-
-def _common_shift(shifts: Sequence[IntArray]) -> int | None:
-    values = {int(shift) for own in shifts for shift in own}
-    return values.pop() if len(values) == 1 else None
 
 
 def part_levels(
@@ -338,62 +341,6 @@ def part_levels(
             total = total + (step.astype(np.int64) << exponent)
     assert np.array_equal(total, product.ravel()), "the parts add up to the product"
     return [[step.reshape(own.shape) for step in steps] for steps in levels]
-
-
-def _digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:
-    """The chain of several blocks: at each level what any of them needs."""
-    chains = [plan.chain for plan in plans]
-    levels = []
-    for position, level in enumerate(chains[0].levels):
-        own = [chain.levels[position] for chain in chains]
-        counts = [
-            max(sum(number == digit for number, _ in level.products) for level in own)
-            for digit in range(plans[0].stored)
-        ]
-        levels.append(
-            LevelShape(
-                level.shift,
-                tuple(_runs_of_digits(counts)),
-                max(len(level.constants) for level in own),
-            )
-        )
-    first = chains[0]
-    shift = _common_shift([chain.shift for chain in chains])
-    return ChainShape(tuple(levels), shift, first.low, first.high)
-
-
-def _runs_of_digits(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring digits (first, how many) with one weight tile each, until all have theirs."""
-    for turn in range(max(counts, default=0)):
-        digits = [digit for digit, count in enumerate(counts) if count > turn]
-        for _, group in groupby(enumerate(digits), key=lambda entry: entry[1] - entry[0]):
-            run = [digit for _, digit in group]
-            yield run[0], len(run)
-
-
-def _chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
-    """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
-    tiles = np.zeros((shape.tiles, block, block), np.int8)
-    at = 0
-    for level, own in zip(shape.levels, plan.chain.levels, strict=True):
-        for number in range(level.constants):
-            if number < len(own.constants):
-                lanes = len(own.constants[number])
-                for tile in constant_steps(own.constants[number], block):
-                    tiles[at, :lanes] = tile
-            at += 1
-        left: dict[int, list[Int8Array]] = {}
-        for digit, weights in own.products:
-            left.setdefault(digit, []).append(weights)
-        for first, count in level.runs:
-            for digit in range(first, first + count):
-                if left.get(digit):
-                    weights = left[digit].pop(0)
-                    diagonal = np.arange(len(weights))
-                    tiles[at, diagonal, diagonal] = weights
-                at += 1
-        assert not any(left.values()), "a product has no place in the shape"
-    return tiles
 
 
 def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:

@@ -31,6 +31,7 @@ from loadstone.vta.rescale.proof import (
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
+from loadstone.vta.rescale.stairs import divisions, stair_plans
 
 __all__ = ["BlockPlan", "Planner", "block_plans", "name_of", "tail_steps"]
 
@@ -62,13 +63,16 @@ _ROOM = 8355711
 #: A constant channel has 256 times its output as x, which must be a multiple of the left shift's.
 _DEAD_LEFT = 8
 _NEVER = 1 << 30
+#: A block of a rule with ties to even that lacks more lanes gets them by no shift to the left.
+_LACKING = 3
 
 
 def name_of(plan: BlockPlan) -> str:
-    """D2, D3, with a sign digit D2+s; P2 to P5."""
+    """D2, D3, with a sign digit D2+s, with two stairs D3/2; P2 to P5."""
     if isinstance(plan, PartPlan):
         return f"P{len(plan.exponents)}"
-    return f"D{plan.digits}{'+s' if plan.signed else ''}"
+    stairs = f"/{len(plan.chain.stairs)}" if plan.chain.stairs else ""
+    return f"D{plan.digits}{'+s' if plan.signed else ''}{stairs}"
 
 
 def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
@@ -89,11 +93,24 @@ def tail_steps(plan: BlockPlan, sum_steps: int, block: int) -> int:
         count += max(1, sum(level is not None for level in constants))
         return count + _shift_steps(plan.shift) + 2
     chain = plan.chain
-    split = 2 * (plan.digits - 1) + (2 if plan.clamped else 0) + (2 if plan.signed else 0)
+    split = 2 * (plan.digits - 1) + (2 if plan.clamped else 0) + plan.signed
     before = (1 if plan.left else 0) + (2 if plan.right.any() else 0)
-    added = sum(len(level.products) + len(level.constants) for level in chain.levels)
-    shifts = sum(level.shift > 0 for level in chain.levels)
-    return 2 + sum_steps + before + split + added + shifts + _shift_steps(chain.shift) + 2
+    levels = (*chain.levels, *chain.upper)
+    added = sum(len(level.products) + len(level.constants) for level in levels)
+    shifts = sum(level.shift > 0 for level in levels)
+    last = _stair_steps(chain) if chain.stairs else _shift_steps(chain.shift)
+    return 2 + sum_steps + before + split + added + shifts + last + 2
+
+
+def _stair_steps(chain: Chain) -> int:
+    """Clear a second tile, add both; the same for each stair but the last, whose sum stands there;
+    from the third on each is added to those before."""
+    count = len(chain.stairs)
+    total = 3 * count + 2 * max(0, count - 1)
+    for stair in chain.stairs:
+        total += len(stair.constants) + (stair.sign is not None) + 2 + (stair.add != 0)
+        total += (stair.low is not None) + (stair.high is not None)
+    return total
 
 
 def _shift_steps(shift: IntArray) -> int:
@@ -112,7 +129,10 @@ class Planner:
         self.best: list[BlockPlan | None] = [None] * len(self.blocks)
         self.steps = [_NEVER] * len(self.blocks)
         self.open = list(range(len(self.blocks)))
-        if runs.alike is not None and runs.member is not None:
+        self.hopeless: set[int] = set()
+        if runs.ties_to_even:
+            signed = runs.constant & False
+        elif runs.alike is not None and runs.member is not None:
             signed = needs_sign(runs.alike)[runs.member] & ~runs.constant
             signed[signed] = needs_sign(runs.take(np.flatnonzero(signed)))
         else:
@@ -121,8 +141,14 @@ class Planner:
         self.parts: dict[tuple[int, int], PartPlan | None] = {}
         for settings in _ROUNDS:
             for setting in settings:
-                self._attempt_digits(setting)
-            self.open = [number for number in self.open if self.best[number] is None]
+                if not (setting.signed and runs.ties_to_even):  # its grids differ by parity
+                    self._attempt_digits(setting)
+            self._settle()
+        self._attempt_stairs()
+
+    def _settle(self) -> None:
+        """Blocks that have a plan want no dearer form."""
+        self.open = [number for number in self.open if self.best[number] is None]
 
     def lacking(self) -> list[int]:
         """Numbers of the blocks for which no form is proven."""
@@ -158,6 +184,7 @@ class Planner:
             number: self._left(self.blocks[number], setting)
             for number in self.open
             if setting.signed or self.lines[number]
+            if not (self.runs.ties_to_even and number in self.hopeless)
         }
         numbers = [number for number, left in lefts.items() if left is not None]
         if not numbers:
@@ -170,7 +197,10 @@ class Planner:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
             runs = self.runs.take(self.blocks[number])
-            if not (found.ok[lanes] | runs.constant).all():
+            lacking = int((~found.ok[lanes] & ~runs.constant).sum())
+            if lacking:
+                if setting.digits == 3 and lacking > _LACKING:
+                    self.hopeless.add(number)
                 continue
             plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
             if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
@@ -192,6 +222,22 @@ class Planner:
             return shared
         form = DigitForm(setting.digits, setting.signed, left[lacking])
         return shared.updated(lacking, search_digits(own.take(lacking), form))
+
+    def _attempt_stairs(self) -> None:
+        """Even and odd outputs by floors of their own, for the blocks that have nothing else."""
+        for division in divisions(self.runs):
+            if not self.open:
+                return
+            blocks = [self.blocks[number] for number in self.open]
+            plans = stair_plans(self.runs, blocks, division, self.block)
+            for number, plan in zip(self.open, plans, strict=True):
+                if (
+                    plan is not None
+                    and prove_digits(plan, self.runs.take(self.blocks[number])).all()
+                ):
+                    self.best[number] = plan
+                    self.steps[number] = tail_steps(plan, 0, self.block)
+            self._settle()
 
     def _search_parts(self, parts: int, numbers: Sequence[int]) -> None:
         """Weights in `parts` parts, for blocks: what is proven, None where nothing is."""

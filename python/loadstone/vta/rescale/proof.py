@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from loadstone.numerics import INT32_MAX, INT32_MIN
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["Chain", "DigitPlan", "Level", "PartPlan", "prove_digits", "prove_parts"]
+__all__ = ["Chain", "DigitPlan", "Level", "PartPlan", "Stair", "prove_digits", "prove_parts"]
 
 Bools = NDArray[np.bool_]
 Int8Array = NDArray[np.int8]
+#: From here down the top digit is negative, for each count of digits.
+_HALF = {2: 128, 3: 128 + 128 * 256}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +42,55 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
+class Stair:
+    """One of several floors whose sum is the output: those of even outputs, say, below 64.
+
+    constants: (lanes,) each, added to the sum. sign: (lanes,) what the sign digit is multiplied by;
+    None: nothing. shifts: of all lanes, with `add` between them. low, high: a clamp, or None.
+    """
+
+    constants: tuple[IntArray, ...]
+    sign: Int8Array | None
+    shifts: tuple[int, int]
+    add: int
+    low: int | None
+    high: int | None
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What stairs of one kernel have in common."""
+        return (self.sign is not None, self.shifts, self.add, self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
 class Chain:
-    """Levels, from the lowest; then a shift of each lane, and a clamp."""
+    """Levels, from the lowest; then a shift of each lane, and a clamp.
+
+    upper: levels of a second accumulator, from the highest, each after a shift to the left; it is
+    added to the first. stairs: floors of what is then there, in place of one shift.
+    """
 
     levels: tuple[Level, ...]
     shift: IntArray
     low: int
     high: int
+    upper: tuple[Level, ...] = ()
+    stairs: tuple[Stair, ...] = ()
 
     @property
     def exponents(self) -> tuple[int, ...]:
         """Of each level: how far the lowest one has been shifted there."""
         return tuple(np.cumsum([level.shift for level in self.levels]).tolist())
+
+    @property
+    def weighted_levels(self) -> list[tuple[int, Level]]:
+        """All levels with their exponents."""
+        pairs = list(zip(self.exponents, self.levels, strict=True))
+        exponent = self.exponents[-1]
+        for level in reversed(self.upper):
+            pairs.append((exponent, level))
+            exponent += level.shift
+        return pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +139,8 @@ class PartPlan:
 def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     """(lanes,): whether the lane gives the rule's output wherever its accumulator can be. runs: of
     the lanes of the plan, in order."""
+    if plan.signed:  # the sign digit may change within a run: both sides of that are ends, too
+        runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
     ends = np.concatenate([runs.first, runs.last], axis=1)
     wanted = np.concatenate([runs.value, runs.value], axis=1)
     ends = np.where(plan.dead[:, None], 0, ends)
@@ -111,7 +152,7 @@ def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
     clamped = ~exact
     value, safe = _run(plan.chain, digits)
     alike = np.where(clamped, True, value == wanted).all(axis=1)
-    if plan.signed:  # the sign digit changes between runs only
+    if plan.signed:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
         alike &= (at_first == at_last).all(axis=1)
     rises = plan.dead | _monotone(plan)
@@ -130,7 +171,7 @@ def _split(plan: DigitPlan, x: IntArray) -> tuple[list[IntArray], Bools]:
     top = np.clip(x, -128, 127) if plan.clamped else x
     digits.append(_byte(top))
     if plan.signed:
-        digits.append(np.maximum(np.minimum(top, 0), -1))
+        digits.append(top >> 8)
     return digits, exact if plan.clamped else np.ones_like(exact) & (_byte(top) == top)
 
 
@@ -143,25 +184,63 @@ def _run(chain: Chain, digits: Sequence[IntArray]) -> tuple[IntArray, Bools]:
     total = np.array(digits[-1], np.int64)
     safe = np.ones(len(total), np.bool_)
     for level in chain.levels:
-        total = total >> level.shift
-        for digit, weights in level.products:
-            total = total + digits[digit] * weights.astype(np.int64)[:, None]
-        for constant in level.constants:
-            total = total + constant[:, None]
+        total = _added(total >> level.shift, level, digits)
         # Each partial sum is within the sum of magnitudes.
         reach = np.abs(total).max(axis=1) + 2 * sum(
             128 * np.abs(weights.astype(np.int64)) for _, weights in level.products
         )
         reach = reach + 2 * sum(np.abs(constant) for constant in level.constants)
         safe &= reach <= INT32_MAX
-    return np.clip(total >> chain.shift[:, None], chain.low, chain.high), safe
+    if not chain.upper and not chain.stairs:
+        return np.clip(total >> chain.shift[:, None], chain.low, chain.high), safe
+    upper, most = 0 * total, np.zeros(len(total), np.int64)
+    for level in chain.upper:
+        upper = _added(upper << level.shift, level, digits)
+        most = (most << level.shift) + _reach(level)
+    total = total + upper
+    most = most + sum(_reach(level) for level in chain.levels) + 128
+    floors: IntArray = 0 * total
+    for stair in chain.stairs:
+        own, step = _stair(stair, total, digits[-1])
+        floors = floors + own
+        safe &= most + step <= INT32_MAX
+    return np.clip(floors, chain.low, chain.high), safe
+
+
+def _added(total: IntArray, level: Level, digits: Sequence[IntArray]) -> IntArray:
+    """The sum after a level's products and constants."""
+    for digit, weights in level.products:
+        total = total + digits[digit] * weights.astype(np.int64)[:, None]
+    for constant in level.constants:
+        total = total + constant[:, None]
+    return total
+
+
+def _reach(level: Level) -> IntArray:
+    """(lanes,): no partial sum of what a level adds has a larger magnitude."""
+    products = sum(128 * np.abs(weights.astype(np.int64)) for _, weights in level.products)
+    return np.asarray(products + sum(np.abs(constant) for constant in level.constants), np.int64)
+
+
+def _stair(stair: Stair, total: IntArray, sign: IntArray) -> tuple[IntArray, IntArray]:
+    """What one stair makes of the sum (lanes, n), and by how much it may add to its magnitude."""
+    step = np.asarray(sum(np.abs(constant) for constant in stair.constants), np.int64)
+    for constant in stair.constants:
+        total = total + constant[:, None]
+    if stair.sign is not None:
+        total = total + sign * stair.sign.astype(np.int64)[:, None]
+        step = step + 128
+    total = ((total >> stair.shifts[0]) + stair.add) >> stair.shifts[1]
+    low = INT32_MIN if stair.low is None else stair.low
+    high = INT32_MAX if stair.high is None else stair.high
+    return np.clip(total, low, high), step + 128
 
 
 def _multipliers(plan: DigitPlan) -> list[IntArray]:
     """(lanes,) of each stored digit: what the chain multiplies it by in all."""
     total = [np.zeros(len(plan.offset), np.int64) for _ in range(plan.stored)]
     total[-1] += 1
-    for exponent, level in zip(plan.chain.exponents, plan.chain.levels, strict=True):
+    for exponent, level in plan.chain.weighted_levels:
         for digit, weights in level.products:
             total[digit] = total[digit] + (weights.astype(np.int64) << exponent)
     return total

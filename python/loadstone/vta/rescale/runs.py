@@ -47,7 +47,7 @@ class Runs:
     scale: (C,) real, what an accumulator is multiplied by. low, high: the clamp.
     Where both signs occur, a run ends at -1: rules that round away from zero differ there.
     alike: runs of each scale that several channels share, over all that any of them reaches;
-    member: (C,) which of these a channel belongs to.
+    member: (C,) which of these a channel belongs to. ties_to_even: the rule's, in float32.
     """
 
     first: IntArray
@@ -59,6 +59,7 @@ class Runs:
     high: int
     alike: Runs | None = None
     member: IntArray | None = None
+    ties_to_even: bool = False
 
     def take(self, channels: IntArray) -> Runs:
         """Some of the channels: their numbers, (n,)."""
@@ -71,6 +72,24 @@ class Runs:
             self.low,
             self.high,
         )
+
+    def cut(self, at: IntArray) -> Runs:
+        """With one run of each channel in two, the second of which begins at `at` (C,)."""
+        rows = np.arange(len(at))
+        inside = (at > self.first[:, 0]) & (at <= self.last[:, -1])
+        at = np.where(inside, at, self.first[:, 0])
+        number = np.where(inside, (self.first <= at[:, None]).sum(axis=1) - 1, 0)
+        begin, end = self.first[rows, number], self.last[rows, number]
+        same = (self.first == begin[:, None]) & (at > begin)[:, None]
+        last = np.where(same, at[:, None] - 1, self.last)
+        first = np.concatenate([self.first, at[:, None]], axis=1)
+        order = np.argsort(first, axis=1, kind="stable")
+        last = np.concatenate([last, end[:, None]], axis=1)
+        value = np.concatenate([self.value, self.value[rows, number][:, None]], axis=1)
+        first, last, value = (
+            np.take_along_axis(side, order, axis=1) for side in (first, last, value)
+        )
+        return Runs(first, last, value, self.scale, self.zero_point, self.low, self.high)
 
     @property
     def constant(self) -> NDArray[np.bool_]:
@@ -97,6 +116,7 @@ def runs_of(op: g.Weighted) -> Runs | None:
         if (np.maximum(np.abs(least), np.abs(most)) << left).max() > INT32_MAX:
             return None  # the rule wraps, so it is no step function
     runs = _with_alike(op, runs_of_rule(_rule(op, scale), (least, most), scale, op))
+    runs = replace(runs, ties_to_even=op.rounding is Rounding.FLOAT32)
     # The weights of a channel with one output are left out, and its bias, which is often huge.
     partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
     return None if np.any(partial[~runs.constant] > INT32_MAX // 2) else runs

@@ -19,17 +19,23 @@ as TensorIR, in the form in which TVM's own passes leave a scheduled function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import extern
-from loadstone.vta.schedule.rescaled_spec import RescaledSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
+from loadstone.vta.schedule.tile_writer import (
+    Loops,
+    TileWriter,
+    chip_buffer,
+    chip_copy,
+    dram_buffer,
+)
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["schedule"]
 
@@ -39,61 +45,31 @@ def schedule(spec: RescaledSpec, config: HwConfig) -> IRModule:
     return _Writer(spec, config).module()
 
 
-Index = Sequence["Expr | int"]
-
-
-@dataclass
-class _Loops:
-    """Loops that are open around a statement, outermost first, and the conditions inside them."""
-
-    variables: list[tuple[Var, int]] = field(default_factory=list)
-    conditions: list[Expr] = field(default_factory=list)
-
-    def loop(self, extent: int, name: str) -> Expr:
-        """One more loop inside; its variable."""
-        variable = tirx.Var(name, "int32")
-        self.variables.append((variable, extent))
-        return variable
-
-    def around(self, body: Stmt) -> Stmt:
-        """The loops around a statement."""
-        if self.conditions:
-            body = tirx.IfThenElse(tirx.all(*self.conditions), body, None)
-        for variable, extent in reversed(self.variables):
-            body = tirx.For(variable, 0, extent, tirx.ForKind.SERIAL, body)
-        return body
-
-
-class _Writer:
-    """Writes the function: `tile_turns` are the two outer loops, everything else is nests of one
-    store."""
+class _Writer(TileWriter):
+    """Writes the function."""
 
     def __init__(self, spec: RescaledSpec, config: HwConfig) -> None:
-        self.spec, self.window = spec, spec.window
-        self.batch, self.block = config.batch, config.block
+        super().__init__(spec, config)
         window, blocks, stored = spec.window, spec.blocks, spec.stored
-        self.rows, self.columns, self.chunk = spec.tile
         groups = blocks if spec.own_input else 1
         inputs = (groups, window.in_blocks)
         lanes, square = (self.batch, self.block), (self.block, self.block)
         weights = (window.in_blocks, window.parts, *window.kernel)
-        self.x = _dram("x", (*inputs, *window.input, *lanes), "int8")
-        self.w = _dram("w", (blocks, *weights, *square), "int8")
-        self.b = _dram("b", (blocks, max(1, spec.bias), *square), "int8")
-        self.m = _dram("m", (spec.multipliers, max(1, spec.chain_tiles), *square), "int8")
-        self.c = _dram("c", (1, *lanes), "int8")
-        self.p = _dram("p", (blocks, max(1, spec.operand_rows), *lanes), "int32")
-        self.digits = _dram("digits", (blocks, max(1, stored), *window.output, *lanes), "int8")
-        self.out = _dram("out", (blocks, *window.output, *lanes), "int8")
-        self.turns = _Loops()
-        self.row = self.turns.loop(-(-window.output[0] // self.rows), "row")
-        self.column = self.turns.loop(-(-window.output[1] // self.columns), "column")
-        self.c_chip = _copy_of(self.c, "inp")
-        self.m_chip, self.b_chip = _copy_of(self.m, "wgt"), _copy_of(self.b, "wgt")
-        self.p_chip = _copy_of(self.p, "acc")
-        tile = (blocks, self.rows, self.columns)
-        self.acc = _chip("acc", (*tile, *lanes), "int32", "acc")
-        self.d = _chip("d", (blocks, max(1, stored), *tile[1:], *lanes), "int8", "inp")
+        self.x = dram_buffer("x", (*inputs, *window.input, *lanes), "int8")
+        self.w = dram_buffer("w", (blocks, *weights, *square), "int8")
+        self.b = dram_buffer("b", (blocks, max(1, spec.bias), *square), "int8")
+        self.m = dram_buffer("m", (spec.multipliers, max(1, spec.chain_tiles), *square), "int8")
+        self.c = dram_buffer("c", (1, *lanes), "int8")
+        self.digits = dram_buffer(
+            "digits", (blocks, max(1, stored), *window.output, *lanes), "int8"
+        )
+        self.out = dram_buffer("out", (blocks, *window.output, *lanes), "int8")
+        self.c_chip = chip_copy(self.c, "inp")
+        self.m_chip, self.b_chip = chip_copy(self.m, "wgt"), chip_copy(self.b, "wgt")
+        self.more = [chip_buffer(name, self.acc.shape, "int32", "acc") for name in ("acc1", "acc2")]
+        self.next_tile = 0
+        digits = (blocks, max(1, stored), self.rows, self.columns, *lanes)
+        self.d = chip_buffer("d", digits, "int8", "inp")
 
     def module(self) -> IRModule:
         """The whole function."""
@@ -113,7 +89,7 @@ class _Writer:
     # --- one tile ---------------------------------------------------------------------------------
     def _tile(self) -> list[Stmt]:
         statements = [*self._constants(), tirx.AllocBuffer(self.acc)]
-        statements += [self._pixels(lambda at: (self.acc, at, tirx.IntImm("int32", 0)))]
+        statements += [self.cleared(self.acc)]
         statements += [self._constant(self.b_chip, tile, 0) for tile in range(self.spec.bias)]
         if self.spec.digits:
             statements += self._sum()
@@ -124,7 +100,7 @@ class _Writer:
             *loads, products = self._sum_of(0)
             statements += loads
             statements += self._chain(lambda first, count, _: products(first, count))
-        statements += [self._store(lambda at: (self.out, at))]
+        statements += [self.store(lambda at: (self.out, at))]
         return statements
 
     def _constants(self) -> list[Stmt]:
@@ -137,7 +113,7 @@ class _Writer:
         pairs += [(self.p, self.p_chip)] if spec.operand_rows else []
         statements = []
         for source, copy in pairs:
-            loops = _Loops()
+            loops = Loops()
             at = [loops.loop(int(extent), f"a{axis}") for axis, extent in enumerate(source.shape)]
             statements += [
                 tirx.AllocBuffer(copy),
@@ -148,7 +124,7 @@ class _Writer:
     def _sum(self) -> list[Stmt]:
         """The sum over taps and input blocks, chunk by chunk."""
         chunks = -(-self.window.in_blocks // self.chunk)
-        turn = _Loops()
+        turn = Loops()
         chunk = turn.loop(chunks, "chunk") if chunks > 1 else 0
         *loads, products = self._sum_of(chunk)
         return [turn.around(tirx.stmt_seq(*loads, products(0, self.window.parts)))]
@@ -159,9 +135,9 @@ class _Writer:
         groups = spec.blocks if spec.own_input else 1
         loaded = window.loaded(self.rows, self.columns)
         lanes = (self.batch, self.block)
-        pixels = _chip("x_chip", (groups, self.chunk, *loaded, *lanes), "int8", "inp")
+        pixels = chip_buffer("x_chip", (groups, self.chunk, *loaded, *lanes), "int8", "inp")
         taps = (self.chunk, window.parts, *window.kernel)
-        weights = _chip("w_chip", (spec.blocks, *taps, self.block, self.block), "int8", "wgt")
+        weights = chip_buffer("w_chip", (spec.blocks, *taps, self.block, self.block), "int8", "wgt")
         return [
             tirx.AllocBuffer(pixels),
             self._load_pixels(pixels, chunk),
@@ -172,7 +148,7 @@ class _Writer:
 
     def _load_pixels(self, pixels: Buffer, chunk: Expr) -> Stmt:
         """Input rows of the tile, with pads, no more than the whole output needs."""
-        window, loops = self.window, _Loops()
+        window, loops = self.window, Loops()
         names = ("group", "inner", "y", "x", "lane_b", "lane")
         group, inner, y, x, batch, lane = (
             loops.loop(int(extent), name) for extent, name in zip(pixels.shape, names, strict=True)
@@ -207,13 +183,13 @@ class _Writer:
         return loops.around(tirx.BufferStore(pixels, value, indices))
 
     def _load_weights(self, weights: Buffer, chunk: Expr) -> Stmt:
-        loops = _Loops()
+        loops = Loops()
         at = [loops.loop(int(extent), f"w{axis}") for axis, extent in enumerate(weights.shape)]
         self._within(loops, at[1], chunk)
         source = [at[0], chunk * self.chunk + at[1], *at[2:]]
         return loops.around(tirx.BufferStore(weights, self.w[tuple(source)], at))
 
-    def _within(self, loops: _Loops, inner: Expr, chunk: Expr) -> None:
+    def _within(self, loops: Loops, inner: Expr, chunk: Expr) -> None:
         """Input blocks beyond the last one are in no chunk."""
         if self.window.in_blocks % self.chunk:
             loops.conditions.append(chunk * self.chunk + inner < self.window.in_blocks)
@@ -221,8 +197,8 @@ class _Writer:
     def _products(
         self, pixels: Buffer, weights: Buffer, chunk: Expr, parts: tuple[int, int]
     ) -> Stmt:
-        window, loops = self.window, _Loops()
-        block, i, j = self._pixel_loops(loops)
+        window, loops = self.window, Loops()
+        block, i, j = self.pixel_loops(loops)
         inner, part, y, x = (
             loops.loop(extent, name)
             for extent, name in zip(
@@ -231,7 +207,7 @@ class _Writer:
                 strict=True,
             )
         )
-        batch, lane, k = self._lanes(loops)
+        batch, lane, k = self.product_lanes(loops)
         self._within(loops, inner, chunk)
         source = (
             block if self.spec.own_input else 0,
@@ -243,7 +219,7 @@ class _Writer:
         )
         at = (block, i, j, batch, lane)
         return loops.around(
-            self._gemm(at, pixels[source], weights[block, inner, parts[0] + part, y, x, lane, k])
+            self.gemm(at, pixels[source], weights[block, inner, parts[0] + part, y, x, lane, k])
         )
 
     # --- digits -----------------------------------------------------------------------------------
@@ -251,31 +227,31 @@ class _Writer:
         spec = self.spec
         statements = []
         if spec.left:
-            statements.append(self._shift(-spec.left))
+            statements.append(self.shift(-spec.left))
         if spec.right:
-            statements.append(self._shift_by_tile(spec.operand_rows - 1))
+            statements.append(self.shift_by_tile(spec.operand_rows - 1))
         statements.append(self._store_digit(0))
         for digit in range(1, spec.digits):
             statements.append(
-                self._alu(lambda value, _: extern("shr", extern("add", value, 128), 8))
+                self.alu(lambda value, _: extern("shr", extern("add", value, 128), 8))
             )
             if digit + 1 == spec.digits and spec.clamped:
-                statements.append(self._clamp(-128, 127))
+                statements.append(self.clamp(-128, 127))
             statements.append(self._store_digit(digit))
         if spec.signed:
-            statements += [self._clamp(-1, 0), self._store_digit(spec.digits)]
+            statements += [self.shift(8), self._store_digit(spec.digits)]
         return statements
 
     def _store_digit(self, digit: int) -> Stmt:
-        return self._store(lambda at: (self.digits, (at[0], digit, *at[1:])))
+        return self.store(lambda at: (self.digits, (at[0], digit, *at[1:])))
 
     def _fetch(self) -> Stmt:
-        loops = _Loops()
+        loops = Loops()
         block = loops.loop(self.spec.blocks, "block")
         digit = loops.loop(self.spec.stored, "digit")
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
-        row, column = self._place(loops, i, j)
+        row, column = self.place(loops, i, j)
         value = self.digits[block, digit, row, column, batch, lane]
         return loops.around(tirx.BufferStore(self.d, value, [block, digit, i, j, batch, lane]))
 
@@ -283,112 +259,97 @@ class _Writer:
     def _chain(self, products: Callable[[int, int, int], Stmt]) -> list[Stmt]:
         """products: of a run (first, count) and the first of its tiles."""
         statements: list[Stmt] = []
-        chain, tile = self.spec.chain, 0
+        chain = self.spec.chain
+        self.next_tile = 0
         for level in chain.levels:
             if level.shift:
-                statements.append(self._shift(level.shift))
-            for _ in range(level.constants):
-                statements.append(self._constant(self.m_chip, tile, None))
-                tile += 1
+                statements.append(self.shift(level.shift))
+            statements += [self._chain_constant(self.acc) for _ in range(level.constants)]
             for first, count in level.runs:
+                tile = self._taken(count) if self.spec.digits else 0
                 statements.append(products(first, count, tile))
-                tile += count if self.spec.digits else 0
-        if chain.shift is None:
-            statements.append(self._shift_by_tile(0))
+        if chain.upper:
+            statements += self._upper(self.more[0])
+        if chain.stairs:
+            statements += self._stairs()
+        elif chain.shift is None:
+            statements.append(self.shift_by_tile(0))
         elif chain.shift:
-            statements.append(self._shift(chain.shift))
-        statements.append(self._clamp(chain.low, chain.high))
+            statements.append(self.shift(chain.shift))
+        statements.append(self.clamp(chain.low, chain.high))
         return statements
 
-    def _level_products(self, first: int, count: int, tile: int) -> Stmt:
-        loops = _Loops()
-        block, i, j = self._pixel_loops(loops)
+    def _upper(self, sums: Buffer) -> list[Stmt]:
+        """acc += the levels that are summed from the highest down."""
+        statements = [tirx.AllocBuffer(sums), self.cleared(sums)]
+        for level in self.spec.chain.upper:
+            if level.shift:
+                statements.append(self.shift(-level.shift, sums))
+            statements += [self._chain_constant(sums) for _ in range(level.constants)]
+            for first, count in level.runs:
+                statements.append(self._level_products(first, count, self._taken(count), sums))
+        return [*statements, self.plus(self.acc, sums)]
+
+    def _stairs(self) -> list[Stmt]:
+        """acc = the sum of all stairs; each but the last is a copy of acc."""
+        *copies, last = self.spec.chain.stairs
+        statements: list[Stmt] = []
+        for number, stair in enumerate(copies):
+            into = self.more[min(number, 1)]
+            if number == 1 or (number == 0 and not self.spec.chain.upper):
+                statements.append(tirx.AllocBuffer(into))
+            statements += [self.cleared(into), *self._stair(stair, into)]
+            statements += [self.plus(self.more[0], into)] if number else []
+        statements += self._stair(last, self.acc)
+        return [*statements, *([self.plus(self.acc, self.more[0])] if copies else [])]
+
+    def _stair(self, stair: StairShape, into: Buffer) -> list[Stmt]:
+        """What becomes of one copy of acc, or of acc itself."""
+        statements = [self._chain_constant(into) for _ in range(stair.constants)]
+        if stair.signed:
+            sign = self.spec.stored - 1
+            statements.append(self._level_products(sign, 1, self._taken(1), into))
+        if into is not self.acc:
+            statements.append(self.plus(into, self.acc))
+        first, second = stair.shifts
+
+        def shifted(value: Expr, _: tuple[Expr, ...]) -> Expr:
+            value = extern("shr", value, first)
+            value = extern("add", value, stair.add) if stair.add else value
+            value = extern("shr", value, second)
+            value = value if stair.low is None else extern("max", value, stair.low)
+            return value if stair.high is None else extern("min", value, stair.high)
+
+        return [*statements, self.alu(shifted, into)]
+
+    def _taken(self, count: int) -> int:
+        """The next weight tiles of the chain: the first of so many."""
+        self.next_tile += count
+        return self.next_tile - count
+
+    def _chain_constant(self, into: Buffer) -> Stmt:
+        return self._constant(self.m_chip, self._taken(1), None, into)
+
+    def _level_products(
+        self, first: int, count: int, tile: int, into: Buffer | None = None
+    ) -> Stmt:
+        loops = Loops()
+        block, i, j = self.pixel_loops(loops)
         turn = loops.loop(count, "digit")
-        batch, lane, k = self._lanes(loops)
+        batch, lane, k = self.product_lanes(loops)
         owner = block if self.spec.multipliers > 1 else 0
         source = self.d[block, first + turn, i, j, batch, k]
         weight = self.m_chip[owner, tile + turn, lane, k]
-        return loops.around(self._gemm((block, i, j, batch, lane), source, weight))
+        return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))
 
-    def _constant(self, tiles: Buffer, tile: int, owner: int | None) -> Stmt:
+    def _constant(
+        self, tiles: Buffer, tile: int, owner: int | None, into: Buffer | None = None
+    ) -> Stmt:
         """acc += a constant. owner None: the chain's tiles, which blocks may share."""
-        loops = _Loops()
-        block, i, j = self._pixel_loops(loops)
-        batch, lane, k = self._lanes(loops)
+        loops = Loops()
+        block, i, j = self.pixel_loops(loops)
+        batch, lane, k = self.product_lanes(loops)
         shared = owner is None and self.spec.multipliers == 1
         weight = tiles[0 if shared else block, tile, lane, k]
         source = self.c_chip[0, batch, k]
-        return loops.around(self._gemm((block, i, j, batch, lane), source, weight))
-
-    # --- words ------------------------------------------------------------------------------------
-    def _pixel_loops(self, loops: _Loops) -> tuple[Expr, Expr, Expr]:
-        """Loops over the tile's blocks and pixels, those that the output has."""
-        block = loops.loop(self.spec.blocks, "block")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        self._place(loops, i, j)
-        return block, i, j
-
-    def _place(self, loops: _Loops, i: Expr, j: Expr) -> tuple[Expr, Expr]:
-        """Row and column of the output; a condition where a tile hangs over."""
-        row, column = self.row * self.rows + i, self.column * self.columns + j
-        for place, size, tile in zip(
-            (row, column), self.window.output, (self.rows, self.columns), strict=True
-        ):
-            if size % tile:
-                loops.conditions.append(place < size)
-        return row, column
-
-    def _lanes(self, loops: _Loops) -> tuple[Expr, Expr, Expr]:
-        return (
-            loops.loop(self.batch, "lane_b"),
-            loops.loop(self.block, "lane"),
-            loops.loop(self.block, "k"),
-        )
-
-    def _gemm(self, at: Index, source: Expr, weight: Expr) -> Stmt:
-        product = source.astype("int32") * weight.astype("int32")
-        return tirx.BufferStore(self.acc, self.acc[tuple(at)] + product, list(at))
-
-    def _pixels(self, store: Callable[[tuple[Expr, ...]], tuple[Buffer, Index, Expr]]) -> Stmt:
-        """One store for every element of the tile."""
-        loops = _Loops()
-        block, i, j = self._pixel_loops(loops)
-        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
-        buffer, at, value = store((block, i, j, batch, lane))
-        return loops.around(tirx.BufferStore(buffer, value, list(at)))
-
-    def _alu(self, step: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Stmt:
-        return self._pixels(lambda at: (self.acc, at, step(self.acc[at], at)))
-
-    def _shift(self, bits: int) -> Stmt:
-        return self._alu(lambda value, _: extern("shr", value, bits))
-
-    def _shift_by_tile(self, row: int) -> Stmt:
-        """By a row of the operands."""
-        return self._alu(
-            lambda value, at: extern("shr", value, self.p_chip[at[0], row, at[3], at[4]])
-        )
-
-    def _clamp(self, low: int, high: int) -> Stmt:
-        return self._alu(lambda value, _: extern("min", extern("max", value, low), high))
-
-    def _store(self, to: Callable[[tuple[Expr, ...]], tuple[Buffer, Index]]) -> Stmt:
-        def element(at: tuple[Expr, ...]) -> tuple[Buffer, Index, Expr]:
-            row = self.row * self.rows + at[1]
-            column = self.column * self.columns + at[2]
-            buffer, place = to((at[0], row, column, at[3], at[4]))
-            return buffer, place, self.acc[at].astype("int8")
-
-        return self._pixels(element)
-
-
-def _dram(name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
-    return tirx.decl_buffer(shape, dtype, name=name)
-
-
-def _chip(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buffer:
-    return tirx.decl_buffer(tuple(shape), dtype, name=name, scope=f"local.{memory}")
-
-
-def _copy_of(source: Buffer, memory: str) -> Buffer:
-    return _chip(f"{source.name}_chip", source.shape, source.dtype, memory)
+        return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))

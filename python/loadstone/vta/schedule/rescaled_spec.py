@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-__all__ = ["ChainShape", "LevelShape", "RescaledSpec", "Window"]
+__all__ = ["ChainShape", "LevelShape", "RescaledSpec", "StairShape", "Window"]
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,48 @@ class LevelShape:
 
 
 @dataclass(frozen=True)
+class StairShape:
+    """One of several floors of a sum: constants; whether the sign digit has a weight tile; a shift,
+    something to add, another shift; a clamp, or None."""
+
+    constants: int
+    signed: bool
+    shifts: tuple[int, int]
+    add: int
+    low: int | None
+    high: int | None
+
+    @property
+    def tiles(self) -> int:
+        """Weight tiles: those of the constants first."""
+        return self.constants + self.signed
+
+
+@dataclass(frozen=True)
 class ChainShape:
-    """The levels, then a shift: by `shift`, or by a tile of each block (None); then a clamp."""
+    """The levels, then a shift: by `shift`, or by a tile of each block (None); then a clamp.
+
+    upper: levels of a second accumulator, which is shifted to the left before each. stairs: in
+    place of the shift, floors that are added up.
+    """
 
     levels: tuple[LevelShape, ...]
     shift: int | None
     low: int
     high: int
+    upper: tuple[LevelShape, ...] = ()
+    stairs: tuple[StairShape, ...] = ()
 
     @property
     def tiles(self) -> int:
-        """Weight tiles of all levels."""
-        return sum(level.tiles for level in self.levels)
+        """Weight tiles of all levels, and then of the stairs."""
+        levels = sum(level.tiles for level in (*self.levels, *self.upper))
+        return levels + sum(stair.tiles for stair in self.stairs)
+
+    @property
+    def accumulators(self) -> int:
+        """Tiles besides that of the sum: one for what is added to it, one for each later stair."""
+        return min(2, max(0, len(self.stairs) - 1))
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from loadstone.errors import LoweringError
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.rescaled_spec import RescaledSpec
+from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec
 
 __all__ = ["TileChoice", "choose"]
 
 #: Instructions of a tile's compute stage besides those of the chain's levels.
 _FIXED_INSTRUCTIONS = 6
+#: Of a stair besides its constants: clear, copy, shift twice, add to the others.
+_STAIR_INSTRUCTIONS = 5
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def _fits(spec: RescaledSpec, tile: tuple[int, int, int], config: HwConfig) -> b
     own += spec.multipliers * spec.chain_tiles
     if not spec.digits and chunk < window.in_blocks:
         return False
-    sums = max(2, spec.stored + 1) * pixels + spec.blocks * spec.operand_rows
+    sums = (max(2, spec.stored + 1) + spec.chain.accumulators) * pixels
+    sums += spec.blocks * spec.operand_rows
     return (
         sums <= config.depth(Memory.ACC)
         and (2 * inputs + 2 * spec.stored * pixels + 1) <= config.depth(Memory.INP)
@@ -98,8 +101,10 @@ def _cycles(
     pixels = spec.blocks * window.output[0] * window.output[1]
     chunks = -(-window.in_blocks // chunk)
     compute = pixels * _steps(spec, cost)
-    levels = sum(1 + len(level.runs) + level.constants for level in spec.chain.levels)
-    instructions = _FIXED_INSTRUCTIONS + chunks + levels + 3 * spec.stored
+    parts = (*spec.chain.levels, *spec.chain.upper)
+    levels = sum(1 + len(level.runs) + level.constants for level in parts)
+    stairs = sum(_STAIR_INSTRUCTIONS + stair.tiles for stair in spec.chain.stairs)
+    instructions = _FIXED_INSTRUCTIONS + chunks + levels + stairs + 3 * spec.stored
     compute += turns * instructions * cost.gemm_overhead
     loaded = window.loaded(rows, columns)
     groups = spec.blocks if spec.own_input else 1
@@ -128,10 +133,24 @@ def _steps(spec: RescaledSpec, cost: CostModel) -> int:
     gemm, immediate = cost.gemm_step, cost.alu_step(False)
     tensor = cost.alu_step(True)
     total = (1 + spec.bias + spec.window.taps + spec.chain_tiles) * gemm
-    total += 2 * (max(0, spec.digits - 1) + spec.clamped + spec.signed + 1) * immediate
-    total += (spec.left > 0) * immediate + spec.right * tensor
-    total += sum(level.shift > 0 for level in spec.chain.levels) * immediate
+    total += 2 * (max(0, spec.digits - 1) + spec.clamped + 1) * immediate
+    total += (spec.signed + (spec.left > 0)) * immediate + spec.right * tensor
+    levels = (*spec.chain.levels, *spec.chain.upper)
+    total += sum(level.shift > 0 for level in levels) * immediate
+    if spec.chain.stairs:
+        return total + _stair_steps(spec.chain, cost)
     return total + (tensor if spec.chain.shift is None else (spec.chain.shift > 0) * immediate)
+
+
+def _stair_steps(chain: ChainShape, cost: CostModel) -> int:
+    """Of the stairs: each but the last is a copy on a cleared tile; then all are added up."""
+    immediate, tensor = cost.alu_step(False), cost.alu_step(True)
+    count = len(chain.stairs)
+    total = count * cost.gemm_step + (2 * count - 1) * tensor
+    for stair in chain.stairs:
+        bounds = (stair.low is not None) + (stair.high is not None)
+        total += (2 + (stair.add != 0) + bounds) * immediate
+    return total
 
 
 def _parts(total: int) -> list[int]:

@@ -1,0 +1,108 @@
+"""vta/rescale/stairs.py: floors that give ONNX's rounding where no line does, everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone.vta.rescale.proof import DigitPlan, prove_digits
+from loadstone.vta.rescale.runs import Runs
+from loadstone.vta.rescale.stairs import Division, divisions, stair_plans
+from tests.repeat import times
+from tests.vta.rescale.made import device, made_runs, outputs
+
+LANES = 16
+BLOCK = [np.arange(LANES)]
+
+
+def layer(seed: int, zero_point: int = -128, scale: float = 2.0**-14) -> Runs:
+    """A block whose outputs lie so far apart that float32 rounds many products onto ties."""
+    rng = np.random.default_rng(seed)
+    scales = rng.uniform(scale / 2, scale, LANES)
+    reach = int(260 / scale)
+    return made_runs(scales, (-reach, reach), "float32", zero_point)
+
+
+def proven_plan(runs: Runs, division: Division) -> DigitPlan | None:
+    """The plan of the one block of some runs, if its proof holds."""
+    (plan,) = stair_plans(runs, BLOCK, division, 16)
+    return plan if plan is not None and prove_digits(plan, runs).all() else None
+
+
+@pytest.mark.parametrize("zero_point", [-128, 5])
+@pytest.mark.parametrize("seed", range(times(1, 20)))
+def test_stairs_are_exact_around_every_change(seed: int, zero_point: int) -> None:
+    """Both sides of each change, and a sample of what lies between; the proof says the rest."""
+    runs = layer(seed, zero_point)
+    plans = [plan for division in divisions(runs) if (plan := proven_plan(runs, division))]
+    assert plans
+    rng = np.random.default_rng(seed)
+    for plan in plans:
+        for lane in range(LANES):
+            ends = np.concatenate([runs.first[lane], runs.last[lane]])
+            between = rng.integers(runs.first[lane, 0], runs.last[lane, -1] + 1, 2_000)
+            acc = np.unique(np.concatenate([ends, between]))
+            np.testing.assert_array_equal(device(plan, lane, acc), outputs(runs, lane, acc))
+
+
+def test_a_lane_is_exact_on_every_accumulator() -> None:
+    runs = layer(3, scale=2.0**-11)
+    plan = next(plan for division in divisions(runs) if (plan := proven_plan(runs, division)))
+    for lane in (7,):
+        acc = np.arange(runs.first[lane, 0], runs.last[lane, -1] + 1)
+        np.testing.assert_array_equal(device(plan, lane, acc), outputs(runs, lane, acc))
+
+
+def test_divisions_begin_with_the_cheapest_and_end_at_small_outputs() -> None:
+    one_sided = [d for d in divisions(layer(0)) if not d.fine]
+    assert [(d.edges, d.sign) for d in one_sided] == [
+        ((), None),
+        ((), 0),
+        ((-64,), 0),
+        ((-96, -64), 0),
+        ((-112, -96, -64), 0),
+    ]
+    edges = [d for d in divisions(layer(0, 0)) if d.sign is not None]
+    assert edges[0].sign == 64
+    assert edges[0].edges == (-64,)
+
+
+def test_a_spoiled_stair_is_refused() -> None:
+    """One more in a constant that two stairs do not share, or in what the sign digit moves."""
+    runs = layer(1)
+    plan = next(
+        plan
+        for division in divisions(runs)
+        if division.sign is not None and (plan := proven_plan(runs, division))
+    )
+    first, *others = plan.chain.stairs
+    assert first.constants
+    assert first.sign is not None
+    for spoiled in (
+        replace(first, constants=(first.constants[0] + 400,)),
+        replace(first, sign=np.full(LANES, 127, np.int8)),
+        replace(first, add=first.add + 1),
+        replace(first, shifts=(first.shifts[0], first.shifts[1] - 1)),
+    ):
+        chain = replace(plan.chain, stairs=(spoiled, *others))
+        assert not prove_digits(replace(plan, chain=chain), runs).all()
+    constant = np.where(np.arange(LANES) == 5, 2**30, 0)
+    upper = (replace(plan.chain.upper[0], constants=(constant,)), *plan.chain.upper[1:])
+    assert not prove_digits(replace(plan, chain=replace(plan.chain, upper=upper)), runs)[5]
+
+
+def test_constant_lanes_keep_their_output() -> None:
+    runs = layer(2)
+    value = runs.value.copy()
+    value[3] = value[3, 0]
+    runs = replace(runs, value=value)
+    plan = next(plan for division in divisions(runs) if (plan := proven_plan(runs, division)))
+    assert plan.dead[3]
+    assert not plan.dead[4]
+
+
+def test_outputs_that_jump_have_no_stairs() -> None:
+    runs = made_runs(np.full(LANES, 1.5), (-100, 100), "float32", 0)
+    assert stair_plans(runs, BLOCK, Division((), None), 16) == [None]
