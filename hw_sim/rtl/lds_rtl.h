@@ -34,6 +34,9 @@ void lds_rtl_unmap_all(lds_rtl *rtl);
 /* As the constants read_latency_cycles and read_burst_extra_cycles of the timing model. */
 void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles);
 
+/* A memory that takes requests and words, and answers, in about every other cycle; which, the seed says. 0: in every cycle. */
+void lds_rtl_memory_stalls(lds_rtl *rtl, uint64_t seed);
+
 uint32_t lds_rtl_read32(lds_rtl *rtl, uint32_t offset);
 void lds_rtl_write32(lds_rtl *rtl, uint32_t offset, uint32_t value);
 /* The reset pin. */

@@ -22,26 +22,38 @@ struct lds_rtl {
 
   // One cycle: what memory answers in it, what the device says in it, the edge.
   void tick() {
-    const Beat read = memory.read_beat(now, data);
+    const uint64_t willing = next_willing();  // a bit for each channel
+    const Beat read = willing & 1 ? memory.read_beat(now, data) : Beat{};
     top->m_axi_rvalid = read.valid;
     top->m_axi_rlast = read.last;
     top->m_axi_rresp = read.response;
     if (read.valid) std::memcpy(&top->m_axi_rdata, data, LDS_RTL_BUS_BYTES);
-    const Beat written = memory.acknowledgement(now);
+    const Beat written = willing & 2 ? memory.acknowledgement(now) : Beat{};
     top->m_axi_bvalid = written.valid;
     top->m_axi_bresp = written.response;
-    top->m_axi_arready = top->m_axi_awready = top->m_axi_wready = 1;
+    top->m_axi_arready = willing >> 2 & 1;
+    top->m_axi_awready = willing >> 3 & 1;
+    top->m_axi_wready = willing >> 4 & 1;
     top->clk = 0;
     top->eval();
-    if (top->m_axi_arvalid) memory.read_address(now, top->m_axi_araddr, top->m_axi_arlen + 1u);
-    if (top->m_axi_awvalid) memory.write_address(top->m_axi_awaddr, top->m_axi_awlen + 1u);
-    if (top->m_axi_wvalid) {
+    if (top->m_axi_arvalid && top->m_axi_arready) memory.read_address(now, top->m_axi_araddr, top->m_axi_arlen + 1u);
+    if (top->m_axi_awvalid && top->m_axi_awready) memory.write_address(top->m_axi_awaddr, top->m_axi_awlen + 1u);
+    if (top->m_axi_wvalid && top->m_axi_wready) {
       std::memcpy(data, &top->m_axi_wdata, LDS_RTL_BUS_BYTES);
       memory.write_word(now, data, top->m_axi_wlast);
     }
     top->clk = 1;
     top->eval();
     ++now;
+  }
+
+  // All ones; with stalls, bits that change from cycle to cycle (xorshift).
+  uint64_t next_willing() {
+    if (stalls == 0) return ~uint64_t{0};
+    stalls ^= stalls << 13;
+    stalls ^= stalls >> 7;
+    stalls ^= stalls << 17;
+    return stalls >> 20;
   }
 
   void reset() {
@@ -74,7 +86,7 @@ struct lds_rtl {
   VerilatedContext context;
   std::unique_ptr<Vlds_device> top;
   AxiMemory memory;
-  uint64_t now = 1;
+  uint64_t now = 1, stalls = 0;
   uint8_t data[128] = {};
 };
 
@@ -103,6 +115,8 @@ void lds_rtl_unmap_all(lds_rtl *rtl) { rtl->memory.unmap_all(); }
 void lds_rtl_memory_latency(lds_rtl *rtl, uint32_t latency_cycles, uint32_t burst_extra_cycles) {
   rtl->memory.set_latency(latency_cycles, burst_extra_cycles);
 }
+
+void lds_rtl_memory_stalls(lds_rtl *rtl, uint64_t seed) { rtl->stalls = seed; }
 
 uint32_t lds_rtl_read32(lds_rtl *rtl, uint32_t offset) { return rtl->read(offset); }
 

@@ -82,6 +82,19 @@ def test_random_programs_of_other_devices(config: HwConfig) -> None:
         check(device, seed)
 
 
+def test_a_memory_that_is_not_always_ready_changes_no_byte(tiny: RtlDevice) -> None:
+    """Requests, words, beats and acknowledgements wait for each other, each in its own cycles."""
+    for seed in range(1, times(9, 1001)):
+        program = random_program(TINY, np.random.default_rng(seed))
+        prompt = run(tiny, program)[1].cycles
+        tiny.set_stalls(seed)
+        memory, result = run(tiny, program)
+        tiny.set_stalls(0)
+        assert result.status == "NONE", seed
+        assert np.array_equal(memory, refer(program)[0]), seed
+        assert result.cycles > prompt, seed
+
+
 def test_scratchpads_are_the_references() -> None:
     for seed in range(5):
         device = RtlDevice(TINY)

@@ -109,6 +109,11 @@ class RtlDevice:
         latency = self.config.timing["read_latency_cycles"].value
         self._lib.lds_rtl_memory_latency(self._rtl, latency, burst_extra_cycles)
 
+    def set_stalls(self, seed: int) -> None:
+        """A memory that is ready in about every other cycle, drawn by `seed`; 0: in every one, as
+        the simulator counts."""
+        self._lib.lds_rtl_memory_stalls(self._rtl, seed)
+
     def map(self, address: int, memory: Array, *, read_only: bool = False) -> None:
         """Places a C-contiguous array at a bus address; programs read and write the array
         itself.
