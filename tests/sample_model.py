@@ -39,7 +39,7 @@ from loadstone.vta.isa.codec import (
 )
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
 
-__all__ = ["Dense", "copy_model", "dense_model", "endless_model"]
+__all__ = ["Dense", "copy_model", "dense_model", "endless_model", "state_model"]
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -119,6 +119,19 @@ def endless_model(config: HwConfig | None = None) -> Artifact:
         regions=(uops, *model.regions[1:]),
         steps=(DeviceProgram("endless", stream, layers),),
     )
+
+
+def state_model(begin: bytes = b"") -> Artifact:
+    """y = what the run before got as x, at first `begin` or zeros; the sum of nothing."""
+    model = copy_model()
+    last = BufferView("last", (1, 16), DataType.INT8, len(model.regions), 0)
+    shift = [
+        host_step.copy("give", 2, 1, [16], host_step.Strided([1]), host_step.Strided([1])),
+        host_step.copy("keep", 0, 2, [16], host_step.Strided([1]), host_step.Strided([1])),
+    ]
+    region = MemoryRegion("state", RegionKind.STATE, 16, 64, data=begin)
+    regions, tensors = (*model.regions, region), (*model.tensors, last)
+    return replace(model, regions=regions, tensors=tensors, steps=tuple(shift))
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ class ArtifactContent:
         """The device programs, in order."""
         return tuple(s for s in self.steps if isinstance(s, DeviceProgram))
 
+    @property
+    def has_states(self) -> bool:
+        """Whether a run leaves something for the next one."""
+        return any(region.kind == RegionKind.STATE for region in self.regions)
+
     def check(self) -> None:
         """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
         require(

@@ -25,13 +25,15 @@ __all__ = [
     "STEP",
     "TENSOR",
     "VERSION",
+    "VERSION_OF_STATES",
     "WORD",
     "align",
     "require",
 ]
 
 MAGIC = b"LDSM"
-VERSION = 1
+#: What a file without states has, and one with them: readers of version 1 know no states.
+VERSION, VERSION_OF_STATES = 1, 2
 HEADER = struct.Struct("<4sIII20sIIIII")
 SECTIONS = (
     "strings",

@@ -24,6 +24,7 @@ from loadstone.artifact.file_layout import (
     STEP,
     TENSOR,
     VERSION,
+    VERSION_OF_STATES,
     WORD,
     require,
 )
@@ -66,7 +67,12 @@ class ArtifactReader:
             zero,
         ) = HEADER.unpack_from(data)
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
-        require(version == VERSION, "R2", f"format version {version} is not {VERSION}")
+        require(
+            version in (VERSION, VERSION_OF_STATES),
+            "R2",
+            f"format version {version} is not {VERSION} or {VERSION_OF_STATES}",
+        )
+        self.kinds = max(RegionKind) if version == VERSION_OF_STATES else RegionKind.HOST
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
             crc == zlib.crc32(self.data[16:]),
@@ -122,7 +128,7 @@ class ArtifactReader:
         data = self.section["data"]
         require(zero == 0, "R13", "a reserved word of a region is not 0")
         require(
-            kind <= max(RegionKind) and flags <= 3,
+            kind <= self.kinds and flags <= 3,
             "R10",
             f"region kind {kind} or flags {flags} are unknown",
         )

@@ -23,6 +23,7 @@ from loadstone.artifact.file_layout import (
     STEP,
     TENSOR,
     VERSION,
+    VERSION_OF_STATES,
     align,
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
@@ -143,7 +144,8 @@ class ArtifactWriter:
             )
         head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
         body[16:HEADER_BYTES] = head + table
-        struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), zlib.crc32(body[16:]))
+        version = VERSION_OF_STATES if a.has_states else VERSION
+        struct.pack_into("<4sIII", body, 0, MAGIC, version, len(body), zlib.crc32(body[16:]))
         return bytes(body)
 
 
