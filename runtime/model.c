@@ -111,12 +111,14 @@ static uint64_t memory_bytes(const lds_tensor *t) {
 static int region_is_sound(const lds_model *model, uint32_t index) {
   const lds_region r = lds_model_region(model, index);
   const uint32_t reserved = lds_u32(entry(model, LDS_REGION_TABLE, index) + 28);
-  if (r.kind > LDS_REGION_HOST || r.flags > 3u || reserved != 0 || !is_string(model, r.name)) return 0;
+  const uint32_t last_kind = lds_u32(model->bytes + 4) == LDS_FORMAT_VERSION ? LDS_REGION_STATE : LDS_REGION_HOST;
+  const int first = r.kind == LDS_REGION_STATE && r.data_size_bytes == r.size_bytes; /* what a state begins with */
+  if (r.kind > last_kind || r.flags > 3u || reserved != 0 || !is_string(model, r.name)) return 0;
   if ((r.kind == LDS_REGION_CONSTANTS || r.kind == LDS_REGION_INPUT) && (r.flags & LDS_DMA_DEVICE_WRITES) != 0) return 0;
   if (r.kind == LDS_REGION_HOST && r.flags != 0) return 0;
   if (r.size_bytes == 0 || r.align_bytes == 0 || r.align_bytes > LDS_DMA_MAX_ALIGN || (r.align_bytes & (r.align_bytes - 1u)) != 0) return 0;
   if (r.flags != 0 && r.align_bytes < LDS_DEVICE_ALIGN) return 0;
-  if (r.data_size_bytes != (r.kind == LDS_REGION_CONSTANTS ? r.size_bytes : 0u)) return 0;
+  if (r.data_size_bytes != (r.kind == LDS_REGION_CONSTANTS ? r.size_bytes : 0u) && !first) return 0;
   return lds_inside(r.data_offset, r.data_size_bytes, model->section[LDS_DATA].count);
 }
 

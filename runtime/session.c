@@ -96,12 +96,12 @@ static int open_region(lds_session *s, uint32_t r, lds_memory *memory) {
   return region.flags != 0 ? check_bus(s, b, region.align_bytes) : LDS_OK;
 }
 
-/* Constants from the file, or zeros; before anything of the session reads it. */
+/* Constants and what a state begins with from the file, or zeros; before anything of the session reads it. */
 static int fill_region(lds_session *s, uint32_t r) {
   const lds_region region = lds_model_region(s->model, r);
   lds_dma_buffer *b = &s->region[r];
   if ((s->to_fill >> r & 1u) == 0) return LDS_OK;
-  if (region.kind == LDS_REGION_CONSTANTS) {
+  if (region.data_size_bytes != 0) {
     memcpy(b->cpu, s->model->section[LDS_DATA].bytes + region.data_offset, b->size_bytes);
   } else {
     memset(b->cpu, 0, b->size_bytes);
@@ -327,6 +327,17 @@ void lds_session_close(lds_session *s) {
   if ((s->owned >> (LDS_REGIONS + 1) & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->code);
   if (s->running->dead == 0) s->owned = 0;
   if (running) lds_devices_release(s);
+}
+
+int lds_session_reset(lds_session *s) {
+  int status = LDS_OK;
+  uint32_t r;
+  if (s == NULL) return LDS_ERR_ARGUMENT;
+  if (s->phase == LDS_RUNNING) return LDS_ERR_STATE;
+  for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
+    if (lds_model_region(s->model, r).kind == LDS_REGION_STATE) status = fill_region(s, r);
+  }
+  return status;
 }
 
 /* --- inputs, outputs, operands ----------------------------------------------------------------------------------------------- */

@@ -45,6 +45,7 @@ __all__ = [
     "copy_model",
     "dense_model",
     "endless_model",
+    "state_model",
     "with_host_memory",
 ]
 
@@ -129,6 +130,19 @@ def endless_model(config: HwConfig | None = None) -> Artifact:
         regions=(uops, *model.regions[1:]),
         steps=(DeviceProgram("endless", stream, layers),),
     )
+
+
+def state_model(begin: bytes = b"") -> Artifact:
+    """y = what the run before got as x, at first `begin` or zeros; the sum of nothing."""
+    model = copy_model()
+    last = BufferView("last", (1, 16), DataType.INT8, len(model.regions), 0)
+    shift = [
+        host_step.copy("give", 2, 1, [16], host_step.Strided([1]), host_step.Strided([1])),
+        host_step.copy("keep", 0, 2, [16], host_step.Strided([1]), host_step.Strided([1])),
+    ]
+    region = MemoryRegion("state", RegionKind.STATE, 16, 64, data=begin)
+    regions, tensors = (*model.regions, region), (*model.tensors, last)
+    return replace(model, regions=regions, tensors=tensors, steps=tuple(shift))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from loadstone import graph as g
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
+from loadstone.artifact.states import with_states
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.backend.interface import Backend, Phase, Segment
 from loadstone.backend.plugins import Registry
@@ -74,6 +75,8 @@ class CompileOptions:
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
+    states: inputs of the artifact, each with the output that is its value in the next run: both
+        become memory of the session (artifact/states.py).
     """
 
     target: Any
@@ -84,6 +87,7 @@ class CompileOptions:
     strategy: str = "eager"
     costs: str | Path | None = None
     reading: Reading = WHOLE
+    states: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -100,6 +104,7 @@ class _Choices(TypedDict, total=False):
     strategy: str
     costs: str | Path | None
     reading: Reading
+    states: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +315,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     partitioner = _partitioner(module, _name_of(model), target, options)
     lowered = partitioner.run(clock)
     _dump(lowered, writer)
-    return _compiled(lowered, target, partitioner, clock)
+    return _compiled(lowered, target, partitioner, clock, options.states)
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
@@ -335,13 +340,14 @@ def _compiled(
     target: Target,
     partitioner: Partitioner,
     clock: Clock,
+    states: Mapping[str, str],
 ) -> Compiled:
     names = {
         backend.name: str(backend.attributes.get("device", backend.name))
         for backend in target.backends
     }
     return Compiled(
-        lowered.deployment.artifact,
+        with_states(lowered.deployment.artifact, states),
         target.device,
         lowered.network,
         lowered.partition,

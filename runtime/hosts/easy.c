@@ -262,3 +262,12 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
   (void)pthread_mutex_unlock(&net->device->lock);
   return status == LDS_OK ? lds_easy_fail(error, LDS_OK, "%s", "") : status;
 }
+
+int lds_easy_reset(lds_easy *net, lds_easy_error *error) {
+  int status;
+  if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "there is no network to reset");
+  (void)pthread_mutex_lock(&net->device->lock);
+  status = lds_session_reset(net->session);
+  (void)pthread_mutex_unlock(&net->device->lock);
+  return lds_easy_fail(error, status, "%s", status == LDS_OK ? "" : lds_status_text(status));
+}

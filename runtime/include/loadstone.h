@@ -218,6 +218,10 @@ LDS_EXPORT int lds_session_open(lds_session **session, const lds_model *model, l
                                 void *memory, size_t memory_bytes, lds_fault *fault);
 LDS_EXPORT void lds_session_close(lds_session *session);
 
+/* Makes the states of a model what they were when the session opened; LDS_ERR_STATE while it runs. Runs leave them for the next run,
+ * also one that fails: its states are undefined. A model without states: nothing happens. */
+LDS_EXPORT int lds_session_reset(lds_session *session);
+
 /* By copy. size_bytes must be the tensor's. */
 LDS_EXPORT int lds_session_set_input(lds_session *session, uint32_t index, const void *data, size_t size_bytes);
 LDS_EXPORT int lds_session_get_output(lds_session *session, uint32_t index, void *data, size_t size_bytes);

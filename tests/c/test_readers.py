@@ -25,7 +25,7 @@ from tests.c.build import MODES, compile_c, includes
 from tests.c.test_c import board_sources, run
 from tests.fuzz.artifacts import fuzz
 from tests.repeat import times
-from tests.sample_model import copy_model, dense_model, with_host_memory
+from tests.sample_model import copy_model, dense_model, state_model, with_host_memory
 
 pytestmark = pytest.mark.rung("0")
 
@@ -59,7 +59,9 @@ def sealed(data: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "model", [copy_model(), every_operator_model()], ids=["copy", "every operator"]
+    "model",
+    [copy_model(), every_operator_model(), state_model()],
+    ids=["copy", "every operator", "state"],
 )
 def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
     original, random = model.to_bytes(), np.random.default_rng(1)
@@ -180,6 +182,7 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
     models = [
         copy_model(),
         every_operator_model(),
+        state_model(bytes(range(16))),
         *(dense_model(load_config(n)).artifact for n in ("vtaq-1x16x16", "vtaq-tiny")),
     ]
     found = sizes(bits, root, tmp_path, models)

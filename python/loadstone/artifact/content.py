@@ -70,6 +70,11 @@ class ArtifactContent:
         end = tensor.offset_bytes + tensor.size_bytes
         return self.regions[tensor.region].data[tensor.offset_bytes : end]
 
+    @property
+    def has_states(self) -> bool:
+        """Whether a run leaves something for the next one."""
+        return any(region.kind == RegionKind.STATE for region in self.regions)
+
     def check(self) -> None:
         """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
         require(

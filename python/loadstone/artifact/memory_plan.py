@@ -46,6 +46,7 @@ class RegionKind(IntEnum):
     INPUT = 2  # the caller writes, the device or host steps read
     OUTPUT = 3  # the device or host steps write, the caller reads
     HOST = 4  # memory that the device never sees
+    STATE = 5  # what a run leaves for the next one; a reset makes it what it was at first
 
 
 class DataType(IntEnum):
@@ -97,7 +98,8 @@ class ViewLayout(IntEnum):
 
 @dataclass(frozen=True)
 class MemoryRegion:
-    """One piece of memory. Constants have data, all size_bytes of them; others begin as zeros."""
+    """One piece of memory. Constants have data, all size_bytes of them, and a state may; others
+    begin as zeros."""
 
     name: str
     kind: RegionKind
@@ -144,8 +146,9 @@ class MemoryRegion:
             f"[{low}, {MAX_ALIGN_BYTES}]",
         )
         size = self.size_bytes if self.kind == RegionKind.CONSTANTS else 0
+        first = self.kind == RegionKind.STATE and len(self.data) == self.size_bytes
         _require(
-            len(self.data) == size,
+            len(self.data) == size or first,
             "R12",
             f"region {self.name!r} has {len(self.data)} bytes of data, not {size}",
         )

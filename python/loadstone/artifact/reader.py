@@ -69,6 +69,7 @@ class ArtifactReader:
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
         known = 1 <= self.version <= VERSION
         require(known, "R2", f"format version {self.version} is not 1 to {VERSION}")
+        self.kinds = max(RegionKind) if self.version == VERSION else RegionKind.HOST
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
             crc == zlib.crc32(self.data[16:]),
@@ -124,7 +125,7 @@ class ArtifactReader:
         data = self.section["data"]
         require(zero == 0, "R13", "a reserved word of a region is not 0")
         require(
-            kind <= max(RegionKind) and flags <= 3,
+            kind <= self.kinds and flags <= 3,
             "R10",
             f"region kind {kind} or flags {flags} are unknown",
         )

@@ -148,7 +148,7 @@ class ArtifactWriter:
             )
         head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
         body[16:HEADER_BYTES] = head + table
-        version = VERSION if a.other_programs else 1
+        version = VERSION if a.other_programs or a.has_states else 1
         struct.pack_into("<4sIII", body, 0, MAGIC, version, len(body), zlib.crc32(body[16:]))
         return bytes(body)
 

@@ -31,6 +31,7 @@ examples:
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
                                                                  one stage, printed: the instructions with their tokens
   loadstone compile net.tflite --target vtaq-1x16x16 --json      figures for programs
+  loadstone compile gru.onnx -t vtaq-1x16x16 --state h_in=h_out  what a run gives as h_out the next one gets as h_in
   loadstone compile net.onnx -t vtaq-1x16x16 --shape x=1,3,224,224 --outputs logits      open sizes; without what follows `logits`
   loadstone compile float.onnx --data samples.npz -t vtaq-1x16x16    quantize and compile
   loadstone compile net.tflite --target vtaq-1x16x16 --partition cost --costs net.costs.json --explain
@@ -109,6 +110,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SAMPLES.npz",
         help="quantize a float model with these samples first (in0, in1 ...)",
     )
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="IN=OUT",
+        help="output OUT of a run is input IN of the next one: both become memory of the session",
+    )
     quantize.add_reading(parser)
     quantize.add_options(parser)
 
@@ -135,6 +143,7 @@ def run(args: argparse.Namespace) -> None:
         dump=Dump(args.dump, args.dump_after),
         plugins=args.plugins,
         reading=quantize.reading(args),
+        states=_states(args.state),
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
@@ -159,6 +168,19 @@ def run(args: argparse.Namespace) -> None:
         print(table(compiled.explain()))
         print()
     print(summary(report))
+
+
+def _states(pairs: list[str]) -> dict[str, str]:
+    """Raises ConfigError for what is no pair."""
+    found = {}
+    for pair in pairs:
+        source, equals, target = pair.partition("=")
+        if not (source and equals and target):
+            raise ConfigError(
+                f"--state {pair} is not IN=OUT: an input, and the output that feeds it"
+            )
+        found[source] = target
+    return found
 
 
 def table(rows: list[JsonObject]) -> str:

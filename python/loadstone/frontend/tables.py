@@ -1,7 +1,8 @@
 """Functions of one int8, however many operators compute them: one table of 256 real numbers.
 
 In:   a function in canonical form.
-Out:  the same, where quantize(f(dequantize(x))) is quantize(take(table of f, x + 128)).
+Out:  the same, where quantize(f(dequantize(x))) is quantize(take(table of f, x + 128)); the integer
+      x is written as round(dequantize(x) / scale) + zero point, which keeps its quantization.
 Next: partition/patterns/elementwise.py reads it as one Lookup.
 
 SiLU is two operators, GELU five, and Mish four: as float operators between a dequantize and a
@@ -38,7 +39,7 @@ __all__ = ["with_tables"]
 
 #: Alone they are Lookups already.
 _KNOWN = ("sigmoid", "nn.leakyrelu")
-#: Of one operator TFLite's kernels compute these in float; what consists of several, in integers.
+#: TFLite's kernels compute these in float. GELU is a product of several, HARD_SWISH has integers.
 _TFLITE = ("tanh", "exp", "log", "nn.gelu", "nn.silu", "sin", "cos")
 _EVERY = np.arange(-128, 128, dtype=np.float64)
 
@@ -70,9 +71,17 @@ class _Tables(Rewriter):
             return None
         if shape(tree.source) != shape(variable) or reals.dtype != np.float32:
             return None
-        name = variable.name
-        wide = self.emit(relax.op.astype(self.mapped(tree.source), "int32"), f"{name}/wide")
-        index = self.emit(relax.op.add(wide, constant(np.int32(128))), f"{name}/index")
+        if self.tflite and "clip" in tree.names:  # HARD_SWISH
+            return None
+        assert tree.grid is not None
+        name, grid = variable.name, (np.float32(tree.grid[0]), np.int32(tree.grid[1]))
+        # a dequantize says whose integers these are, also where nothing else reads them
+        said = relax.op.dequantize(self.mapped(tree.source), *map(constant, grid), axis=0)
+        real = self.emit(named(said, f"{name}/index/real"), f"{name}/index/real")
+        steps = self.emit(relax.op.divide(real, constant(grid[0])), f"{name}/index/steps")
+        whole = self.emit(relax.op.round(steps), f"{name}/index/whole")
+        wide = self.emit(relax.op.astype(whole, "int32"), f"{name}/index/wide")
+        index = self.emit(relax.op.add(wide, constant(np.int32(grid[1] + 128))), f"{name}/index")
         taken = self.emit(relax.op.take(constant(reals), index, axis=0), f"{name}/table")
         new = relax.Call(call.op, [taken, *call.args[1:]], call.attrs, call.ty_args)
         return self.emit(named(new, name), name)
@@ -84,18 +93,20 @@ class _Tables(Rewriter):
             if isinstance(entry, relax.Var)
         )
         if self.tflite:
-            return alone and op_name(root) in _TFLITE
+            return op_name(root) in (_TFLITE if alone else ("multiply",))
         return not (alone and op_name(root) in _KNOWN)
 
 
 class _Tree:
-    """source: the int8 variable that all depends on. bent: it is no straight line."""
+    """source: the int8 variable that all depends on. bent: it is no straight line. names: of its
+    operators."""
 
     def __init__(self, bound: dict[Var, Expr]) -> None:
         self.bound = bound
         self.source: Var | None = None
         self.grid: tuple[float, int] | None = None
         self.bent = False
+        self.names: set[str] = set()
 
     def reals(self, expr: Expr) -> Array | None:
         """(256,) for what depends on the source, () for a constant; None for anything else."""
@@ -112,6 +123,7 @@ class _Tree:
         if any(argument is None for argument in arguments):
             return None
         found = [argument for argument in arguments if argument is not None]
+        self.names.add(op_name(call))
         varying = [entry for entry, argument in zip(read, found, strict=True) if argument.ndim]
         self.bent |= bends(call, [is_call(self.bound.get(e), "dequantize") for e in varying])
         return evaluated(call, found)

@@ -238,7 +238,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         for tensor in tensors:
             if tensor.is_quantized and tensor.dtype == "int16":
                 raise UnsupportedError(
-                    f'{where}: tensor "{tensor.name}" is int16: Loadstone runs 8-bit activations'
+                    f'{where}: tensor "{tensor.name}" is int16: 16x8 quantization is not done, '
+                    "Loadstone runs 8-bit activations: convert with int8 activations"
                 )
             if tensor.data is None and tensor.scales is not None and tensor.scales.size > 1:
                 raise UnsupportedError(

@@ -251,6 +251,37 @@ def _target(converter: Converter) -> TensorRecord:
 
 
 #: Operator -> its conversion.
+def _split_v(converter: Converter, op: TfliteTable) -> Expr:
+    """SPLIT_V, also with a size of -1, what the others leave: the outputs say it."""
+    source, axis = converter.real(0), _axis(converter, 2)
+    tensors = converter.file.tensors
+    sizes = [tensors[index].shape[axis] for index in converter.record.outputs]
+    ends = np.cumsum(sizes).tolist()
+    parts = [
+        relax.op.strided_slice(source, [axis], [end - size], [end])
+        for end, size in zip(ends, sizes, strict=True)
+    ]
+    return relax.Tuple([converter.bb.emit(part) for part in parts])
+
+
+def _argmax(converter: Converter, op: TfliteTable) -> Expr:
+    """ARG_MAX, whose index is int64 or int32, as the file says."""
+    source, target = converter.real(0), _target(converter)
+    found = relax.op.argmax(source, axis=_axis(converter, 1), keepdims=False)
+    if target.dtype == "int64":
+        return found
+    return relax.op.astype(converter.bb.emit(found), target.dtype)
+
+
+def _axis(converter: Converter, position: int) -> int:
+    """An input that is one number, of the first input's axes."""
+    given = converter.file.tensors[converter.record.inputs[position]].data
+    if given is None:
+        raise UnsupportedError(f"input {position}, its axis, is computed: only a constant is known")
+    rank = len(converter.file.tensors[converter.record.inputs[0]].shape)
+    return int(np.asarray(given).reshape(-1)[0]) % rank
+
+
 OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "RESHAPE": _to_shape,
     "SQUEEZE": _to_shape,
@@ -261,4 +292,6 @@ OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "SPACE_TO_BATCH_ND": _space_to_batch,
     "BATCH_TO_SPACE_ND": _batch_to_space,
     "TRANSPOSE_CONV": _transpose_conv,
+    "SPLIT_V": _split_v,
+    "ARG_MAX": _argmax,
 }

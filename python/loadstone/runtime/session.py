@@ -202,6 +202,11 @@ class Session:
             self._started = False
             raise
 
+    def reset(self) -> None:
+        """Makes the model's states what they were when the session opened. Raises DeviceError while
+        it runs."""
+        raise_for(lib().lds_session_reset(self._open()), self.artifact.name)
+
     def cancel(self) -> None:
         """From another thread: run() and execute(), now and later, end within a tenth of a second
         with DeviceError."""

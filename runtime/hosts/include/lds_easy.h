@@ -91,6 +91,9 @@ LDS_EXPORT void *lds_easy_output_data(lds_easy *net, uint32_t index);
  * every sample, in the order of the artifact; NULL, or lds_easy_input_data itself: what stands there, for one run of the device. */
 LDS_EXPORT int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs, uint32_t samples, lds_easy_error *error);
 
+/* Makes the network's states what they were when it was opened (lds_session_reset). */
+LDS_EXPORT int lds_easy_reset(lds_easy *net, lds_easy_error *error);
+
 /* Bytes that this network's runs have copied between the caller's arrays and the device's memory. */
 LDS_EXPORT uint64_t lds_easy_copied_bytes(const lds_easy *net);
 

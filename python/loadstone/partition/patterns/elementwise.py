@@ -240,7 +240,7 @@ def hard_swish(reader: Reader, root: Call) -> Lookup:
 
 def table_pattern() -> DFPattern:
     """Real numbers by the bytes of an int8, as frontend/tables.py writes them."""
-    index = op("add")(op("astype")(anything()), const())
+    index = op("add")(op("astype")(op("round")(op("divide")(dq(), const()))), const())
     return q(op("take")(const(), index))
 
 
@@ -248,10 +248,11 @@ def table(reader: Reader, root: Call) -> Lookup:
     """Raises Mismatch for another table than that of all int8 values."""
     taken, output = reader.call(root.args[0]), reader.output(root)
     index = reader.call(taken.args[1])
-    stored = reader.call(index.args[0]).args[0]
-    source = _int8(reader.tensor(stored))
+    division = reader.call(reader.call(reader.call(index.args[0]).args[0]).args[0])
+    source = _int8(reader.source(division.args[0]))
     reals, first = value(taken.args[0]), value(index.args[1])
-    if reals.shape != (256,) or int(first) != 128 or source.quantization is None:
+    grid = float(scalar(division.args[1])), int(first) - 128
+    if reals.shape != (256,) or (source.scale, source.zero_point) != grid:
         raise Mismatch("it takes from a table that is not one of all int8 values")
     assert output.quantization is not None
     rules = tflite if reader.tflite else onnx
@@ -317,20 +318,24 @@ def softmax(reader: Reader, root: Call) -> Softmax:
 
 def argmax_pattern() -> DFPattern:
     """int8 to an index: dequantize changes no order."""
-    return op("argmax")(dq())
+    index = op("argmax")(dq())
+    return op("astype")(index) | index
 
 
 def argmax(reader: Reader, root: Call) -> ArgMax:
     """Raises Mismatch without an axis."""
-    source, extents = _int8(reader.source(root.args[0])), shape(root)
-    if root.attrs.axis is None or extents is None:
+    call = reader.call(root.args[0]) if is_call(root, "astype") else root
+    source, extents = _int8(reader.source(call.args[0])), shape(root)
+    if call.attrs.axis is None or extents is None:
         raise Mismatch("it flattens its input")
+    if dtype(root) not in ("int32", "int64"):
+        raise Mismatch(f"its index is {dtype(root)}")
     output = Tensor(name_of(root) or "", extents, dtype(root))
     return ArgMax(
         name=output.name,
         inputs=(source,),
         outputs=(output,),
-        axis=int(root.attrs.axis) % len(source.shape),
+        axis=int(call.attrs.axis) % len(source.shape),
     )
 
 

@@ -1,0 +1,102 @@
+"""State: tensors that live from one run to the next, where a model has an input and an output for
+each.
+
+In:   an artifact; inputs by name, each with the output that is its next value.
+Out:  an artifact without these inputs and outputs: their memory is a region of kind `state`, which
+      a last step copies the new values to.
+Next: runtime/session.c fills the region when a session opens, and on lds_session_reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    HostStep,
+    MemoryRegion,
+    RegionKind,
+)
+from loadstone.artifact.host_step import Strided, copy
+from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
+from loadstone.errors import ConfigError
+
+__all__ = ["with_states"]
+
+
+def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
+    """states: input -> output. They begin as real zeros: as the zero point where they are
+    quantized. Raises ConfigError for names that the model does not have, and for pairs of other
+    types, shapes or quantizations."""
+    if not states:
+        return artifact
+    inputs = {artifact.tensors[index].name: index for index in artifact.inputs}
+    outputs = {artifact.tensors[index].name: index for index in artifact.outputs}
+    tensors, content, steps = list(artifact.tensors), bytearray(), list(artifact.steps)
+    used: set[str] = set()
+    for source, target in states.items():
+        before = _found(inputs, source, "input", artifact.name)
+        after = _found(outputs, target, "output", artifact.name)
+        if target in used:
+            raise ConfigError(f"state {source}={target}: {target} is another state's output")
+        used.add(target)
+        _check(tensors[before], tensors[after])
+        tensors[before] = replace(
+            tensors[before], region=len(artifact.regions), offset_bytes=len(content)
+        )
+        content += _zeros(tensors[before])
+        content += bytes(-len(content) % DEVICE_ALIGN_BYTES)
+        steps.append(_carry(tensors[after], before, after))
+    kept = [index for name, index in inputs.items() if name not in states]
+    left = [index for name, index in outputs.items() if name not in used]
+    if not left:
+        raise ConfigError(
+            f"model {artifact.name!r}: every output is a state: nobody reads a result"
+        )
+    region = MemoryRegion(
+        "state",
+        RegionKind.STATE,
+        len(content),
+        data=bytes(content) if any(content) else b"",
+    )
+    return replace(
+        artifact,
+        regions=(*artifact.regions, region),
+        tensors=tuple(tensors),
+        inputs=tuple(kept),
+        outputs=tuple(left),
+        steps=tuple(steps),
+    )
+
+
+def _found(known: Mapping[str, int], name: str, kind: str, model: str) -> int:
+    if name not in known:
+        raise ConfigError(
+            f"state: {name!r} is no {kind} of model {model!r}: it has {', '.join(known)}"
+        )
+    return known[name]
+
+
+def _check(before: BufferView, after: BufferView) -> None:
+    def described(view: BufferView) -> str:
+        grid = f", scale {view.scale:g}, zero point {view.zero_point}" if view.scale else ""
+        return f"{view.dtype.name.lower()} {list(view.shape)}{grid}"
+
+    if described(before) != described(after) or before.scale != after.scale:
+        raise ConfigError(
+            f"state {before.name}={after.name}: the input is {described(before)}, the output "
+            f"{described(after)}: a state is one tensor"
+        )
+
+
+def _zeros(view: BufferView) -> bytes:
+    return np.full(view.shape, view.zero_point, view.dtype.numpy).tobytes()
+
+
+def _carry(view: BufferView, before: int, after: int) -> HostStep:
+    elements = view.size_bytes // view.dtype.size_bytes
+    return copy(f"keep {view.name}", after, before, [elements], Strided([1]), Strided([1]))

@@ -1,0 +1,153 @@
+"""artifact/states.py: what a run leaves for the next one, in the file, in C and in Python."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.file_layout import VERSION
+from loadstone.artifact.format import Artifact, RegionKind
+from loadstone.cli import main
+from loadstone.compiler import Compiled, compile
+from loadstone.errors import ArtifactError, ConfigError, DeviceError
+from loadstone.runtime.device import open as open_device
+from loadstone.runtime.native import ffi, lib
+from tests.hosts.easy import Easy
+from tests.onnx_builder import Graph, run
+from tests.sample_model import copy_model, state_model
+
+SHAPE, GRID = (1, 24), (0.0625, 7)
+X = np.random.default_rng(3).integers(-60, 60, (6, *SHAPE)).astype(np.int8)
+
+
+def recurrent(folder: Path) -> bytes:
+    """h' = 0.5 h + x, y = h' - x: integers, with a zero point that is not 0."""
+    graph = Graph()
+    x, h = (graph.dequantize(graph.input(SHAPE, np.int8), *GRID) for _ in range(2))
+    half = graph.dequantize(graph.constant([64], np.int8), 2**-7, 0)
+    product = graph.quantize(graph.node("Mul", h, half), *GRID)
+    after = graph.quantize(graph.node("Add", graph.dequantize(product, *GRID), x), *GRID)
+    y = graph.quantize(graph.node("Sub", graph.dequantize(after, *GRID), x), *GRID)
+    model = graph.save([(y, np.int8), (after, np.int8)], [SHAPE, SHAPE])
+    (folder / "m.onnx").write_bytes(model)
+    return model
+
+
+def names(compiled: Compiled) -> tuple[list[str], list[str]]:
+    artifact = compiled.artifact
+    inputs, outputs = (
+        [artifact.tensors[k].name for k in side] for side in (artifact.inputs, artifact.outputs)
+    )
+    return inputs, outputs
+
+
+def reference(model: bytes) -> np.ndarray:
+    """ONNX Runtime, step after step."""
+    state, results = np.full(SHAPE, GRID[1], np.int8), []
+    for x in X:
+        result, state = run(model, [x, state])
+        results.append(result)
+    return np.stack(results)
+
+
+def compiled(folder: Path) -> tuple[Compiled, np.ndarray]:
+    model = recurrent(folder)
+    plain = compile(folder / "m.onnx", "vtaq-tiny")
+    inputs, outputs = names(plain)
+    found = compile(folder / "m.onnx", "vtaq-tiny", states={inputs[1]: outputs[1]})
+    assert names(found) == (inputs[:1], outputs[:1])
+    return found, reference(model)
+
+
+def test_runs_go_on_where_the_last_one_ended_and_a_reset_begins_anew(tmp_path: Path) -> None:
+    model, want = compiled(tmp_path)
+    assert not np.array_equal(want[0], want[1])
+    with (
+        open_device("sim") as device,
+        device.load(Artifact.from_bytes(model.artifact.to_bytes())) as s,
+    ):
+        assert np.array_equal(s.run([X])[0], want)
+        (again,) = s.run([X[:1]])
+        assert not np.array_equal(again[0], want[0])
+        s.reset()
+        assert np.array_equal(s.run([X[:3]])[0], want[:3])
+        assert np.array_equal(s.run([X[3:]])[0], want[3:])
+
+
+def test_the_same_in_c(tmp_path: Path) -> None:
+    model, want = compiled(tmp_path)
+    assert not model.python_steps
+    with Easy(model.artifact) as net:
+        for _ in range(2):
+            got = np.zeros_like(want)
+            net.run([X], [got])
+            assert np.array_equal(got, want)
+            assert lib().lds_easy_reset(net.net, ffi.NULL) == 0
+        got = np.zeros_like(want[:1])
+        for count in range(2):
+            net.run([X[:1]], [got])
+            assert np.array_equal(got[0], want[0]) == (count == 0)
+    assert lib().lds_easy_reset(ffi.NULL, ffi.NULL) == lib().LDS_ERR_ARGUMENT
+    assert lib().lds_session_reset(ffi.NULL) == lib().LDS_ERR_ARGUMENT
+
+
+@pytest.mark.parametrize("begin", [b"", bytes(range(16))])
+def test_a_state_begins_with_its_data(begin: bytes) -> None:
+    model = state_model(begin)
+    x = np.arange(48, dtype=np.int8).reshape(3, 1, 16)
+    first = np.frombuffer(begin or bytes(16), np.int8).reshape(1, 1, 16)
+    with open_device("sim") as device, device.load(model) as session:
+        for _ in range(2):
+            assert np.array_equal(session.run([x])[0], np.concatenate([first, x[:2]]))
+            session.reset()
+
+
+def test_the_version_says_whether_there_are_states() -> None:
+    assert struct.unpack_from("<I", copy_model().to_bytes(), 4) == (1,)
+    data = bytearray(state_model().to_bytes())
+    assert struct.unpack_from("<I", data, 4) == (VERSION,)
+    assert Artifact.from_bytes(bytes(data)).regions[-1].kind == RegionKind.STATE
+    struct.pack_into("<I", data, 4, 1)
+    struct.pack_into("<I", data, 12, zlib.crc32(data[16:]))
+    with pytest.raises(ArtifactError, match="R10"):
+        Artifact.from_bytes(bytes(data))
+    buffer = ffi.from_buffer(bytes(data))
+    assert lib().lds_model_open(ffi.new("lds_model *"), buffer, len(data)) == lib().LDS_ERR_FORMAT
+
+
+def test_a_reset_beside_a_run_is_refused() -> None:
+    with open_device("sim") as device, device.load(copy_model()) as session:
+        session.start()
+        with pytest.raises(DeviceError):
+            session.reset()
+        while not session.wait(1):
+            pass
+        session.reset()
+
+
+def test_names_and_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    recurrent(tmp_path)
+    inputs, outputs = names(compile(tmp_path / "m.onnx", "vtaq-tiny"))
+    for states, message in (
+        ({"h": outputs[1]}, f"'h' is no input of model 'm': it has {inputs[0]}, {inputs[1]}"),
+        ({inputs[1]: "h"}, "'h' is no output of model 'm'"),
+        ({inputs[0]: outputs[1], inputs[1]: outputs[1]}, "is another state's output"),
+        (dict(zip(inputs, outputs, strict=True)), "every output is a state"),
+    ):
+        with pytest.raises(ConfigError, match="state") as caught:
+            compile(tmp_path / "m.onnx", "vtaq-tiny", states=states)
+        assert message in str(caught.value)
+
+
+def test_the_command_takes_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recurrent(tmp_path)
+    inputs, outputs = names(compile(tmp_path / "m.onnx", "vtaq-tiny"))
+    words = ["compile", f"{tmp_path}/m.onnx", "-t", "vtaq-tiny", "-o", f"{tmp_path}/m.lds"]
+    assert main([*words, "--state", f"{inputs[1]}={outputs[1]}"]) == 0
+    assert Artifact.load(tmp_path / "m.lds").regions[-1].name == "state"
+    assert main([*words, "--state", "h"]) == 2
+    assert "--state h is not IN=OUT" in capsys.readouterr().err
