@@ -8,6 +8,7 @@ Next: compiler.py holds the whole way as one function.
     compiled = loadstone.compile("net.tflite", target="vtaq-1x16x16")
     outputs = compiled.run(images)                         # on the simulator, through the C runtime
     compiled.save("net.lds")
+    model = loadstone.load("net.lds")                      # without TVM: model.run, model.profile
 """
 
 from __future__ import annotations
@@ -17,17 +18,41 @@ from typing import TYPE_CHECKING, Any
 from loadstone.errors import LoadstoneError
 
 if TYPE_CHECKING:
+    from loadstone.analysis.loaded import LoadedModel, load
     from loadstone.compiler import Compiled, compile, quantize  # noqa: A004
 
-__all__ = ["Compiled", "LoadstoneError", "__version__", "compile", "quantize"]
+__all__ = [
+    "Compiled",
+    "LoadedModel",
+    "LoadstoneError",
+    "__version__",
+    "compile",
+    "load",
+    "quantize",
+]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Public names that need TVM."""
-    if name in ("Compiled", "compile", "quantize"):
-        from loadstone import compiler
+    """Public names that are imported when they are used; some need TVM."""
+    if name in ("LoadedModel", "load"):
+        from loadstone.analysis import loaded
 
+        return getattr(loaded, name)
+    if name in ("Compiled", "compile", "quantize"):
+        try:
+            from loadstone import compiler
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] == "loadstone":
+                raise
+            raise LoadstoneError(
+                f"loadstone.{name} needs {error.name}, which is not installed: "
+                "pip install 'loadstone[compiler]'"
+            ) from None
         return getattr(compiler, name)
     raise AttributeError(f"module 'loadstone' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

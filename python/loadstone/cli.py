@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from loadstone import __version__
 from loadstone.errors import MAX_MESSAGE_CHARACTERS, LoadstoneError, shortened
 from loadstone.printable import one_line
 
@@ -38,6 +37,7 @@ COMMANDS = {
     "target": "show what can be compiled for: accelerators, boards, attributes",
     "backend": "begin a back end of your own: a template that compiles, and its test",
     "conform": "try a back end with generated operators: taken, refused and why, wrong",
+    "doctor": "show what is installed here, and what it is for",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
@@ -118,6 +118,19 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_EXIT_MISTAKE, f"{self.prog}: {text} (see {self.prog} --help)\n")
 
 
+class _Version(argparse.Action):
+    """Says more than a number, and looks for it only when it is asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from loadstone.commands.doctor import version_text
+
+        print(version_text())
+        parser.exit()
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """A parser that knows every command's name, and the arguments of the one that `words` ask
     for."""
@@ -126,7 +139,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         description="From a trained int8 network to an accelerator nobody can write C for.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--version", action="version", version=f"loadstone {__version__}")
+    parser.add_argument("--version", action=_Version, help="version, commit, TVM's version")
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )

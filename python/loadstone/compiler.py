@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from loadstone import graph as g
+from loadstone.analysis.html import facts_table
+from loadstone.analysis.known import known_of
+from loadstone.analysis.loaded import LoadedModel
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.artifact.deploy import Deployment
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
@@ -35,8 +38,6 @@ from loadstone.frontend import import_model, load
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
-from loadstone.partition.cost.prices import CostTable
-from loadstone.partition.cost.pricing import Pricing
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
@@ -107,7 +108,7 @@ class _Choices(TypedDict, total=False):
     states: Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
     target calls each back end. remarks: by operator, how its device does it. segments: what each
@@ -171,23 +172,7 @@ class Compiled:
     def known(self) -> Known:
         """What a profile of the artifact alone would not tell: kinds of operators, their own
         multiplications, and what back ends say of accelerators that are not simulated here."""
-        pricing = Pricing((), CostTable(self.device))
-        kinds, macs, modelled_us, places = {}, {}, {}, {}
-        for operator in self.graph.operators:
-            kinds[operator.name] = str(operator.kind)
-            macs[operator.name] = operator.macs if isinstance(operator, g.Weighted) else 0
-        for backend, segment in self.segments:
-            operators = segment.operators
-            if len(operators) > 1:
-                kinds[segment.name] = f"{len(operators)} operators"
-            else:
-                kinds[segment.name] = str(operators[0].kind)
-            macs[segment.name] = sum(macs.get(operator.name, 0) for operator in operators)
-            places[segment.name] = self.accelerators.get(backend.name, backend.name)
-            cost_ns = pricing.model_ns(backend, segment)
-            if cost_ns is not None:
-                modelled_us[segment.name] = cost_ns / 1000
-        return Known(kinds, macs, modelled_us, places)
+        return known_of(self.graph, self.segments, self.device, self.accelerators)
 
     def profile(self) -> ProfileReport:
         """What every layer takes, on one time axis; in a notebook, a table."""
@@ -199,15 +184,34 @@ class Compiled:
 
         return layer_cycles(self.artifact, self.device)
 
-    def run(self, *inputs: Array, device: str = "sim") -> list[Array]:
+    @property
+    def loaded(self) -> LoadedModel:
+        """As `loadstone.load` gives it back from a file."""
+        return LoadedModel(self.artifact, self.device, trust=True)
+
+    def run(self, *inputs: Any, device: str = "sim") -> list[Array]:
         """Runs samples (arrays with a leading axis of samples, one per input) through the C
         runtime; one array per output."""
-        from loadstone.runtime.device import OpenedDevice
-        from loadstone.runtime.device import open as open_device
+        return self.loaded.run(*inputs, device=device)
 
-        opened = OpenedDevice("sim", "", self.device) if device == "sim" else open_device(device)
-        with opened, opened.load(self.artifact, trust=True) as session:
-            return session.run(inputs)
+    def __repr__(self) -> str:
+        on_host = sum(entry.backend == HOST for entry in self.partition.assignments)
+        count = len(self.partition.assignments)
+        return f"<compiled {self.loaded!r:.200}; {count - on_host} of {count} operators on devices>"
+
+    def _repr_html_(self) -> str:
+        report = self.report()
+        places = ", ".join(f"{n} on {where}" for where, n in report["operators_by_place"].items())
+        return facts_table(
+            f"{report['model']} for {report['device']}",
+            {
+                "operators": places,
+                "instructions": f"{report['instructions']:,}",
+                "constants, bytes": f"{report['regions_bytes']['constants']:,}",
+                "activations, bytes": f"{report['arena_bytes']:,}",
+                "runs in C": "no" if report["steps_in_python"] else "yes",
+            },
+        )
 
     def report(self) -> JsonObject:
         """Figures as JSON: operators by place, instructions, memory, time."""

@@ -154,7 +154,7 @@ def test_help_shows_the_attributes_of_plugins(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main(["compile", "--uma-backends", str(folder), "--help"])
+        main(["compile", "--uma-backends", str(folder), "--help-targets"])
     out = capsys.readouterr().out
     assert "--target-npu-a-max_channels INT" in out
     assert "channels that its buffers hold, [1, 65535] (default: 512)" in " ".join(out.split())

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
@@ -208,3 +209,14 @@ def test_float_networks_are_quantized_and_keep_the_type_of_their_edges(
         np.sum(want**2) / np.sum((got.reshape(want.shape).astype(np.float32) - want) ** 2)
     )
     assert noise > 25
+
+
+def test_a_model_in_memory() -> None:
+    """An ONNX ModelProto is what its file is; what is no model is told in one line."""
+    graph = onnx_builder.Graph()
+    x = graph.input((1, 4), np.int8)
+    data = graph.save([(graph.quantize(graph.dequantize(x, 0.5, 0), 0.5, 0), np.int8)])
+    proto = onnx.load_from_string(data)
+    assert str(load(proto)["main"]) == str(load(import_model(proto))["main"])
+    with pytest.raises(ModelError, match="a dict is no model: give the path of a .tflite"):
+        load({})  # type: ignore[arg-type]

@@ -57,3 +57,22 @@ def test_the_first_few_are_spread_over_all() -> None:
     few = samples.first(3)
     np.testing.assert_array_equal(few.arrays[0], samples.arrays[0][[0, 49, 99]])
     assert samples.first(1000) is samples
+
+
+def test_tensors_and_generators_are_samples() -> None:
+    """A tensor is the only input, not a sequence of inputs; a generator gives sample by sample."""
+
+    class Tensor:
+        """What of PyTorch's tensors is used."""
+
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            return self.value
+
+    wanted = images(4)
+    for given in (Tensor(wanted), (image for image in wanted), {"in0": Tensor(wanted)}):
+        np.testing.assert_array_equal(samples_from(given, PARAMETERS).arrays[0], wanted)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="samples are a int, not arrays"):
+        samples_from(3, PARAMETERS)  # type: ignore[arg-type]

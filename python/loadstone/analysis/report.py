@@ -18,6 +18,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import short_names
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
@@ -86,7 +87,7 @@ class Row:
     bus_cycles: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileReport:
     """rows: in order. programs: of the device, with their events; arena: who lives where in each.
     facts: of the device; None where nothing is simulated."""
@@ -122,6 +123,28 @@ class ProfileReport:
             if row.how not in entry["how"]:
                 entry["how"].append(row.how)
         return totals
+
+    def __repr__(self) -> str:
+        places = ", ".join(f"{where} {e['us']:.1f} us" for where, e in self.totals.items())
+        return f"<profile of {self.model!r}: {len(self.rows)} layers, {self.us:.1f} us: {places}>"
+
+    def _repr_html_(self) -> str:
+        heads = ("layer", "where", "kind", "MACs", "cycles", "us", "share", "bound by")
+        rows = (
+            (
+                row.short,
+                row.where,
+                row.kind,
+                f"{row.macs:,}" if row.macs else "",
+                "" if row.cycles is None else f"{row.cycles:,}",
+                f"{row.us:.1f}",
+                f"{100 * row.share:.1f} %",
+                row.bound or row.how,
+            )
+            for row in self.rows
+        )
+        foot = f"{self.us:.1f} us a run of {self.samples} sample(s)"
+        return rows_table(f"{self.model} on {self.device}", heads, rows, foot)
 
     def to_json(self) -> JsonObject:
         """All figures; no events."""

@@ -11,14 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from loadstone.analysis.graph_page import explain_page
 from loadstone.commands import quantize
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
-from loadstone.files import JsonObject
+from loadstone.files import JsonObject, write_whole
 from loadstone.relax.dump import Dump
+
+if TYPE_CHECKING:
+    from loadstone.compiler import Compiled
 
 __all__ = ["configure", "extend", "run"]
 
@@ -26,6 +31,7 @@ _EPILOG = """\
 examples:
   loadstone compile net.tflite --target vtaq-1x16x16 -o net.lds
   loadstone compile net.onnx --target vtaq-tiny --explain        a table: operator, where it runs, why, what would change it
+  loadstone compile net.tflite -t vtaq-1x16x16 --explain-html net.html       the same as a graph in a page
   loadstone compile net.tflite --target my_vta_config.json --dump stages/
                                                                  every stage as a numbered text file
   loadstone compile net.tflite -t vtaq-1x16x16 --dump-after synchronize
@@ -41,7 +47,7 @@ examples:
   loadstone compile net.onnx -t vtaq-1x16x16 --format onnx -o net_lds.onnx
                                                                  EPContext nodes for ONNX Runtime, what no accelerator takes beside them
   loadstone compile net.tflite --uma-backends mine/ --target npu,vtaq-1x16x16 --target-npu-lanes 8
-                                                                 a back end of your own before VTA; add --help for its options
+                                                                 a back end of your own before VTA; add --help-targets for its options
 
 A model is int8 (TFLite, ONNX in QDQ or QOperator form, PyTorch quantized by PT2E) or uint8 (TFLite), or float with --data.
 An operator that the device cannot do is no error: it stays on the host.
@@ -70,6 +76,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--explain", action="store_true", help="say for each operator where it runs, and why"
+    )
+    parser.add_argument(
+        "--explain-html",
+        metavar="FILE",
+        help="the same as a page: the network as a graph, coloured by who runs what",
     )
     parser.add_argument(
         "--partition",
@@ -156,6 +167,7 @@ def run(args: argparse.Namespace) -> None:
     if args.require_c and compiled.python_steps:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)
+    _write_page(args.explain_html, compiled)
     report = {**compiled.report(), "artifact": str(output)}
     if args.json:
         print(
@@ -181,6 +193,12 @@ def _states(pairs: list[str]) -> dict[str, str]:
             )
         found[source] = target
     return found
+
+
+def _write_page(path: str | None, compiled: Compiled) -> None:
+    if path is not None:
+        rows, report = compiled.explain(), compiled.profile()
+        write_whole(path, explain_page(compiled.partition.graph, rows, report))
 
 
 def table(rows: list[JsonObject]) -> str:

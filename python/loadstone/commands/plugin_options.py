@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["add_plugin_options", "target_of"]
 
 _PREFIX = "target attribute "
+_HELP_TARGETS = "--help-targets"
 
 
 def add_plugin_options(
@@ -53,10 +54,15 @@ def add_plugin_options(
         print("loadstone:", problem, file=sys.stderr)
     parser.set_defaults(plugins=plugins)
     if attributes:
-        _add_attributes(parser, plugins)
+        shown = _HELP_TARGETS in words
+        _add_attributes(parser, plugins, shown)
+        parser.add_argument(
+            _HELP_TARGETS, action="help", help="show the attributes of accelerators, too"
+        )
 
 
-def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
+def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry, shown: bool) -> None:
+    """shown: whether --help lists them; they are many."""
     devices = {name: load_config(name) for name in device_names()}
     known = {
         name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()]
@@ -66,17 +72,19 @@ def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry) -> None:
         **known,
         **{name: backend.target_attributes for name, backend in plugins.backends.items()},
     }.items():
-        group = parser.add_argument_group(f"attributes of accelerator {name}")
+        group = parser.add_argument_group(f"attributes of accelerator {name}") if shown else parser
         for entry in attributes:
             group.add_argument(
                 f"--target-{name}-{entry.name}",
                 dest=f"{_PREFIX}{name} {entry.name}",
                 metavar=type(entry.default).__name__.upper(),
-                help=(
-                    f"{entry.doc}{f', {entry.limits}' if entry.limits else ''} (default: "
-                    f"{entry.default})"
-                ).replace("%", "%%"),
+                help=_described(entry) if shown else argparse.SUPPRESS,
             )
+
+
+def _described(entry: Attribute) -> str:
+    limits = f", {entry.limits}" if entry.limits else ""
+    return f"{entry.doc}{limits} (default: {entry.default})".replace("%", "%%")
 
 
 def target_of(args: argparse.Namespace, target: str | Sequence[str]) -> TargetSource:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loadstone.errors import LoadstoneError, ModelError
 from loadstone.files import read_whole
@@ -25,6 +25,7 @@ from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import WHOLE, Reading
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from torch.export import ExportedProgram
 
     from loadstone.relax.types import IRModule
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Model", "Reading", "import_model", "load"]
 
 #: A model file, or a model in memory.
-Model: TypeAlias = "str | Path | IRModule | ExportedProgram"
+Model: TypeAlias = "str | Path | IRModule | ExportedProgram | ModelProto"
 
 
 def load(source: Model, reading: Reading = WHOLE) -> IRModule:
@@ -77,9 +78,20 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
 
 
 def _from_memory(source: Model) -> IRModule:
-    """What PyTorch made is converted. Whoever has such an object has imported PyTorch."""
+    """What PyTorch made is converted, and an ONNX model in memory. Whoever has such an object has
+    imported PyTorch, or onnx. Raises ModelError for what is no model."""
+    given: Any = source
+    if type(source).__name__ == "ModelProto" and hasattr(given, "SerializeToString"):
+        from loadstone.frontend import onnx
+
+        return onnx.from_bytes(given.SerializeToString(), given.graph.name or "model")
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(source, torch.export.ExportedProgram | torch.nn.Module):
+        if not hasattr(source, "functions"):
+            raise ModelError(
+                f"a {type(source).__name__} is no model: give the path of a .tflite, .onnx or .pt2 "
+                "file, an ONNX ModelProto, a torch.export.ExportedProgram or an IRModule"
+            )
         return source
     from loadstone.frontend.torch import from_program
 

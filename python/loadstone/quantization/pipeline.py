@@ -73,7 +73,7 @@ class Options:
     show: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantized:
     """module: QDQ in canonical form. float_module: folded. report: see report.py. outputs: names
     for the exported file."""
@@ -82,6 +82,10 @@ class Quantized:
     float_module: IRModule
     report: JsonObject
     outputs: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.outputs)
+        return f"<quantized network, {self.report['scheme']}: outputs {outputs}>"
 
     def save(self, path: str | Path) -> None:
         """Writes standard QDQ ONNX: inputs and outputs as the float model has them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +98,22 @@ def _named(
     arrays: Arrays,
 ) -> dict[str, Array]:
     if isinstance(arrays, Mapping):
-        return {name: np.asarray(array) for name, array in arrays.items()}
-    if isinstance(arrays, np.ndarray):
-        return {"in0": arrays}
-    return {f"in{index}": np.asarray(array) for index, array in enumerate(arrays)}
+        return {name: _as_array(array) for name, array in arrays.items()}
+    if hasattr(arrays, "__array__"):  # NumPy's, or a tensor of PyTorch
+        return {"in0": _as_array(arrays)}
+    if hasattr(arrays, "__next__"):  # a generator of samples, of the only input
+        rows = [_as_array(row) for row in arrays]
+        return {"in0": np.stack(rows) if rows else np.zeros(0, np.float32)}
+    if not isinstance(arrays, Sequence):
+        raise ModelError(
+            f"samples are a {type(arrays).__name__}, not arrays (samples, ...): give one for each "
+            "input, or a mapping in0, in1 ..."
+        )
+    return {f"in{index}": _as_array(array) for index, array in enumerate(arrays)}
+
+
+def _as_array(value: Any) -> Array:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def _checked(array: Array, parameter: Var, where: str) -> Array:

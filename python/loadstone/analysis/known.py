@@ -1,0 +1,47 @@
+"""What the compiler knows of a model's layers, and its artifact does not say.
+
+In:   a network, its segments with their back ends, what the target calls each back end.
+Out:  Known, for report.py: kinds, multiplications, what back ends say of their accelerators.
+Next: compiler.py's Compiled.profile; `loadstone profile --target`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loadstone import graph as g
+from loadstone.analysis.report import Known
+from loadstone.backend.device import Device
+from loadstone.backend.interface import Backend, Segment
+from loadstone.partition.cost.prices import CostTable
+from loadstone.partition.cost.pricing import Pricing
+
+__all__ = ["known_of"]
+
+
+def known_of(
+    graph: g.Graph,
+    segments: Sequence[tuple[Backend, Segment]],
+    device: Device,
+    accelerators: Mapping[str, str],
+) -> Known:
+    """accelerators: back end -> what the target calls it. Raises BackendError for a model of a back
+    end that fails."""
+    pricing = Pricing((), CostTable(device))
+    kinds: dict[str, str] = {}
+    macs: dict[str, int] = {}
+    modelled_us: dict[str, float] = {}
+    places: dict[str, str] = {}
+    for operator in graph.operators:
+        kinds[operator.name] = str(operator.kind)
+        macs[operator.name] = operator.macs if isinstance(operator, g.Weighted) else 0
+    for backend, segment in segments:
+        operators = segment.operators
+        several = len(operators) > 1
+        kinds[segment.name] = f"{len(operators)} operators" if several else str(operators[0].kind)
+        macs[segment.name] = sum(macs.get(operator.name, 0) for operator in operators)
+        places[segment.name] = accelerators.get(backend.name, backend.name)
+        cost_ns = pricing.model_ns(backend, segment)
+        if cost_ns is not None:
+            modelled_us[segment.name] = cost_ns / 1000
+    return Known(kinds, macs, modelled_us, places)

@@ -1,0 +1,145 @@
+"""`loadstone doctor`: what is installed here, and what it is for.
+
+In:   this machine.
+Out:  a line for each part: there or not, which version, for which guide, what would install it; or
+      JSON. Exit status 1 when Loadstone itself cannot work.
+Next: docs/getting-started.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import loadstone
+from loadstone.errors import LoadstoneError
+
+__all__ = ["TOOLS", "configure", "run", "version_text"]
+
+_EPILOG = """\
+examples:
+  loadstone doctor             what is installed, which inner loops, which tools for which guide
+  loadstone doctor --json      for a bug report
+"""
+#: Package -> what it is for, how it is installed.
+PACKAGES = {
+    "numpy": ("everything", "pip install numpy"),
+    "cffi": ("running models", "pip install cffi"),
+    "apache-tvm": ("loadstone compile, quantize", "pip install 'loadstone[compiler]'"),
+    "onnx": ("ONNX models", "pip install 'loadstone[compiler]'"),
+    "tflite": ("TFLite models", "pip install 'loadstone[compiler]'"),
+    "torch": ("PyTorch models", "pip install 'loadstone[torch]'"),
+    "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),
+    "ai-edge-litert": ("docs/litert.md", "pip install ai-edge-litert"),
+}
+#: Program -> what it is for, Debian's package.
+TOOLS = {
+    "cc": ("docs/c-projects.md; steps in C", "gcc"),
+    "cmake": ("docs/c-projects.md", "cmake"),
+    "arm-none-eabi-gcc": (
+        "docs/deploy.md: Cortex-M firmware",
+        "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    ),
+    "aarch64-linux-gnu-gcc": ("docs/deploy.md: boards under Linux", "gcc-aarch64-linux-gnu"),
+    "qemu-system-arm": ("docs/board.md: boards without boards", "qemu-system-arm"),
+    "verilator": ("docs/hardware.md: --device rtl", "verilator"),
+    "chromium": ("docs/tune.md: pages of `loadstone profile --html`", "chromium"),
+}
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One thing that may be there. install: what would bring it."""
+
+    kind: str
+    name: str
+    found: str | None
+    what_for: str
+    install: str
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds --json."""
+    parser.epilog = _EPILOG
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """1 when the native library cannot be used."""
+    parts = list(_parts())
+    if args.json:
+        print(json.dumps([asdict(part) for part in parts], indent=2))
+    else:
+        print(version_text())
+        print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")
+        for part in parts:
+            found = part.found or f"missing: {part.install}"
+            print(f"  {part.kind:<8} {part.name:<22} {found:<44} {part.what_for}".rstrip())
+    return 0 if next(part for part in parts if part.name == "libloadstone").found else 1
+
+
+def version_text() -> str:
+    """`loadstone 0.1.0 (commit 1a2b3c4), TVM 0.27.0`: the commit in a checkout only."""
+    commit, tvm = _commit(), _version("apache-tvm")
+    return (
+        f"loadstone {loadstone.__version__}"
+        + (f" (commit {commit})" if commit else "")
+        + (f", TVM {tvm}" if tvm else ", without TVM")
+    )
+
+
+def _commit() -> str | None:
+    root = Path(loadstone.__file__).parent.parent.parent
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return None
+    words = [git, "-C", str(root), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _parts() -> Iterator[Installed]:
+    for package, (what_for, install) in PACKAGES.items():
+        yield Installed("package", package, _version(package), what_for, install)
+    yield Installed(
+        "library", "libloadstone", _library(), "running models", "make lib, or the wheel"
+    )
+    kernels = ", ".join(_kernels())
+    yield Installed("kernels", "simulator", kernels or None, "the fastest is taken", "make lib")
+    for tool, (what_for, package) in TOOLS.items():
+        found = shutil.which(tool)
+        yield Installed("tool", tool, found, what_for, f"apt-get install {package}")
+    yield Installed("cpu", "processors", str(os.cpu_count()), "loadstone run --threads N", "")
+
+
+def _library() -> str | None:
+    from loadstone.runtime.native import library_file
+
+    try:
+        return library_file().name
+    except LoadstoneError:
+        return None
+
+
+def _kernels() -> list[str]:
+    if _library() is None:
+        return []
+    from loadstone.simulator.sim import kernels_available
+    from loadstone.vta.hw_config import load_config
+
+    return kernels_available(load_config("vtaq-1x16x16"))
