@@ -36,7 +36,12 @@ _ALIGN_BYTES = 64
 class ProgramRegion(LoweredRegion):
     """A segment on an accelerator: tensors and constants by name, instructions by operator."""
 
-    def __init__(self, segment: Segment, accelerator: Accelerator) -> None:
+    def __init__(self, segment: Segment, accelerator: Accelerator | None) -> None:
+        """accelerator: of the back end. Raises LoweringError for one that has none."""
+        if accelerator is None:
+            raise LoweringError(
+                f"{segment.name}: its back end {segment.backend} has no accelerator"
+            )
         self.name = segment.name
         self.operators = segment.operators
         self.accelerator = accelerator
