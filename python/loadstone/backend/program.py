@@ -82,7 +82,7 @@ class ProgramRegion(LoweredRegion):
         return name
 
     def constant(self, name: str, value: Array) -> str:
-        """The symbol of an array that the artifact keeps, as NumPy has it in memory."""
+        """The symbol of an array of any shape, which the artifact keeps as it is in memory."""
         symbol = f"{name} for {self.device}"
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol
