@@ -63,13 +63,14 @@ enum {
   LDS_ERR_MEMORY = -3,   /* the memory given is too small, or the HAL has no DMA memory left */
   LDS_ERR_ADDRESS = -4,  /* a buffer's bus address is misaligned, wraps, or is beyond what the device can address */
 
-  LDS_ERR_MAGIC = -10,     /* not an artifact (R1) */
-  LDS_ERR_VERSION = -11,   /* an artifact of another format version (R2) */
-  LDS_ERR_TRUNCATED = -12, /* the size is not what the header says (R3) */
-  LDS_ERR_CHECKSUM = -13,  /* the content is damaged (R4) */
-  LDS_ERR_FORMAT = -14,    /* a table breaks one of FORMAT.md's rules (R5 to R18, R22) */
-  LDS_ERR_OPERATOR = -15,  /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
-  LDS_ERR_EXTERNAL = -16,  /* a step needs a function that only the Python runtime has */
+  LDS_ERR_MAGIC = -10,       /* not an artifact (R1) */
+  LDS_ERR_VERSION = -11,     /* an artifact of another format version (R2) */
+  LDS_ERR_TRUNCATED = -12,   /* the size is not what the header says (R3) */
+  LDS_ERR_CHECKSUM = -13,    /* the content is damaged (R4) */
+  LDS_ERR_FORMAT = -14,      /* a table breaks one of FORMAT.md's rules (R5 to R18, R22) */
+  LDS_ERR_OPERATOR = -15,    /* a host step breaks one of FORMAT.md's rules (R19 to R21), or the operator is not linked in */
+  LDS_ERR_EXTERNAL = -16,    /* a step needs a function that only the Python runtime has */
+  LDS_ERR_ACCELERATOR = -17, /* a step is for a device that the session was not given */
 
   LDS_ERR_CONFIG = -20,      /* the model is for another device than this one */
   LDS_ERR_INSTRUCTION = -21, /* unknown opcode, memory, field value or reserved bit; or a capability the device has not */
@@ -78,7 +79,6 @@ enum {
   LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or not from constants */
   LDS_ERR_TOKEN = -25,       /* tokens deadlock, overflow, or are left over */
   LDS_ERR_FINISH = -26,      /* FINISH is missing, not last, or does not wait for load and store */
-  LDS_ERR_ACCELERATOR = -27, /* a step is for a device that the session was not given */
 
   LDS_ERR_DEVICE = -30, /* the device stopped with an error: lds_session_fault says which */
   LDS_ERR_HUNG = -31,   /* the device made no progress; it was reset and is usable again */

@@ -19,7 +19,7 @@ MOVE = Reshape(name="move", inputs=(X,), outputs=(Y,))
 
 
 def region() -> ProgramRegion:
-    graph = Graph("g", (X,), (Y,), (MOVE,), {})
+    graph = Graph(name="g", inputs=(X,), outputs=(Y,), operators=(MOVE,))
     return ProgramRegion(Segment("s", "npu", graph, (MOVE,), (X,), (X,), (Y,)), npu())
 
 

@@ -251,7 +251,7 @@ def test_programs_of_another_device(
     npu_known: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under Linux and for a Cortex-M: its table and its registers; with VTA's programs beside it
-    where board.c has a second place."""
+    where the board has a second place."""
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     alone, vta = program_model(), copy_model()
     both = dataclasses.replace(

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-MOST_SECONDS = 600
+MOST_SECONDS = 1800
 
 
 @pytest.mark.full

@@ -41,19 +41,22 @@ EXAMPLES = {
 
 def mutated_code(code: bytes, table: InstructionTable, rng: np.random.Generator) -> bytes:
     """Some bits flipped, some fields of instructions set to small and to any numbers."""
-    data = int.from_bytes(code, "little")
+    data = bytearray(code)
     offsets = instruction_offsets(table, code)
     for _ in range(int(rng.integers(0, 4))):
         at = int(rng.choice(offsets))
         form = table.by_opcode[code[at]]
+        size = table.sizes[form.name]
+        word = int.from_bytes(data[at : at + size], "little")
         if rng.random() < 0.2 or not form.fields:
-            data ^= 1 << int(rng.integers(8 * len(code)))
-            continue
-        field = form.fields[int(rng.integers(len(form.fields)))]
-        place = 8 * at + table.places[form.name][field.name]
-        value = int(rng.integers(1 << min(field.width, 62))) >> int(rng.integers(field.width))
-        data = data & ~(((1 << field.width) - 1) << place) | value << place
-    return data.to_bytes(len(code), "little")
+            word ^= 1 << int(rng.integers(8 * size))
+        else:
+            field = form.fields[int(rng.integers(len(form.fields)))]
+            place = table.places[form.name][field.name]
+            value = int(rng.integers(1 << min(field.width, 62))) >> int(rng.integers(field.width))
+            word = word & ~(((1 << field.width) - 1) << place) | value << place
+        data[at : at + size] = word.to_bytes(size, "little")
+    return bytes(data)
 
 
 def mutated_step(step: ProgramStep, artifact: Artifact, rng: np.random.Generator) -> ProgramStep:

@@ -49,6 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "docs/bring-your-own-accelerator.md": (
         "mine/npu.py",
         "mine/test_npu.py",
+        "own/dla.py",
         "spoiled/npu.py",
         "costs.json",
     ),
@@ -60,9 +61,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "hw_sim/constants.h": ("vta/devices/timing/NAME.json",),
     "hw_sim/include/lds_sim.h": ("vta/devices/timing/NAME.json",),
     "python/loadstone/backend/template/test_backend.py": ("my_npu.py",),  # the file as written
+    "python/loadstone/backend/template/isa_test_backend.py": ("my_npu.py",),
     "python/loadstone/boards/cortex-m/board.c": ("model.h",),  # `loadstone export` writes it
     "python/loadstone/commands/backend.py": ("DIR/NAME.py", "DIR/test_NAME.py"),
     "python/loadstone/commands/export.py": ("main.c",),
+    "python/loadstone/commands/exported_accelerators.py": ("main.c", "model.h"),
     "python/loadstone/commands/exported_steps.py": ("main.c",),
     "runtime/FORMAT.md": ("stdint.h",),
     "driver/README.md": ("board.c",),

@@ -36,7 +36,12 @@ _ALIGN_BYTES = 64
 class ProgramRegion(LoweredRegion):
     """A segment on an accelerator: tensors and constants by name, instructions by operator."""
 
-    def __init__(self, segment: Segment, accelerator: Accelerator) -> None:
+    def __init__(self, segment: Segment, accelerator: Accelerator | None) -> None:
+        """accelerator: of the back end. Raises LoweringError for one that has none."""
+        if accelerator is None:
+            raise LoweringError(
+                f"{segment.name}: its back end {segment.backend} has no accelerator"
+            )
         self.name = segment.name
         self.operators = segment.operators
         self.accelerator = accelerator
@@ -77,7 +82,7 @@ class ProgramRegion(LoweredRegion):
         return name
 
     def constant(self, name: str, value: Array) -> str:
-        """The symbol of an array that the artifact keeps, as NumPy has it in memory."""
+        """The symbol of an array of any shape, which the artifact keeps as it is in memory."""
         symbol = f"{name} for {self.device}"
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol

@@ -22,6 +22,7 @@ _EPILOG = """\
 examples:
   loadstone backend new npu -o mine            mine/npu.py and mine/test_npu.py
   python -m pytest mine                        passes at once
+  loadstone backend new npu -o mine --isa      a device with instructions of its own, simulator and board included
   loadstone compile net.tflite --uma-backends mine --target npu,vtaq-1x16x16
 """
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -37,6 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="DIR", default=".", help="where the two files go (default: here)"
     )
+    parser.add_argument(
+        "--isa",
+        action="store_true",
+        help="a device with instructions of its own, whole to its board",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -51,8 +57,8 @@ def run(args: argparse.Namespace) -> None:
     stem, folder = args.name.replace("-", "_"), Path(args.output)
     title = "".join(part.capitalize() for part in stem.split("_"))
     files = {
-        folder / f"{stem}.py": "backend.py",
-        folder / f"test_{stem}.py": "test_backend.py",
+        folder / f"{stem}.py": "isa_backend.py" if args.isa else "backend.py",
+        folder / f"test_{stem}.py": "isa_test_backend.py" if args.isa else "test_backend.py",
     }
     for path in files:
         if path.exists():
@@ -66,9 +72,10 @@ def run(args: argparse.Namespace) -> None:
             .joinpath(source)
             .read_text(encoding="utf-8")
         )
-        text = text.replace("my-npu", args.name).replace("my_npu", stem).replace("MyNpu", title)
+        for old, new in (("my-npu", args.name), ("my_npu", stem)):
+            text = text.replace(old, new)
+        text = text.replace("MyIsaNpu", title).replace("MyNpu", title)
         write_whole(path, text)
         print(path)
-    print(
-        f"next: python -m pytest {folder}; then edit `accepts` and `execute` in {next(iter(files))}"
-    )
+    edit = "what is marked EDIT" if args.isa else "`accepts` and `execute`"
+    print(f"next: python -m pytest {folder}; then edit {edit} in {next(iter(files))}")

@@ -161,8 +161,9 @@ def _put(bits: NDArray[np.uint8], at: int, width: int, values: NDArray[np.uint64
 def decode_columns(
     table: InstructionTable, code: bytes
 ) -> Mapping[str, tuple[NDArray[np.int64], Mapping[str, NDArray[np.int64]]]]:
-    """By instruction that occurs: (positions in the program, field -> values), each (instructions
-    of that kind,). Raises EncodingError for an unknown opcode; limits are not looked at."""
+    """By instruction that occurs: positions in the program, and the values of each field, both of
+    shape (instructions of that kind,). Limits are not looked at. Raises EncodingError for an
+    unknown opcode."""
     offsets: dict[str, list[int]] = {}
     positions: dict[str, list[int]] = {}
     for position, (at, form) in enumerate(_walk(table, code)):

@@ -29,13 +29,16 @@ _FIRST = 0x1000_0000
 def relocated(code: bytes, relocations: Sequence[Relocation], bases: Sequence[int]) -> bytes:
     """The code with its addresses. bases: bus addresses of the regions. Raises SimulationError for
     one that does not fit its field."""
-    bits = int.from_bytes(code, "little")
+    out = bytearray(code)
     for r in relocations:
         address = bases[r.region] + r.addend_bytes
         if address % (1 << r.shift) or address >> r.shift >> r.width:
             raise SimulationError(f"address {address:#x} does not fit {r.width} bits")
-        bits |= (address >> r.shift) << 8 * r.offset_bytes + r.bit
-    return bits.to_bytes(len(code), "little")
+        first = r.offset_bytes + r.bit // 8
+        last = r.offset_bytes + (r.bit + r.width + 7) // 8
+        word = int.from_bytes(out[first:last], "little") | (address >> r.shift) << r.bit % 8
+        out[first:last] = word.to_bytes(last - first, "little")
+    return bytes(out)
 
 
 def placed(artifact: Artifact) -> tuple[list[DramWindow], list[int]]:
