@@ -116,4 +116,10 @@ void lds_hal_sim_destroy(lds_hal_sim *sim) {
 
 const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim) { return &sim->hal; }
 
+void lds_hal_sim_memory(lds_hal_sim *sim, uint8_t **bytes, uint64_t *bus, size_t *size_bytes) {
+  *bytes = sim->shadow != NULL ? sim->shadow : sim->pool.cpu;
+  *bus = pool_bus;
+  *size_bytes = sim->pool.size_bytes;
+}
+
 lds_simdev *lds_hal_sim_device(lds_hal_sim *sim) { return sim->device; }

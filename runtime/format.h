@@ -26,6 +26,9 @@ enum {
   LDS_DATA
 };
 
+/* The newest version of the format; older ones are read as well. */
+enum { LDS_FORMAT_VERSION = 2 };
+
 enum { LDS_HEADER_BYTES = 136, LDS_DEVICE_ALIGN = 64 };
 
 enum { LDS_REGION_CONSTANTS, LDS_REGION_ARENA, LDS_REGION_INPUT, LDS_REGION_OUTPUT, LDS_REGION_HOST };
@@ -45,6 +48,7 @@ enum {
   LDS_STEP_SOFTMAX_INT8,
   LDS_STEP_SOFTMAX_FLOAT32,
   LDS_STEP_ARGMAX,
+  LDS_STEP_PROGRAM = 254, /* of another device: program.h */
   LDS_STEP_EXTERNAL = 255
 };
 
@@ -77,6 +81,9 @@ static inline float lds_f32(uint32_t v) {
   memcpy(&f, &v, sizeof f);
   return f;
 }
+
+/* As zlib's. */
+uint32_t lds_crc32(const uint8_t *p, size_t n);
 
 /* Entries of opened tables: the index is in range. */
 lds_region lds_model_region(const lds_model *model, uint32_t index);

@@ -6,13 +6,14 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format.h"
+#include "program.h"
 
 static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 16, 16, 1};
 
 /* CRC-32 as zlib's, four bits at a time: 64 bytes of table. */
 /*@ requires \valid_read(p + (0 .. n - 1));
     assigns \nothing; */
-static uint32_t crc32(const uint8_t *p, size_t n) {
+uint32_t lds_crc32(const uint8_t *p, size_t n) {
   static const uint32_t table[16] = {0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
                                      0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
                                      0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
@@ -153,7 +154,11 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
 
 static int step_is_sound(const lds_model *model, uint32_t index) {
   const lds_step s = lds_model_step(model, index);
+  lds_program program;
   if (!is_string(model, s.name)) return 0;
+  if (s.kind == LDS_STEP_PROGRAM)
+    return lds_u32(model->bytes + 4) >= 2u && lds_inside(s.first, s.count, model->section[LDS_WORDS].count) &&
+           lds_program_read(model, index, &program);
   if (s.kind != LDS_STEP_DEVICE) return lds_inside(s.first, s.count, model->section[LDS_WORDS].count);
   return s.count != 0 && s.inputs == 0 && s.outputs == 0 && lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count);
 }
@@ -208,14 +213,14 @@ static int tables_are_sound(const lds_model *model) {
 static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (size_bytes < LDS_HEADER_BYTES) return LDS_ERR_TRUNCATED;
   if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
-  if (lds_u32(p + 4) != 1u) return LDS_ERR_VERSION;
+  if (lds_u32(p + 4) < 1u || lds_u32(p + 4) > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
   if (lds_u32(p + 8) != size_bytes) return LDS_ERR_TRUNCATED;
-  if (lds_u32(p + 12) != crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
+  if (lds_u32(p + 12) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
   model->config_hash = lds_u32(p + 36);
   model->samples = lds_u32(p + 40);
-  if (p[16] != 1 || crc32(p + 16, 20) != model->config_hash || model->samples == 0) return LDS_ERR_FORMAT;
+  if (p[16] != 1 || lds_crc32(p + 16, 20) != model->config_hash || model->samples == 0) return LDS_ERR_FORMAT;
   return LDS_OK;
 }
 

@@ -5,7 +5,7 @@
  * Next: a register block of driver/ starts the device.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "claim.h"
+#include "accelerator.h"
 #include "lds_isa.h"
 #include "session.h"
 
@@ -49,12 +49,18 @@ int lds_device_recover(lds_device *device) {
 
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
 static void submit(lds_session *s, const lds_step *step) {
-  const lds_device *device = s->device;
   lds_job job;
   uint32_t r;
   memset(&job, 0, sizeof job);
-  job.insn_bus = s->stream.bus + (uint64_t)step->first * LDS_INSN_BYTES;
-  job.insn_count = step->count;
+  if (step->kind == LDS_STEP_PROGRAM) {
+    s->running = lds_accelerators_job(s, s->step, &job);
+  } else {
+    s->running = s->device;
+    job.insn_bus = s->stream.bus + (uint64_t)step->first * LDS_INSN_BYTES;
+    job.insn_count = step->count;
+    job.insn_cpu = (const uint8_t *)s->stream.cpu + (size_t)step->first * LDS_INSN_BYTES;
+    job.insn_bytes = step->count * LDS_INSN_BYTES;
+  }
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count; ++r) {
     if (s->region[r].flags == 0) continue;
     job.region_bus[r] = s->region[r].bus;
@@ -63,7 +69,7 @@ static void submit(lds_session *s, const lds_step *step) {
   }
   s->progress = 0;
   s->progress_ns = now(s);
-  device->registers->start(device->hal, &job);
+  s->running->registers->start(s->running->hal, &job);
 }
 
 static int acknowledge(const lds_device *device) {
@@ -75,7 +81,7 @@ static int acknowledge(const lds_device *device) {
 static void add_counters(lds_session *s) {
   lds_counters c;
   memset(&c, 0, sizeof c);
-  s->device->registers->counters(s->device->hal, &c);
+  s->running->registers->counters(s->running->hal, &c);
   s->counters.cycles += c.cycles;
   s->counters.load_busy_cycles += c.load_busy_cycles;
   s->counters.compute_busy_cycles += c.compute_busy_cycles;
@@ -88,26 +94,26 @@ static int device_error(lds_session *s, const lds_device_state *state) {
   lds_fault_at(s->model, s->step, state->error_pc, &s->fault);
   s->fault.error = state->error;
   s->fault.error_addr = state->error_addr;
-  (void)acknowledge(s->device);
-  (void)s->device->registers->stop(s->device->hal, LDS_STOP_SOFT_RESET);
+  (void)acknowledge(s->running);
+  (void)s->running->registers->stop(s->running->hal, LDS_STOP_SOFT_RESET);
   return LDS_ERR_DEVICE;
 }
 
 static int hung(lds_session *s, const lds_device_state *state) {
   lds_fault_at(s->model, s->step, state->insn_pc, &s->fault);
-  return lds_device_recover(s->device);
+  return lds_device_recover(s->running);
 }
 
 /* LDS_OK: the program is done. LDS_BUSY: not yet, looked once and slept at most until `until_ns`. */
 static int poll(lds_session *s, uint64_t until_ns) {
-  const lds_hal *hal = s->device->hal;
+  const lds_hal *hal = s->running->hal;
   const uint64_t time = now(s);
   uint64_t slice;
   lds_device_state state;
-  switch (state_of(s->device, &state)) {
+  switch (state_of(s->running, &state)) {
     case LDS_STATE_DONE:
       add_counters(s);
-      return acknowledge(s->device);
+      return acknowledge(s->running);
     case LDS_STATE_RUNNING:
       break;
     case UINT32_MAX: /* what an empty bus reads as: the device was there, and is gone */
@@ -121,7 +127,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
     s->progress_ns = time;
   }
   if (time - s->progress_ns >= s->config.hang_ns) return hung(s, &state);
-  if (time >= until_ns || hal->irq_wait == NULL || (s->device->registers->flags & LDS_BLOCK_NO_IRQ) != 0) return LDS_BUSY;
+  if (time >= until_ns || hal->irq_wait == NULL || (s->running->registers->flags & LDS_BLOCK_NO_IRQ) != 0) return LDS_BUSY;
   slice = s->config.hang_ns / SLICES; /* an interrupt may be lost: look again before long */
   if (slice > until_ns - time) slice = until_ns - time;
   return hal->irq_wait(hal->ctx, slice) < LDS_HAL_TIMEOUT ? LDS_ERR_HAL : LDS_BUSY;
@@ -172,7 +178,7 @@ static int advance(lds_session *s) {
   for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
     const lds_step step = lds_model_step(s->model, s->step);
     int status;
-    if (step.kind == LDS_STEP_DEVICE) {
+    if (step.kind == LDS_STEP_DEVICE || step.kind == LDS_STEP_PROGRAM) {
       submit(s, &step);
       return LDS_BUSY;
     }
@@ -189,18 +195,22 @@ static int finish(lds_session *s, int status) {
     s->fault.status = status;
     s->fault.step = s->step;
   }
-  if (status != LDS_BUSY) lds_release(&s->device->claimed);
+  if (status != LDS_BUSY) lds_devices_release(s);
   return status;
 }
 
 int lds_session_start(lds_session *s) {
+  lds_device *device;
+  uint32_t k;
   int status;
   if (s == NULL) return LDS_ERR_ARGUMENT;
-  if (s->phase == LDS_RUNNING || !lds_claim(&s->device->claimed)) return LDS_ERR_STATE;
+  if (s->phase == LDS_RUNNING || !lds_devices_claim(s)) return LDS_ERR_STATE;
   memset(&s->fault, 0, sizeof s->fault);
   memset(&s->counters, 0, sizeof s->counters);
   s->step = 0;
-  if (s->device->dead != 0 && lds_device_recover(s->device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
+  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
+    if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
+  }
   status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);
   status = finish(s, status == LDS_OK ? advance(s) : status);
   return status < 0 ? status : LDS_OK;
@@ -235,8 +245,8 @@ int lds_session_stop(lds_session *s) {
   int status = LDS_OK;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   if (s->phase == LDS_RUNNING) {
-    if (lds_device_recover(s->device) == LDS_ERR_DEAD) status = LDS_ERR_DEAD;
-    lds_release(&s->device->claimed);
+    if (lds_device_recover(s->running) == LDS_ERR_DEAD) status = LDS_ERR_DEAD;
+    lds_devices_release(s);
   }
   s->phase = LDS_IDLE;
   return status;

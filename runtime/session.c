@@ -7,19 +7,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
-#include "claim.h"
+#include "accelerator.h"
 #include "geometry.h"
+#include "program.h"
 #include "sizes.h"
 
 enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
 
-static int has_program(const lds_model *model) {
+static int has_step(const lds_model *model, uint32_t kind) {
   uint32_t k;
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    if (lds_model_step(model, k).kind == LDS_STEP_DEVICE) return 1;
+    if (lds_model_step(model, k).kind == kind) return 1;
   }
   return 0;
 }
+
+static int has_program(const lds_model *model) { return has_step(model, LDS_STEP_DEVICE); }
 
 /* --- how much of the caller's memory ----------------------------------------------------------------------------------------- */
 /* Regions in ordinary memory: not seen by the device, not constants (those stay in the file), not the caller's own. */
@@ -119,10 +122,12 @@ static int open_regions(lds_session *s, lds_memory memory) {
 /* --- instructions ------------------------------------------------------------------------------------------------------------ */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault) {
   const uint32_t at = lds_model_step(model, step).first + instruction;
+  lds_program program;
   uint32_t k;
   fault->step = step;
   fault->instruction = instruction;
-  fault->layer = "";
+  fault->layer = lds_program_read(model, step, &program) ? lds_program_layer(model, &program, instruction) : "";
+  if (lds_model_step(model, step).kind != LDS_STEP_DEVICE) return;
   for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
     const uint8_t *p = model->section[LDS_SOURCE_MAP].bytes + 16u * k;
     if (at - lds_u32(p) < lds_u32(p + 4)) fault->layer = (const char *)(model->section[LDS_STRINGS].bytes + lds_u32(p + 8));
@@ -231,6 +236,8 @@ int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_b
 /* Whether the model is for this device, and the device is there. */
 static int check_device(const lds_model *model, const lds_device *device) {
   const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
+  /* where other devices have all the programs, this one gives its memory alone */
+  if (has_step(model, LDS_STEP_PROGRAM) && !has_program(model)) return LDS_OK;
   if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
   if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
   switch (device->registers->identify(device->hal, model->config_hash)) {
@@ -248,7 +255,7 @@ static int check_operators(const lds_model *model, const lds_session_config *con
   uint32_t k;
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     const uint32_t kind = lds_model_step(model, k).kind;
-    if (kind == LDS_STEP_DEVICE) continue;
+    if (kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM) continue;
     if (config->operators == NULL || config->operators->check(model, k) != LDS_OK) return LDS_ERR_OPERATOR;
     if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
   }
@@ -259,11 +266,13 @@ static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
   int status = check_device(s->model, s->device);
   uint32_t r;
   if (status == LDS_OK) status = check_operators(s->model, &s->config);
+  if (status == LDS_OK) status = lds_accelerators_check(s);
   if (status == LDS_OK) status = open_regions(s, memory);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags != 0) status = fill_region(s, r);
   }
   if (status == LDS_OK) status = open_stream(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
+  if (status == LDS_OK) status = lds_accelerators_open(s, fault);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags == 0) status = fill_region(s, r);
   }
@@ -289,7 +298,7 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   if (s == NULL) return LDS_ERR_MEMORY;
   memset(s, 0, sizeof *s);
   s->model = model;
-  s->device = device;
+  s->device = s->running = device;
   s->config = *config;
   status = open_all(s, left, fault);
   fault->status = status;
@@ -301,7 +310,7 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   return status;
 }
 
-/* The device is stopped before its memory goes, and is anyone's after that; one that cannot be stopped keeps the memory. */
+/* The device is stopped before its memory goes, and is anyone's after that; memory of one that cannot be stopped is kept. */
 void lds_session_close(lds_session *s) {
   const lds_hal *hal;
   int running;
@@ -309,14 +318,15 @@ void lds_session_close(lds_session *s) {
   if (s == NULL) return;
   hal = s->device->hal;
   running = s->phase == LDS_RUNNING;
-  if (running) (void)lds_device_recover(s->device);
+  if (running) (void)lds_device_recover(s->running);
   s->phase = LDS_IDLE;
-  for (r = 0; r < LDS_REGIONS && s->device->dead == 0; ++r) {
+  for (r = 0; r < LDS_REGIONS && s->running->dead == 0; ++r) {
     if ((s->owned >> r & 1u) != 0) hal->dma_free(hal->ctx, &s->region[r]);
   }
-  if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->device->dead == 0) hal->dma_free(hal->ctx, &s->stream);
-  if (s->device->dead == 0) s->owned = 0;
-  if (running) lds_release(&s->device->claimed);
+  if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->stream);
+  if ((s->owned >> (LDS_REGIONS + 1) & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->code);
+  if (s->running->dead == 0) s->owned = 0;
+  if (running) lds_devices_release(s);
 }
 
 /* --- inputs, outputs, operands ----------------------------------------------------------------------------------------------- */

@@ -18,7 +18,9 @@ struct lds_session {
   lds_session_config config;
   lds_dma_buffer region[LDS_REGIONS]; /* .cpu: where the host sees it; .flags 0: the host's own memory */
   lds_dma_buffer stream;              /* the pinned instructions */
-  uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream */
+  lds_dma_buffer code;                /* programs of accelerators, one behind the other */
+  lds_device *running;                /* the device that works, or worked last */
+  uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream; the next: code */
   uint32_t to_fill;                   /* bit r: region r needs its constants or zeros */
   lds_phase phase;
   uint32_t step; /* that is being executed */

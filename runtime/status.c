@@ -32,6 +32,7 @@ const char *lds_status_text(int status) {
       {LDS_ERR_UOP, "an instruction uses micro-ops that were not loaded, or loads them from where they may change"},
       {LDS_ERR_TOKEN, "the tokens of a program deadlock, overflow, or are left over"},
       {LDS_ERR_FINISH, "a program does not end with a FINISH that waits for load and store"},
+      {LDS_ERR_ACCELERATOR, "a step is for a device that the session was not given"},
       {LDS_ERR_DEVICE, "the device stopped with an error"},
       {LDS_ERR_HUNG, "the device hung and was reset"},
       {LDS_ERR_DEAD, "the device hung and does not answer a reset"},

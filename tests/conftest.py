@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,11 @@ from tests.repeat import ALL
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.update(dict.fromkeys(THREADS, "1"))
+
+#: Some hundred tests start a Python of their own: what one has compiled, the next need not,
+#: whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 #: Examples take as long as they take; in CI the same ones are drawn each time, so that a red run is
 #: about the change.

@@ -22,11 +22,12 @@ _HASH = ("# ", "")
 #: texts; Python files join when all of them have it.
 COMMENTS = {
     **dict.fromkeys((".c", ".h", ".cc", ".hh", ".inc", ".S", ".ld", ".css", ".dts", ".dtso"), _C),
+    ".js": ("// ", ""),
     **dict.fromkeys((".cmake", ".toml", ".yml", ".in"), _HASH),
     **dict.fromkeys(("CMakeLists.txt", "Makefile", "run", ".clang-format", ".gitignore"), _HASH),
 }
-#: Generated, compared byte by byte, or a part of a file.
-_OTHERS = ("tests/golden/",)
+#: Generated, compared byte by byte, a part of a file, or somebody else's.
+_OTHERS = ("tests/golden/", "python/loadstone/pages/assets/")
 
 
 def tracked() -> list[Path]:

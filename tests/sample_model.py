@@ -39,7 +39,14 @@ from loadstone.vta.isa.codec import (
 )
 from loadstone.vta.isa.spec import INSN_BYTES, AluOp, Capability, ConfigRegister, Memory, Stage
 
-__all__ = ["INTEGER_DEVICES", "Dense", "copy_model", "dense_model", "endless_model"]
+__all__ = [
+    "INTEGER_DEVICES",
+    "Dense",
+    "copy_model",
+    "dense_model",
+    "endless_model",
+    "with_host_memory",
+]
 
 Int8Array = npt.NDArray[np.int8]
 
@@ -337,3 +344,12 @@ def _shift_and_clamp(blocks: int) -> list[Insn]:
         immediate(AluOp.MIN, 127),
         immediate(AluOp.MAX, -128, push=1),
     ]
+
+
+def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact:
+    """The model with regions of the host's own: (size_bytes, align_bytes) each."""
+    regions = [
+        MemoryRegion(f"host {k}", RegionKind.HOST, size, align)
+        for k, (size, align) in enumerate(pieces)
+    ]
+    return replace(model, regions=(*model.regions, *regions))

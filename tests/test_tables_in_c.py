@@ -138,10 +138,6 @@ def test_every_alu_operation_is_named_where_the_simulator_computes_it() -> None:
     assert "RQ" in c_names("hw_sim/exec_compute.cc", "LDS_ALU_")
 
 
-#: Measured on hw_sim/rtl: for whoever builds it, in a device's file of his own.
-FOR_HARDWARE = {"vtaq-rtl"}
-
-
 def test_every_device_has_a_timing_table_and_every_table_a_device() -> None:
     constants = c_names("hw_sim/constants.h", r"X\(")
     used: set[str] = set()
@@ -149,7 +145,7 @@ def test_every_device_has_a_timing_table_and_every_table_a_device() -> None:
         text = (PACKAGE / f"vta/devices/{name}.json").read_text(encoding="utf-8")
         used |= {table for table in table_names() if f'"{table}"' in text}
         assert set(load_config(name).timing) == set(constants), name
-    assert used | bases(table_names()) | FOR_HARDWARE == set(table_names())
+    assert used | bases(table_names()) == set(table_names())
     for table in table_names():
         assert set(builtin_timing(table)) == set(constants)
 

@@ -90,6 +90,8 @@ typedef struct lds_job {
   uint32_t writable; /* bit r: stores to region r are allowed */
   uint64_t region_bus[8];
   uint64_t region_size_bytes[8];
+  const uint8_t *insn_cpu; /* the same instructions as the CPU sees them: for devices that are fed word by word */
+  uint32_t insn_bytes;     /* their size */
 } lds_job;
 
 /* What the device says about itself. state: LDS_STATE_*, error: LDS_ERROR_* (lds_isa.h). */

@@ -29,6 +29,9 @@ LDS_HAL_EXPORT void lds_hal_sim_destroy(lds_hal_sim *sim);
 LDS_HAL_EXPORT const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim);
 LDS_HAL_EXPORT lds_simdev *lds_hal_sim_device(lds_hal_sim *sim);
 
+/* The memory as the device sees it, for another device on the same bus. */
+LDS_HAL_EXPORT void lds_hal_sim_memory(lds_hal_sim *sim, uint8_t **bytes, uint64_t *bus, size_t *size_bytes);
+
 /* A native device that says DONE at once and computes nothing: what is left is the host's own cost. Destroy with lds_hal_null_destroy. */
 typedef struct lds_hal_null lds_hal_null;
 LDS_HAL_EXPORT lds_hal_null *lds_hal_null_create(uint32_t config_hash, size_t pool_bytes);

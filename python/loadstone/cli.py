@@ -40,6 +40,7 @@ COMMANDS = {
     "conform": "try a back end with generated operators: taken, refused and why, wrong",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
+    "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
     "inspect": "show what is in a compiled model",
     "export": "write a small C project around a compiled model",
     "disasm": "show instructions as text, one line each",

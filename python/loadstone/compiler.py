@@ -13,16 +13,17 @@ Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from loadstone import graph as g
+from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.artifact.deploy import Deployment
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device, DeviceProgram
-from loadstone.backend.interface import Phase
+from loadstone.backend.interface import Backend, Phase, Segment
 from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
@@ -33,6 +34,8 @@ from loadstone.frontend import import_model, load
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
+from loadstone.partition.cost.prices import CostTable
+from loadstone.partition.cost.pricing import Pricing
 from loadstone.partition.eager import HOST, Partition, explain
 from loadstone.partition.lowering import Clock, LoweredPartition
 from loadstone.partition.partitioner import Choice, EagerPartitioner, Partitioner
@@ -102,7 +105,8 @@ class _Choices(TypedDict, total=False):
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """What compile() returns. seconds: by stage. choice: of strategy "cost". accelerators: what the
-    target calls each back end. remarks: by operator, how its device does it."""
+    target calls each back end. remarks: by operator, how its device does it. segments: what each
+    back end lowered together."""
 
     artifact: Artifact
     device: Device
@@ -113,6 +117,7 @@ class Compiled:
     choice: Choice | None = None
     accelerators: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
+    segments: Sequence[tuple[Backend, Segment]] = ()
 
     @property
     def python_steps(self) -> list[HostStep]:
@@ -158,6 +163,31 @@ class Compiled:
                 ]
         return rows
 
+    def known(self) -> Known:
+        """What a profile of the artifact alone would not tell: kinds of operators, their own
+        multiplications, and what back ends say of accelerators that are not simulated here."""
+        pricing = Pricing((), CostTable(self.device))
+        kinds, macs, modelled_us, places = {}, {}, {}, {}
+        for operator in self.graph.operators:
+            kinds[operator.name] = str(operator.kind)
+            macs[operator.name] = operator.macs if isinstance(operator, g.Weighted) else 0
+        for backend, segment in self.segments:
+            operators = segment.operators
+            if len(operators) > 1:
+                kinds[segment.name] = f"{len(operators)} operators"
+            else:
+                kinds[segment.name] = str(operators[0].kind)
+            macs[segment.name] = sum(macs.get(operator.name, 0) for operator in operators)
+            places[segment.name] = self.accelerators.get(backend.name, backend.name)
+            cost_ns = pricing.model_ns(backend, segment)
+            if cost_ns is not None:
+                modelled_us[segment.name] = cost_ns / 1000
+        return Known(kinds, macs, modelled_us, places)
+
+    def profile(self) -> ProfileReport:
+        """What every layer takes, on one time axis; in a notebook, a table."""
+        return profile_report(self.artifact, self.device, self.known(), trust=True)
+
     def _cycles(self) -> dict[str, int]:
         """By layer."""
         from loadstone.simulator.profile import layer_cycles
@@ -181,6 +211,7 @@ class Compiled:
             self.accelerators.get(p.backend, p.backend) for p in self.partition.assignments
         )
         arena = self.deployment.arena
+        programs = self.artifact.all_programs
         return {
             "model": self.artifact.name,
             "device": self.device.name,
@@ -188,8 +219,8 @@ class Compiled:
             "operators": len(self.partition.assignments),
             "operators_on_host": on_host,
             "operators_by_place": dict(places),
-            "instructions": sum(len(p) for p in self.artifact.programs),
-            "programs": len(self.artifact.programs),
+            "instructions": sum(len(p) for p in programs),
+            "programs": len(programs),
             "steps": len(self.artifact.steps),
             "steps_in_python": [f"{s.name} ({_python_name(s)})" for s in self.python_steps],
             "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
@@ -324,6 +355,12 @@ def _compiled(
             if isinstance(region, LoweredRegion)
             for name, remark in region.remarks.items()
         },
+        [
+            (backend, segment)
+            for segment in lowered.segments
+            for backend in target.backends
+            if backend.name == segment.backend
+        ],
     )
 
 
@@ -344,9 +381,9 @@ def _python_name(step: HostStep) -> str:
     return step.function.removeprefix("loadstone.")
 
 
-def _described(step: DeviceProgram | HostStep) -> str:
+def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
     """One line of the steps in a dump; `loadstone disasm` shows the instructions."""
-    if isinstance(step, DeviceProgram):
+    if not isinstance(step, HostStep):
         return (
             f"device {step.name}: {len(step)} instructions for "
             f"{', '.join(dict.fromkeys(layer.name for layer in step.layers))}"

@@ -49,6 +49,15 @@ void lds_easy_device_close(lds_easy_device *d) {
   free(d);
 }
 
+int lds_easy_device_external(lds_easy_device *d, lds_easy_external external, void *ctx) {
+  if (d == NULL) return LDS_ERR_ARGUMENT;
+  (void)pthread_mutex_lock(&d->lock);
+  d->external = external;
+  d->external_ctx = ctx;
+  (void)pthread_mutex_unlock(&d->lock);
+  return LDS_OK;
+}
+
 static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
   lds_hw_config config;
   memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);

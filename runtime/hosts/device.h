@@ -25,6 +25,8 @@ struct lds_easy_device {
   lds_hal_null *null;
   lds_hal_simd *simd;
   lds_linux *board;
+  lds_easy_external external; /* of networks that are opened from now on; NULL: no external steps */
+  void *external_ctx;
 };
 
 /* Opens the driver on demand, with the lock held: the simulator is what its first network was compiled for. */

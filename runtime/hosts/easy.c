@@ -52,6 +52,8 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   int status;
   lds_session_config_default(&config);
   config.hang_ns = net->device->name.hang_ns;
+  config.external = net->device->external;
+  config.external_ctx = net->device->external_ctx;
   size_bytes = lds_session_size_bytes(&net->model, &config);
   net->memory = size_bytes == SIZE_MAX ? NULL : malloc(size_bytes);
   if (net->memory == NULL) {

@@ -35,6 +35,7 @@
 #include <stdint.h>
 #endif
 
+#include "lds_accelerator.h"
 #include "lds_hal.h"
 
 #if defined(LDS_CDEF)
@@ -77,6 +78,7 @@ enum {
   LDS_ERR_UOP = -24,         /* micro-ops that were not loaded, or not from constants */
   LDS_ERR_TOKEN = -25,       /* tokens deadlock, overflow, or are left over */
   LDS_ERR_FINISH = -26,      /* FINISH is missing, not last, or does not wait for load and store */
+  LDS_ERR_ACCELERATOR = -27, /* a step is for a device that the session was not given */
 
   LDS_ERR_DEVICE = -30, /* the device stopped with an error: lds_session_fault says which */
   LDS_ERR_HUNG = -31,   /* the device made no progress; it was reset and is usable again */
@@ -144,6 +146,10 @@ LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions,
 /* All device programs of a model. scratch: lds_validate_scratch_bytes(model), aligned to 8. fault may be NULL. */
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
+/* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
+LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
+                                    lds_fault *fault);
+
 /* --- devices and sessions ------------------------------------------------------------------------------------------------- */
 typedef struct lds_device {
   const lds_hal *hal;
@@ -188,6 +194,8 @@ typedef struct lds_session_config {
   lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
   int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */
   void *external_ctx;
+  const lds_accelerator *accelerators; /* further devices that the artifact names; they and what they name must stay */
+  uint32_t accelerator_count;
 } lds_session_config;
 
 /* Validator and all operators linked in, 1 s, nothing in place. */

@@ -15,6 +15,13 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
 
 
 @pytest.fixture(scope="session")
+def systolic(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    if SHARED.is_dir():
+        return models.resnet8_on_systolic(SHARED)
+    return models.convolutions_on_systolic(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session")
 def network(request: pytest.FixtureRequest) -> Network:
     """A real network where the shared models are, else a small one of ours: each costs a boot for
     each machine."""

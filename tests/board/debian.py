@@ -81,14 +81,14 @@ def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
     host = run(["dpkg", "--print-architecture"]).strip()
     apt = _apt_state(host)
     meta = run(["apt-cache", *apt, "show", f"linux-image-{flavour.package}:{arch}"])
-    found = re.search(
+    depends = re.search(
         r"^Depends: linux-image-(\S+)-" + flavour.package + r"(?:-unsigned)? \(= ([^)]+)\)",
         meta,
         re.MULTILINE,
     )
-    if not found:
+    if not depends:
         missing(f"apt knows no kernel package for {arch}")
-    abi, version = found.groups()
+    abi, version = depends.groups()
     series = ".".join(abi.split(".")[:2])
     packages = {
         "image": f"linux-image-{abi}-{flavour.package}:{arch}",
@@ -99,18 +99,18 @@ def _download(arch: str, flavour: _Flavour) -> dict[str, Path]:
     }
     folder = BUILD / "debs"
     folder.mkdir(parents=True, exist_ok=True)
-    result = {}
-    for part, package in packages.items():
-        name = package.partition(":")[0]
-        if not (have := sorted(folder.glob(f"{name}_*.deb"))):
-            run(
-                ["apt-get", *apt, "-qq", "download", f"{package}={version}"],
-                cwd=folder,
-                or_skip=f"{package} cannot be downloaded",
-            )
-            have = sorted(folder.glob(f"{name}_*.deb"))
-        result[part] = have[-1]
-    return result
+    absent = [package for package in packages.values() if _kept(folder, package) is None]
+    if absent:
+        wanted = [f"{package}={version}" for package in absent]
+        said = f"{', '.join(absent)} cannot be downloaded"
+        run(["apt-get", *apt, "-qq", "download", *wanted], cwd=folder, or_skip=said)
+    found = {part: _kept(folder, package) for part, package in packages.items()}
+    return {part: deb for part, deb in found.items() if deb is not None}
+
+
+def _kept(folder: Path, package: str) -> Path | None:
+    """The package where it was downloaded before."""
+    return max(folder.glob(f"{package.partition(':')[0]}_*.deb"), default=None)
 
 
 def _apt_state(host: str) -> list[str]:
@@ -139,6 +139,9 @@ def _apt_state(host: str) -> list[str]:
         "Dir::State::lists": root / "lists",
         "Dir::State::status": root / "status",
         "Dir::Cache": root / "cache",
+        # Containers' apt is told to keep none: it would read the lists anew for each package.
+        "Dir::Cache::pkgcache": "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
         "Dir::Etc::sourcelist": root / "sources.list",
         "Dir::Etc::sourceparts": "-",
         "Acquire::Languages": "none",

@@ -151,6 +151,7 @@ def boot(
     *,
     device: str = "vtaq-1x16x16",
     faults: Sequence[str] = (),
+    plugins: Sequence[Path] = (),
     timeout_s: float = _DEADLINE_S,
 ) -> Iterator[Board]:
     """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone
@@ -171,6 +172,7 @@ def boot(
         serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
         serve += ["--memory", str(ram), "--base", hex(machine.memory_base), "--clients", "1"]
         serve += [word for fault in faults for word in ("--fault", fault)]
+        serve += [word for folder in plugins for word in ("--uma-backends", str(folder))]
         command = [
             machine.qemu,
             "-machine",

@@ -17,14 +17,31 @@ import numpy as np
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.artifact.host import EXTERNAL_C
+from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from tests import onnx_builder
+from tests.board.tools import ROOT
 from tests.sample_model import dense_model
 from tests.tflite_builder import Activation, Graph, Padding, run
 
-__all__ = ["Network", "convolutions", "dense", "floats", "island", "islands", "resnet8"]
+__all__ = [
+    "SYSTOLIC",
+    "Network",
+    "convolutions",
+    "convolutions_on_systolic",
+    "dense",
+    "floats",
+    "island",
+    "islands",
+    "resnet8",
+    "resnet8_on_systolic",
+]
+
+
+#: The example's folder: a device of a plug-in.
+SYSTOLIC = ROOT / "docs/examples/systolic"
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,24 @@ def resnet8(shared: Path) -> Network:
     )
 
 
+def resnet8_on_systolic(shared: Path) -> Network:
+    """ResNet8 whose convolutions are programs of the systolic example; the rest is the host's."""
+    golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
+    plugins = load_plugins([SYSTOLIC])
+    file = shared / "models/mlpt_resnet8_int8.tflite"
+    artifact = compile_model(file, "systolic", plugins=plugins).artifact
+    return _checked(_native("systolic", artifact, golden["in0"][:2]), golden["out0"][:2].tobytes())
+
+
+def convolutions_on_systolic(folder: Path) -> Network:
+    """The network of `convolutions`, for the systolic example."""
+    network = convolutions(folder)
+    plugins = load_plugins([SYSTOLIC])
+    made = compile_model(folder / "convolutions.tflite", "systolic", plugins=plugins)
+    inputs = network.inputs[:2]
+    return _checked(_native("systolic", made.artifact, inputs), b"".join(network.outputs[:2]))
+
+
 def dense(name: str) -> Network:
     """A matrix product with its packing and unpacking, for any device."""
     model = dense_model(load_config(name))
@@ -155,7 +190,10 @@ def floats() -> Network:
 
 def _native(name: str, artifact: Artifact, inputs: np.ndarray) -> Network:
     outputs, cycles = [], []
-    with device.open(f"sim:{name}") as dev, dev.load(artifact, trust=True) as session:
+    with (
+        device.open("sim" if artifact.other_programs else f"sim:{name}") as dev,
+        dev.load(artifact, trust=True) as session,
+    ):
         for x in inputs:
             session.inputs[0][...] = x
             session.execute()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,13 @@ def test_exported_steps_in_c_give_the_native_bytes(tmp_path: Path) -> None:
     check_exported(models.islands(tmp_path), tmp_path)
 
 
-def check_exported(network: Network, tmp_path: Path) -> None:
+def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: Path) -> None:
+    """A plug-in's device from its folder alone: instructions, validator and registers in the
+    firmware, its simulator behind them."""
+    check_exported(systolic, tmp_path, plugins=[models.SYSTOLIC])
+
+
+def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
     network.artifact.save(tmp_path / "model.lds")
@@ -113,6 +120,7 @@ def check_exported(network: Network, tmp_path: Path) -> None:
         project,
         "--sample",
         tmp_path / "in.npz",
+        *(word for folder in plugins for word in ("--uma-backends", folder)),
     ]
     assert main([str(word) for word in words]) == 0
     flags = (
@@ -128,6 +136,8 @@ def check_exported(network: Network, tmp_path: Path) -> None:
             "-semihosting-config",
             "enable=on,target=native,chardev=console",
         ],
+        device=network.device,
+        plugins=plugins,
     ) as board:
         lines = board.finish()
     assert lines == [

@@ -71,7 +71,11 @@ def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None
 @pytest.mark.rung("7")
 @pytest.mark.parametrize(
     ("machine", "device", "registers"),
-    [("zcu102", "vta-ultra96", "vta-hls"), ("virt-armhf", "vta-de10nano", "vta-chisel")],
+    [
+        ("zcu102", "vta-ultra96", "vta-hls"),
+        ("virt-arm64", "vta-de10nano", "vta-chisel"),
+        pytest.param("virt-armhf", "vta-de10nano", "vta-chisel", marks=more),
+    ],
 )
 def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers: str) -> None:
     """At the addresses and on the CPUs that these have on their boards; they are polled, and know

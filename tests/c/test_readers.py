@@ -5,11 +5,8 @@ Rungs 0 and 2 of runtime's ladder; rung 3 is in tests/driver.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import re
 import struct
-import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,16 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.artifact.test_format import every_operator_model
 from tests.board.tools import work
-from tests.c.build import MODES, compile_c, includes, mode_flags
-from tests.c.test_c import board_sources, run, tool
+from tests.c.build import MODES, compile_c, includes
+from tests.c.test_c import board_sources, run
+from tests.fuzz.artifacts import fuzz
 from tests.repeat import times
-from tests.sample_model import copy_model, dense_model
+from tests.sample_model import copy_model, dense_model, with_host_memory
 
 pytestmark = pytest.mark.rung("0")
 
@@ -111,15 +109,6 @@ def test_every_flipped_bit_is_noticed_by_c() -> None:
 SLACK = 1 << 16
 
 
-def with_host_memory(model: Artifact, pieces: list[tuple[int, int]]) -> Artifact:
-    """The model with regions of the host's own: (size_bytes, align_bytes) each."""
-    regions = [
-        MemoryRegion(f"host {k}", RegionKind.HOST, size, align)
-        for k, (size, align) in enumerate(pieces)
-    ]
-    return dataclasses.replace(model, regions=(*model.regions, *regions))
-
-
 @functools.cache
 def sizes_program(bits: int, root: Path) -> Path:
     sources = [Path(p) for p in (root / "tests/c/sizes.c", *board_sources(root))]
@@ -192,60 +181,8 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
     assert {less for _, _, less in found} == {lib().LDS_ERR_MEMORY}
 
 
-def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
-    clang = tool("clang", "clang libclang-rt-14-dev")
-    corpus = folder / "corpus"
-    corpus.mkdir()
-    devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
-    models = [
-        copy_model(),
-        every_operator_model(),
-        *(dense_model(load_config(n)).artifact for n in devices),
-    ]
-    models += [
-        with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
-        with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
-    ]
-    for k, model in enumerate(models):
-        data = model.to_bytes()
-        (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
-    sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
-    flags = [
-        *mode_flags(bits),
-        "-std=c99",
-        "-g",
-        "-O1",
-        "-fsanitize=fuzzer,address,undefined",
-        "-fno-sanitize-recover=all",
-        "-DLDS_FUZZ",
-    ]
-    run([clang, *flags, *includes(root), *sources, "-o", "fuzz"], cwd=folder)
-    done = subprocess.run(
-        [
-            "./fuzz",
-            f"-max_total_time={seconds}",
-            "-max_len=32768",
-            "-timeout=5",
-            "-rss_limit_mb=1024",
-            "-print_final_stats=1",
-            "corpus",
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=seconds + 120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return f"libFuzzer on artifacts, {bits} bits, {seconds} s: " + ", ".join(
-        re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
-    )
-
-
 @pytest.mark.full
 @pytest.mark.rung("2")
 @pytest.mark.parametrize("bits", MODES)
-def test_fuzzing_finds_nothing(
-    bits: int, root: Path, tmp_path: Path, figure: Callable[[str], None]
-) -> None:
-    figure(fuzz(bits, root, tmp_path, times(10, 60)))
+def test_fuzzing_finds_nothing(bits: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    figure(fuzz(bits, times(10, 60), tmp_path))

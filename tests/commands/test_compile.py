@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 from loadstone.cli import main
@@ -51,8 +50,9 @@ def test_what_needs_python_is_said_and_refused_on_request(
 ) -> None:
     graph = Graph()
     x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
-    half = graph.node("Cast", x, to=onnx.TensorProto.FLOAT16)
-    (tmp_path / "k.onnx").write_bytes(graph.save([(half, np.float16)]))
+    largest = graph.node("TopK", x, graph.constant([4], np.int64))
+    graph.nodes[-1].output.append("places")
+    (tmp_path / "k.onnx").write_bytes(graph.save([(largest, np.float32)]))
     words = [f"{tmp_path}/k.onnx", "-o", f"{tmp_path}/m.lds"]
     assert compiled(*words) == 0
     assert "  runs in C      no: 1 step needs Python: " in capsys.readouterr().out

@@ -15,10 +15,14 @@ import pytest
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.isa import accelerator as accelerators
+from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
+from tests.artifact.test_program_step import program_model
 from tests.board.models import island
 from tests.board.tools import need
+from tests.isa.tables import npu
 from tests.repeat import more
 from tests.runtime.test_device import external_model
 from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
@@ -234,3 +238,32 @@ def test_a_model_that_needs_python_is_refused(
     dataclasses.replace(step, steps=steps).save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 2
     assert "needs the function 'loadstone.relax' of the Python" in capsys.readouterr().err
+
+
+@pytest.fixture
+def npu_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerators, "_FACTORIES", {})
+    register_accelerator("npu", lambda _: npu())
+
+
+@pytest.mark.full
+def test_programs_of_another_device(
+    npu_known: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under Linux and for a Cortex-M: its table and its registers; with VTA's programs beside it
+    where board.c has a second place."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    alone, vta = program_model(), copy_model()
+    both = dataclasses.replace(
+        alone, fingerprint=vta.fingerprint, device=vta.device, steps=(*alone.steps, *vta.steps)
+    )
+    alone.save(tmp_path / "alone.lds")
+    both.save(tmp_path / "both.lds")
+    words = ["export", f"{tmp_path}/both.lds", "--board", "cortex-m", "-o", f"{tmp_path}/both"]
+    assert main(words) == 0
+    make(tmp_path / "both", "FLAGS=-Werror")
+    assert main(["export", f"{tmp_path}/alone.lds", "--board", "linux", "-o", f"{tmp_path}/l"]) == 0
+    make(tmp_path / "l", "FLAGS=-Werror")
+    capsys.readouterr()
+    assert main(["export", f"{tmp_path}/both.lds", "--board", "linux", "-o", f"{tmp_path}/n"]) == 2
+    assert "programs of several devices" in capsys.readouterr().err

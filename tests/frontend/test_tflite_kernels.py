@@ -19,8 +19,10 @@ from loadstone import graph as g
 from loadstone.compiler import compile
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.tflite import from_bytes
+from loadstone.vta.hw_config import load_config
 from tests.draw import Random
 from tests.imported import check_same, tflite_graph
+from tests.races import check_races
 from tests.repeat import times
 from tests.tflite_builder import Activation, Graph, Padding, Tensor, run
 
@@ -240,13 +242,17 @@ def test_a_kernel_with_a_rule_of_its_own(
         assert "host" not in kinds, seed
 
 
+@pytest.mark.parametrize("device", ["vtaq-1x16x16", "vta-pynq"])
 @BOTH
-def test_a_transposed_convolution_runs_on_the_device(tmp_path: Path, *, unsigned: bool) -> None:
+def test_a_transposed_convolution_runs_on_the_device(
+    tmp_path: Path, device: str, *, unsigned: bool
+) -> None:
     d = _Drawn(8, unsigned=unsigned)
     graph, y, _ = transpose_conv(d)
     model, inputs = graph.save([y]), [d.values(tensor.shape) for tensor in graph.inputs]
     (tmp_path / "up.tflite").write_bytes(model)
-    compiled = compile(tmp_path / "up.tflite", "vtaq-1x16x16")
+    compiled = compile(tmp_path / "up.tflite", device)
+    check_races(compiled.artifact, load_config(device))
     np.testing.assert_array_equal(compiled.run(inputs[0][None])[0][0], run(model, inputs)[0])
     assert [r["where"] for r in compiled.explain() if r["kind"] == "conv2d"] == ["vta"]
 

@@ -1,8 +1,8 @@
 """`python -m tests.fuzz [TARGET ...] [--seconds N]`: arbitrary input against everything that reads
 input: instruction streams, whole artifacts (64 and 32 bit), models, devices' JSON, packets.
 
-In:   hw_sim/*.cc with sim_fuzz.cc, tests/c/fuzz_artifact.c (libFuzzer, ASan, UBSan); models.py,
-      devices.py, packets.py.
+In:   hw_sim/*.cc with sim_fuzz.cc (libFuzzer, ASan, UBSan); artifacts.py, models.py, devices.py,
+      packets.py.
 Out:  exit status 0 when nothing was found; else what was, and the input in build/fuzz.
 Next: `make fuzz SECONDS=600`; test_fuzz.py for some seconds of each.
 """
@@ -21,6 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.vta.hw_config import HwConfig, load_config
+from tests.fuzz.artifacts import BITS
+from tests.fuzz.artifacts import fuzz as fuzz_artifacts
 from tests.programs import random_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,12 +117,10 @@ def streams(seconds: int, folder: Path) -> int:
 
 def artifacts(seconds: int, folder: Path) -> int:
     """Whole artifacts through open, bind, run and host steps; half the time with 32 bits."""
-    from tests.c import test_c
-
-    for bits in test_c.MODES:
-        (folder / str(bits)).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder / str(bits)) as fresh:
-            print(test_c.fuzz(bits, ROOT, Path(fresh), max(seconds // 2, 1)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for bits in BITS:
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
+            print(fuzz_artifacts(bits, max(seconds // len(BITS), 1), Path(fresh)), flush=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz models --seconds N`: mutants of models, compiled and run, compared with
+"""`python -m tests.fuzz.models --seconds N`: mutants of models, compiled and run, compared with
 what their framework makes of them.
 
 In:   networks of random_tflite.py and random_onnx.py, by number.
@@ -18,6 +18,7 @@ are single operators.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -189,7 +190,7 @@ def _flushed(line: str) -> None:
 def main(words: list[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz models", description=__doc__.splitlines()[0] if __doc__ else ""
+        prog="python -m tests.fuzz.models", description=__doc__.splitlines()[0] if __doc__ else ""
     )
     parser.add_argument("--seconds", type=float, default=60, help="how long (default 60)")
     parser.add_argument("--format", choices=FORMATS, help="only this one (default: both in turn)")
@@ -215,3 +216,7 @@ def main(words: list[str]) -> int:
     counts, bad = fuzz(args.seconds, formats, args.first, args.count, say=_flushed)
     print(", ".join(f"{count} {label}" for label, count in sorted(counts.items())))
     return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

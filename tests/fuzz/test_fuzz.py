@@ -28,7 +28,7 @@ def test_arbitrary_streams_and_configurations_find_nothing(tmp_path: Path) -> No
 
 
 def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -> None:
-    """`python -m tests.fuzz models --seconds 600` for ten minutes."""
+    """`python -m tests.fuzz.models --seconds 600` for ten minutes."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     from tests.fuzz import models

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from loadstone.artifact import host_step
+from loadstone.compiler import compile
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.compiled import golden, network
+from tests.float_models import images, small_onnx
 from tests.hosts.easy import Easy, EasyError, bytes_kept, open_device, zeros_like
 from tests.sample_model import copy_model, dense_model
 
@@ -191,6 +193,23 @@ def test_a_file_that_is_no_artifact_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(EasyError) as caught:
             Easy(path)
         assert str(caught.value) == f"{path}: {why}"
+
+
+def test_external_steps_run_what_the_device_was_given(tmp_path: Path) -> None:
+    """Those of a float network, which `loadstone export` wrote as C."""
+    from tests.hosts.in_c import run_in_c
+
+    float_network = compile(small_onnx_file(tmp_path), "vtaq-tiny")
+    assert not float_network.python_steps
+    x = images(2)
+    (got,) = run_in_c(float_network.artifact, [x], tmp_path / "exported")
+    (want,) = float_network.run(x)
+    assert np.array_equal(got.reshape(want.shape), want)
+
+
+def small_onnx_file(folder: Path) -> Path:
+    (folder / "small.onnx").write_bytes(small_onnx())
+    return folder / "small.onnx"
 
 
 def test_a_model_for_another_device_and_one_that_needs_python() -> None:

@@ -122,8 +122,30 @@ def test_no_digit_of_a_constant_is_lost() -> None:
 
 
 def test_a_node_without_a_form_in_c_is_refused_by_name() -> None:
-    half = module(lambda x: op.astype(x, "float16"), F)
-    with pytest.raises(UnsupportedError, match="float16"):
+    half = module(lambda x: op.add(x, x), (F[0], "float16"))
+    with pytest.raises(UnsupportedError, match="Add of float16"):
         c_operator(half)
     with pytest.raises(UnsupportedError, match=r"contrib\.sort|contrib\.topk"):
         c_operator(module(lambda x: op.sort(x), F))
+
+
+def test_halves_are_converted_as_numpy_does() -> None:
+    """Every half; and every float32 around one, and between two of them."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    widen = module(lambda x: op.astype(x, "float32"), ((1 << 16,), "float16"))
+    (wide,) = call(c_operator(widen), [halves], [np.empty(1 << 16, np.float32)])
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    finite = np.sort(wide[np.isfinite(wide)])
+    between = ((finite[1:].astype(np.float64) + finite[:-1]) / 2).astype(np.float32)
+    values = np.concatenate(
+        [
+            *(np.nextafter(between, side) for side in np.float32([np.inf, -np.inf])),
+            *(wide, between, np.float32([65519.9, 65520, -65520, 1e-30, -1e-30, 2.0**-25])),
+        ]
+    )
+    narrow = module(lambda x: op.astype(x, "float16"), ((len(values),), "float32"))
+    (got,) = call(c_operator(narrow), [values], [np.empty(len(values), np.float16)])
+    with np.errstate(over="ignore"):
+        want = values.astype(np.float16)
+    np.testing.assert_array_equal(got[~np.isnan(want)].view("u2"), want[~np.isnan(want)].view("u2"))
+    assert np.isnan(got[np.isnan(want)]).all()

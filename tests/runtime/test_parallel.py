@@ -22,13 +22,16 @@ def test_threads_change_nothing(name: str, threads: int) -> None:
     shape = artifact.tensors[artifact.inputs[0]].shape
     shape = (shape[0] // artifact.samples, *shape[1:])
     x = np.random.default_rng(0).integers(-128, 128, (23, *shape)).astype(np.int8)
-    (one,), counters, _ = run_in_threads(artifact, [x], lambda: device.open(name), 1)
+    (one,), totals, _ = run_in_threads(artifact, [x], lambda: device.open(name), 1)
     told: list[int] = []
     (many,), again, config = run_in_threads(
         artifact, [x], lambda: device.open(name), threads, told.append
     )
     np.testing.assert_array_equal(one, many)
-    assert counters.cycles == again.cycles
+    # all shares are counted, not the last alone
+    assert totals.runs == again.runs == -(-23 // artifact.samples)
+    assert totals.counters == again.counters
+    assert totals.counters.cycles > 0
     assert config.name == name
     assert max(told) == 23
 

@@ -29,8 +29,16 @@ def test_every_measured_program_is_exact_to_the_byte_and_to_the_cycle(shared: Pa
     assert counts == {"micro": (92, 92), "random": (80, 80), "conv": (8, 8), "fsim_only": (20, 0)}
 
 
+def test_every_rescaled_layer_is_exact_to_the_byte_and_to_the_cycle(shared: Path) -> None:
+    """Layers of real networks with any scales, in a folder without index.json."""
+    replayed = [replay(v)[0] for v in load_vectors([shared / "vta_exact"])]
+    assert len(replayed) == len({r.name for r in replayed}) == 15
+    assert [r.name for r in replayed if not r.exact] == []
+    assert [r.name for r in replayed if any(r.errors().values())] == []
+
+
 def test_beats_and_bursts_are_those_of_the_bus(shared: Path) -> None:
-    for vector in load_vectors([shared / "vta_rtl"]):
+    for vector in load_vectors([shared / "vta_rtl", shared / "vta_exact"]):
         if vector.counters["rd_beats"] >= 0:
             result = vector.simulator(vector.dram_in.copy(), strict=False).run(vector.insns)
             counted = (
@@ -91,7 +99,7 @@ def test_limits_on_cycles_decide_the_exit_status(conv: Vector, tmp_path: Path) -
 
 
 def test_mistakes_name_the_file(tmp_path: Path) -> None:
-    with pytest.raises(LoadstoneError, match=r"no index\.json"):
+    with pytest.raises(LoadstoneError, match=r"neither an index\.json with programs nor a \.npz"):
         load_vectors([tmp_path])
     (tmp_path / "x.npz").write_bytes(b"nothing")
     with pytest.raises(LoadstoneError, match=r"x\.npz is no .npz file"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loadstone.simulator.rtl import RtlDevice, RtlResult
-from loadstone.vta.hw_config import HwConfig, builtin_timing, load_config
+from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.registers import BITS, ERRORS, STATES
 from loadstone.vta.isa.spec import Capability, Memory
@@ -19,20 +19,7 @@ from tests.simulated import refer, simulate
 
 pytestmark = pytest.mark.usefixtures("verilator")
 
-MEASURED = builtin_timing("vtaq-rtl")
-TINY = replace(load_config("vtaq-tiny"), timing=MEASURED)
-EIGHT = replace(
-    TINY,
-    name="vtaq-1x8x8",
-    log_block=3,
-    log_uop_buff=13,
-    log_inp_buff=14,
-    log_wgt_buff=16,
-    log_acc_buff=16,
-    bus_bits=64,
-    uop_depth=2048,
-)
-SIXTEEN = replace(load_config("vtaq-1x16x16"), timing=MEASURED)
+TINY, EIGHT, SIXTEEN = (load_config(f"vtaq-{size}") for size in ("tiny", "1x8x8", "1x16x16"))
 TWO_BY_FOUR = replace(
     TINY, name="2x4x4", log_batch=1, log_inp_buff=11, log_acc_buff=13, bus_bits=64
 )

@@ -11,8 +11,16 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.simulator.rtl_replay import RtlReplay
-from loadstone.simulator.vectors import DramRegion, Stimulus, Vector, measure, save_vectors
+from loadstone.simulator.vectors import (
+    DramRegion,
+    Stimulus,
+    Vector,
+    load_vectors,
+    measure,
+    save_vectors,
+)
 from tests.programs import BASE, random_program
+from tests.repeat import more
 from tests.simulator.test_rtl import TINY
 
 pytestmark = pytest.mark.usefixtures("verilator")
@@ -40,6 +48,27 @@ def test_a_byte_that_differs_is_named() -> None:
     where = right.dram_base + int(right.out_regions[0, 0])
     assert not replayed.exact
     assert replayed.message.startswith(f"1 bytes differ, the first at 0x{where:x}")
+
+
+def test_beats_and_bursts_that_differ_are_named() -> None:
+    right = vector(3)
+    beats = right.counters["rd_beats"]
+    replayed = RtlReplay().replay(
+        replace(right, counters={**right.counters, "rd_beats": beats + 1})
+    )
+    assert (replayed.exact, replayed.message) == (False, f"rd_beats {beats} instead of {beats + 1}")
+    assert RtlReplay().replay(replace(right, counters={"rd_beats": -1})).exact  # not counted
+
+
+@more
+@pytest.mark.parametrize(("folder", "programs"), [("vta_rtl", 200), ("vta_exact", 15)])
+def test_as_vta_it_takes_the_cycles_of_vtas_rtl(shared: Path, folder: str, programs: int) -> None:
+    """Bytes, beats, bursts, and cycles at both latencies, of every program that was recorded."""
+    hardware = RtlReplay()
+    replayed = [hardware.replay(v) for v in load_vectors([shared / folder])]
+    assert len(replayed) == programs
+    assert [(r.name, r.message) for r in replayed if not r.exact] == []
+    assert [r.name for r in replayed if any(r.errors().values())] == []
 
 
 def test_the_command_replays_on_the_hardware(

@@ -6,13 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+from loadstone.numerics import Rounding
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig, TimingConstant, load_config
 from loadstone.vta.isa.insn import Alu, Config, Gemm, Load, Store
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.program import DramRows, PendingInstruction
 from loadstone.vta.schedule.tile import WeightedNest, choose
-from loadstone.vta.stream import Access, AluNest, DramTile, FillNest, TileLoad, TileStore
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    DramTile,
+    FillNest,
+    RequantizeNest,
+    TileLoad,
+    TileStore,
+)
 from loadstone.vta.stream import VirtualTile as Tile
 
 PYNQ, VTAQ = load_config("vta-pynq"), load_config("vtaq-1x16x16")
@@ -43,7 +52,9 @@ def test_estimates_are_those_of_the_measured_table_and_a_share_of_fetch() -> Non
         ("alu_overhead", "alu_overhead"),
         ("alu_imm_step", "alu_immediate_step"),
         ("alu_tensor_step", "alu_tensor_step"),
+        ("rq_overhead", "rq_overhead"),
         ("rq_step", "rq_step"),
+        ("rq_operand", "rq_operand"),
         ("load_request", "load_overhead"),
         ("load_done", "load_overhead"),
         ("read_latency", "load_overhead"),
@@ -87,9 +98,29 @@ def test_operations_and_instructions_cost_what_their_kind_does() -> None:
         assert cost.instruction(PendingInstruction(insn, "l", (), dram), PYNQ) == cycles
 
 
-def test_a_tiling_is_chosen_by_the_timing_at_hand() -> None:
-    """Devices that differ in timing alone are equal as HwConfig; their tilings are not."""
-    nest = WeightedNest(
+def test_rq_and_mul_pass_more_stages_and_rq_reads_its_operands_when_they_move() -> None:
+    """vtaq-rtl: 18 cycles besides the steps, and three for each step with other operands."""
+    cost, loops = cost_model(VTAQ), {"uop_end": 3, "iter_out": 2, "iter_in": 5}
+    acc = Tile(Memory.ACC, 99, "acc")
+    dst, still, moved = (Access(acc, 0, strides) for strides in ((5, 1), (0, 0), (3, 0)))
+    rounding = Rounding.DOUBLE
+    for operands, moves in ((still, 1), (moved, 2), (dst, 10)):
+        operation = RequantizeNest((2, 5), dst, operands, 0, -128, 127, rounding)
+        assert cost.compute(operation) == 18 + 3 + 10 + 3 * moves
+    product = AluNest(AluOp.MUL, (2, 5), dst, dst)
+    assert cost.compute(product) == 18 + 3 + 10
+    for insn, cycles in (
+        (Alu(alu_op=AluOp.RQ, **loops), 18 + 3 + 30 + 3 * 30),
+        (Alu(alu_op=AluOp.RQ, **{**loops, "uop_end": 1}), 18 + 3 + 10 + 3),
+        (Alu(alu_op=AluOp.RQ, src_out=3, **{**loops, "uop_end": 1}), 18 + 3 + 10 + 3 * 2),
+        (Alu(alu_op=AluOp.MUL, **loops), 18 + 3 + 30),
+    ):
+        assert cost.instruction(PendingInstruction(insn, "l", (), None), VTAQ) == cycles
+
+
+def weighted(*, requantizes: bool = False) -> WeightedNest:
+    """A convolution of 3x3 whose result is requantized, or not."""
+    return WeightedNest(
         samples=1,
         groups=1,
         out=4,
@@ -104,7 +135,20 @@ def test_a_tiling_is_chosen_by_the_timing_at_hand() -> None:
         operands="channel",
         operand_rows=3,
         tail_steps=(True,),
+        requantizes=requantizes,
     )
+
+
+def test_a_tiling_is_chosen_by_the_timing_at_hand() -> None:
+    """Devices that differ in timing alone are equal as HwConfig; their tilings are not."""
+    nest = weighted()
     slow = with_timing(VTAQ, gemm_step=9)
     assert slow == VTAQ
     assert choose(nest, slow).cycles > 8 * choose(nest, VTAQ).cycles
+
+
+def test_a_tiling_knows_what_its_rq_takes() -> None:
+    """So much for each turn, whose number it is chosen by."""
+    far = with_timing(VTAQ, rq_overhead=100_000)
+    plain, requantized = (choose(weighted(requantizes=q), far) for q in (False, True))
+    assert plain.cycles < requantized.cycles < plain.cycles + 300_000

@@ -40,6 +40,7 @@ def test_the_built_in_devices() -> None:
         "vtab-1x8x8",
         "vtaq-1x16x16",
         "vtaq-1x32x32",
+        "vtaq-1x8x8",
         "vtaq-4x16x16",
         "vtaq-tiny",
     ]
@@ -218,7 +219,7 @@ def test_the_hash_follows_what_changes_meaning_and_nothing_else() -> None:
     for change in ({"LOG_INP_BUFF_SIZE": 11}, {"capabilities": []}, {"uop_depth": 128}):
         assert load_config({**TINY, **change}).config_hash != c.config_hash
     assert (
-        len({load_config(name).fingerprint() for name in device_names()}) == 7
+        len({load_config(name).fingerprint() for name in device_names()}) == 8
     )  # the four boards are one VTA
 
 

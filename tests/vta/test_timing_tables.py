@@ -11,7 +11,7 @@ from loadstone.vta.timing_tables import builtin_timing, table_names, timing_tabl
 
 def test_built_in_tables_have_a_source_for_each_constant() -> None:
     assert table_names() == sorted(table_names())
-    assert {"vta-rtl", "vtaq-assumed"} <= set(table_names())
+    assert {"vta-rtl", "vtaq-rtl"} <= set(table_names())
     for name in table_names():
         table = builtin_timing(name)
         assert table

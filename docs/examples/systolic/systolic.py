@@ -1,8 +1,9 @@
-"""A back end for a systolic array that moves data explicitly, and whose accumulators scale.
+"""A systolic array that moves data explicitly, and whose accumulators scale: the whole device.
 
 In:   convolutions, in runs that follow each other.
-Out:  for each run one program of 32-byte instructions, and the memory image that it works on.
-Next: `execute`, the driver, runs it on SystolicArray, the functional model.
+Out:  for each run one program of the array's own instructions, of 8, 12 and 16 bytes.
+Next: the C runtime checks it, fills its addresses in and starts it; `Systolic.accelerator` is what
+      the simulator runs it on.
 
     loadstone compile net.tflite -t systolic,vtaq-1x16x16 --uma-backends docs/examples/systolic
 
@@ -10,23 +11,24 @@ The device, after Gemmini: `dim` x `dim` multipliers that keep a tile of weights
 rows hold `dim` int8; an accumulator whose rows hold `dim` int32. Tensors in memory are (H, W, C),
 their channels rounded up to rows of `dim`.
 
-    MVIN     address stride rows row acc            scratchpad (or accumulator)[row + i] =
+    mvin        address stride rows row             scratchpad[row + i] =
                                                     memory[address + i * stride], for i < rows
-    PRELOAD  row                                    weights = scratchpad[row : row + dim]
-    COMPUTE  row step rows target accumulate        accumulator[target + i] (+)=
+    mvin_sums   address stride rows row             accumulator[row + i] = the same
+    preload     row                                 weights = scratchpad[row : row + dim]
+    compute     row step rows target adds           accumulator[target + i] (+)=
                                                     scratchpad[row + i * step] @ weights
-    SCALE    row zero_point low high rounding       how MVOUT scales: bias, multiplier and shift
+    scale       row zero_point low high rounding    how mvout scales: bias, multiplier and shift
                                                     stand in three accumulator rows
-    MVOUT    address stride rows row                memory[address + i * stride] =
+    mvout       address stride rows row             memory[address + i * stride] =
                                                     int8(scaled accumulator[row + i])
 
-`scheduled` says the sum and its tiles in TensorIR; loadstone.ir_pass makes calls of its loop nests
-(copies, matrix products, requantization); `Code` makes instructions of the calls.
+`instructions` is the table, MEANING what each does. `scheduled` says the sum and its tiles in
+TensorIR; loadstone.ir_pass makes calls of its loop nests (copies, matrix products, requantization);
+`Code` makes instructions of the calls.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar
@@ -36,25 +38,104 @@ from numpy.typing import NDArray
 from tvm import s_tir, te, tirx
 from tvm.ir import IRModule
 
-from loadstone.backend import (
-    Attribute,
-    Backend,
-    External,
-    ExternalRegion,
-    Pattern,
-    Refusal,
-    Segment,
-    offered,
-)
+from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
 from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.pipeline import lowered
 from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
+from loadstone.isa.accelerator import Accelerator, Port
+from loadstone.isa.codec import At, TableInsn
+from loadstone.isa.state import MachineState
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
 from loadstone.numerics import Rounding, rq, wrap_int32
 
 Array = NDArray[Any]
-OPCODES = ("mvin", "preload", "compute", "scale", "mvout")
+Fields = Mapping[str, int]
 
 
+# --- the device -----------------------------------------------------------------------------------
+def instructions(dim: int, scratchpad_rows: int, accumulator_rows: int) -> InstructionTable:
+    """Fields, what they reach, the unit and its cycles."""
+    address, stride = Bits("address", 32, address=True), Bits("stride", 24)
+    rows, row = Bits("rows", 20, low=1), Bits("row", 20)
+    lines = (("rows", "stride"),)
+    from_row: dict[str, Any] = {"first": "row", "loops": (("rows", 1),)}
+
+    def mvin(name: str, opcode: int, target: str, size: int) -> InstructionForm:
+        reaches = (Reach("dram", "address", lines, size), Reach(target, **from_row, writes=True))
+        fields = (address, stride, rows, row)
+        return InstructionForm(name, opcode, fields, 16, reaches=reaches, unit="load")
+
+    compute = (
+        Reach("weights", 0),
+        Reach("scratchpad", "row", (("rows", "step"),)),
+        Reach("accumulator", "target", (("rows", 1),), writes=True),
+    )
+    values = [Bits(name, 10, signed=True) for name in ("zero_point", "low", "high")]
+    scale = (row, *values, Bits("rounding", 2, values=tuple(r.name.lower() for r in Rounding)))
+    scaling = (Reach("accumulator", "row", extent=3), Reach("scaling", 0, writes=True))
+    mvout = (
+        Reach("accumulator", **from_row),
+        Reach("scaling", 0),
+        Reach("dram", "address", lines, dim, writes=True),
+    )
+    weights = (Reach("scratchpad", "row", extent=dim), Reach("weights", 0, writes=True))
+    fields = (row, Bits("step", 16), rows, Bits("target", 20), Bits("adds", 1))
+    forms = (
+        mvin("mvin", 1, "scratchpad", dim),
+        mvin("mvin_sums", 2, "accumulator", 4 * dim),
+        InstructionForm("preload", 3, (row,), 8, "", weights, "array", dim),
+        InstructionForm("compute", 4, fields, 12, "", compute, "array", 1, (("rows", 1),)),
+        InstructionForm("scale", 5, scale, 8, reaches=scaling, unit="store"),
+        InstructionForm("mvout", 6, (address, stride, rows, row), 16, reaches=mvout, unit="store"),
+    )
+    memories = (
+        LocalMemory("scratchpad", scratchpad_rows, dim),
+        LocalMemory("accumulator", accumulator_rows, dim, "int32"),
+        LocalMemory("weights", 1, dim * dim, "int32"),
+        LocalMemory("scaling", 1, 5, "int32"),
+    )
+    return InstructionTable("systolic", forms, memories)
+
+
+def moved(memory: str) -> Callable[[MachineState, Fields], None]:
+    def mvin(state: MachineState, i: Fields) -> None:
+        target = state.memory[memory]
+        data = state.dram.read(i["address"], target[0].nbytes, i["stride"], i["rows"])
+        target[i["row"] : i["row"] + i["rows"]] = data.view(target.dtype)
+
+    return mvin
+
+
+def preload(state: MachineState, i: Fields) -> None:
+    dim = state.memory["scratchpad"].shape[1]
+    state.memory["weights"][0] = state.memory["scratchpad"][i["row"] : i["row"] + dim].ravel()
+
+
+def compute(state: MachineState, i: Fields) -> None:
+    data, dim = state.memory["scratchpad"], state.memory["scratchpad"].shape[1]
+    sums = state.memory["accumulator"][i["target"] : i["target"] + i["rows"]]
+    picked = data[i["row"] + i["step"] * np.arange(i["rows"])].astype(np.float64)
+    product = picked @ state.memory["weights"][0].reshape(dim, dim)  # exact: below 2^53
+    sums[:] = wrap_int32(i["adds"] * sums.astype(np.int64) + product.astype(np.int64))
+
+
+def scale(state: MachineState, i: Fields) -> None:
+    state.memory["scaling"][0] = [i[f] for f in ("row", "zero_point", "low", "high", "rounding")]
+
+
+def mvout(state: MachineState, i: Fields) -> None:
+    lanes, zero, low, high, rounding = state.memory["scaling"][0].tolist()
+    accumulator = state.memory["accumulator"]
+    sums = accumulator[i["row"] : i["row"] + i["rows"]], *accumulator[lanes : lanes + 3]
+    scaled = rq(*sums, zero_point=zero, low=low, high=high, rounding=Rounding(rounding))
+    state.dram.write(i["address"], scaled.astype(np.int8), i["stride"])
+
+
+MEANING = {"mvin": moved("scratchpad"), "mvin_sums": moved("accumulator"), "preload": preload}
+MEANING |= {"compute": compute, "scale": scale, "mvout": mvout}
+
+
+# --- the back end ---------------------------------------------------------------------------------
 class Systolic(Backend):
     """Convolutions without groups."""
 
@@ -62,12 +143,15 @@ class Systolic(Backend):
     target_attributes: ClassVar[Sequence[Attribute]] = (
         Attribute("dim", 16, "rows and columns of multipliers", range(2, 257)),
         Attribute("scratchpad_rows", 8192, "rows of dim int8", range(1, 2**20)),
-        Attribute("accumulator_rows", 1024, "rows of dim int32", range(1, 2**20)),
+        Attribute("accumulator_rows", 1024, "rows of dim int32", range(4, 2**20)),
     )
 
-    @property
-    def dim(self) -> int:
-        return int(self.attributes["dim"])
+    def __init__(self, **values: int | str | bool) -> None:
+        super().__init__(**values)
+        sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
+        self.dim, self.scratchpad_rows, self.accumulator_rows = sizes
+        table, attributes = instructions(*sizes), self.attributes
+        self.accelerator = Accelerator("systolic", table, MEANING, attributes, Port(), queue=8)
 
     def patterns(self) -> Sequence[Pattern]:
         return [offered("conv2d", self.accepts)]
@@ -91,8 +175,7 @@ class Systolic(Backend):
         """The most rows of output that fit and divide its height; 0 where not even one fits."""
         _, height, width, _ = operator.output.shape
         taps = operator.weights[0, :, :, 0].size
-        sizes = (int(self.attributes[entry.name]) for entry in self.target_attributes)
-        dim, scratchpad, accumulator = sizes
+        dim, scratchpad, accumulator = self.dim, self.scratchpad_rows, self.accumulator_rows
 
         def fit(rows: int) -> bool:
             pixels = padded(operator, rows, 0) * padded(operator, width, 1)
@@ -103,22 +186,16 @@ class Systolic(Backend):
     def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
         return {"conv2d": lambda conv: scheduled(conv, self.dim, self.tile_rows(conv))}
 
-    def lower(self, segment: Segment) -> ExternalRegion:
-        """Every operator through TensorIR, into one program on one memory."""
-        memory, convolutions = Memory(), [o for o in segment.operators if isinstance(o, Conv2D)]
-        instructions = [line for o in convolutions for line in self.program(o, memory)]
-        sides = {"inputs": segment.inputs, "outputs": segment.outputs}
-        said = {k: [(memory.address[t.name], t.shape[1:]) for t in v] for k, v in sides.items()}
-        constants: dict[str, Array] = {
-            "image": np.frombuffer(memory.image, np.uint8),
-            "program": np.array(instructions, np.int32),
-        }
-        what = segment.name, segment.operators, segment.inputs, segment.outputs
-        text = json.dumps({**said, **self.attributes})
-        return ExternalRegion(*what, "systolic.run", text, constants)
+    def lower(self, segment: Segment) -> ProgramRegion:
+        """Every operator through TensorIR, into one program."""
+        region = ProgramRegion(segment, self.accelerator)
+        for operator in segment.operators:
+            assert isinstance(operator, Conv2D)
+            self.program(operator, region)
+        return region
 
-    def program(self, operator: Conv2D, memory: Memory) -> list[list[int]]:
-        """The instructions of one operator; its tensors get addresses."""
+    def program(self, operator: Conv2D, region: ProgramRegion) -> None:
+        """The instructions of one operator, for each sample."""
         (_, *pixels, inputs), (_, *results, outputs) = operator.input.shape, operator.output.shape
         dim, zero_point = self.dim, operator.input.zero_point
         c, o = rounded(inputs, dim), rounded(outputs, dim)
@@ -128,47 +205,20 @@ class Systolic(Backend):
         lanes = np.zeros((3, o), np.int32)
         bias = wrap_int32(operator.bias - zero_point * sums)  # pads are zero points
         lanes[:, :outputs] = bias, *operator.requantization()
-        kept = {
-            "w": (f"weights of {operator.name}", weights),
-            "p": (f"lanes of {operator.name}", lanes),
-            "pad": (f"pads of {operator.name}", np.full(dim, zero_point, np.int8)),
-            "x": (operator.input.name, np.zeros((*pixels, c), np.int8)),
-            "out": (operator.output.name, np.zeros((*results, o), np.int8)),
+        symbols = {
+            "w": region.constant(f"weights of {operator.name}", weights),
+            "p": region.constant(f"lanes of {operator.name}", lanes),
+            "pad": region.constant(f"pads of {operator.name}", np.full(dim, zero_point, np.int8)),
+            "x": region.tensor(operator.input, dim),
+            "out": region.tensor(operator.output, dim),
         }
-        code = Code(dim, {key: memory.keep(name, array) for key, (name, array) in kept.items()})
-        for call in unroll(lowered(self, operator)):
-            getattr(code, call.name)(call)
-        return code.instructions
-
-    def cost_cycles(self, segment: Segment) -> int:
-        """One row of the array a cycle, for every tile of weights; it hides the copies."""
-        cycles = 0
-        for operator in segment.operators:
-            if isinstance(operator, Conv2D):
-                pixels, (o, *taps, i) = operator.output.shape[1:3], operator.weights.shape
-                tiles = rounded(i, self.dim) // self.dim * (rounded(o, self.dim) // self.dim)
-                cycles += prod(pixels) * prod(taps) * tiles
-        return cycles
-
-    @classmethod
-    def externals(cls) -> Mapping[str, External]:
-        """The driver, on the functional model."""
-        return {"systolic.run": execute}
-
-
-class Memory:
-    """Memory as the artifact keeps it: constants, and zeros where activations will stand."""
-
-    def __init__(self) -> None:
-        self.address: dict[str, int] = {}
-        self.image = bytearray()
-
-    def keep(self, name: str, array: Array) -> int:
-        """The address of `name`; the first time, it gets one."""
-        if name not in self.address:
-            self.address[name] = len(self.image)
-            self.image += array.tobytes().ljust(rounded(array.nbytes, 64), b"\0")
-        return self.address[name]
+        calls = list(unroll(lowered(self, operator)))
+        for sample in range(operator.input.shape[0]):
+            apart = {"x": sample * prod(pixels) * c, "out": sample * prod(results) * o}
+            code = Code(dim, {key: At(name, apart.get(key, 0)) for key, name in symbols.items()})
+            for call in calls:
+                getattr(code, call.name)(call)
+            region.emit(operator, *code.instructions)
 
 
 def rounded(size: int, dim: int) -> int:
@@ -232,17 +282,17 @@ def scheduled(op: Conv2D, dim: int, rows: int) -> IRModule:
 
 
 class Code:
-    """Instructions from calls. addresses: of the operator's parameters, and of a row of pads."""
+    """Instructions from calls. places: of the operator's parameters, and of a row of pads."""
 
-    def __init__(self, dim: int, addresses: Mapping[str, int]) -> None:
-        self.dim, self.addresses = dim, addresses
+    def __init__(self, dim: int, places: Mapping[str, At]) -> None:
+        self.dim, self.places = dim, places
         self.rows: dict[str, int] = {}  # buffer -> its first row in scratchpad or accumulator
         self.free = {"scratchpad": 0, "accumulator": 0}
         self.fresh: set[str] = set()  # accumulators that hold nothing yet
-        self.instructions: list[list[int]] = []
+        self.instructions: list[TableInsn] = []
 
-    def emit(self, opcode: str, *fields: int) -> None:
-        self.instructions.append([OPCODES.index(opcode), *fields, *[0] * (7 - len(fields))])
+    def emit(self, name: str, **fields: int | At) -> None:
+        self.instructions.append(TableInsn(name, fields))
 
     def row(self, place: Place, offset: int = 0) -> int:
         """The row that an element stands in; a buffer keeps the rows that it first got."""
@@ -262,13 +312,15 @@ class Code:
         far, local = call.operands[side], call.operands[1 - side]
         acc = local.buffer.scope == "local.acc"
         size = 4 if acc and side else 1
+        name = "mvout" if not side else "mvin_sums" if acc else "mvin"
         for run in runs(call.loops[:-1]):
-            place = self.addresses["pad"], 0
+            address, stride = self.places["pad"], 0
             if run.inside:
-                address = self.addresses[far.buffer.name] + (far.offset + run.offsets[side]) * size
-                place = address, run.strides[side] * size
+                place, stride = self.places[far.buffer.name], run.strides[side] * size
+                moved = (far.offset + run.offsets[side]) * size
+                address = At(place.symbol, place.offset_bytes + moved)
             row = self.row(local, run.offsets[1 - side])
-            self.emit("mvin" if side else "mvout", *place, run.count, row, int(acc))
+            self.emit(name, address=address, stride=stride, rows=run.count, row=row)
 
     def gemm(self, call: Call) -> None:
         """Weights stay for all pixels: PRELOAD for every tap, COMPUTE for every row of pixels."""
@@ -277,74 +329,17 @@ class Code:
         taps = [loop for loop in still if loop.strides[1] != 1]
         pixels = [loop for loop in call.loops if loop.strides[2] == 0]
         for tap in turns(taps):
-            self.emit("preload", self.row(weights, offset(taps, tap, 2)))
+            self.emit("preload", row=self.row(weights, offset(taps, tap, 2)))
             adds = int(acc.buffer.name not in self.fresh)
             for run in runs(pixels):
                 row = self.row(data, offset(taps, tap, 1) + run.offsets[1])
                 step, target = run.strides[1] // self.dim, self.row(acc, run.offsets[0])
-                self.emit("compute", row, step, run.count, target, adds)
+                where = {"row": row, "step": step, "rows": run.count, "target": target}
+                self.emit("compute", **where, adds=adds)
             self.fresh.discard(acc.buffer.name)
 
     def rq(self, call: Call) -> None:
         """MVOUT does it, with these lanes and limits."""
-        self.emit("scale", self.row(call.operands[1]), *call.immediates)
-
-
-class SystolicArray:
-    """What the silicon does, instruction by instruction."""
-
-    def __init__(self, memory: Array, dim: int, inputs: int, sums: int) -> None:
-        self.memory, self.dim = memory, dim
-        self.scratchpad = np.zeros((inputs, dim), np.int8)
-        self.accumulator = np.zeros((sums, dim), np.int32)
-
-    def run(self, program: Array) -> None:
-        for opcode, *fields in program.tolist():
-            getattr(self, OPCODES[opcode])(*fields)
-
-    def at(self, address: int, stride: int, rows: int, row_bytes: int) -> Array:
-        return address + stride * np.arange(rows)[:, None] + np.arange(row_bytes)
-
-    def mvin(self, address: int, stride: int, rows: int, row: int, acc: int, *_: int) -> None:
-        target: Array = self.accumulator if acc else self.scratchpad
-        at = self.at(address, stride, rows, target[0].nbytes)
-        target[row : row + rows] = self.memory[at].view(target.dtype)
-
-    def preload(self, row: int, *_: int) -> None:
-        self.weights = self.scratchpad[row : row + self.dim].astype(np.int32)
-
-    def compute(self, row: int, step: int, rows: int, target: int, adds: int, *_: int) -> None:
-        sums = self.accumulator[target : target + rows]
-        sums[:] = adds * sums + self.scratchpad[row + step * np.arange(rows)] @ self.weights
-
-    def scale(self, *fields: int) -> None:
-        self.scaling = fields
-
-    def mvout(self, address: int, stride: int, rows: int, row: int, *_: int) -> None:
-        lanes, zero, low, high, rounding = self.scaling[:5]
-        sums = self.accumulator[row : row + rows], *self.accumulator[lanes : lanes + 3]
-        scaled = rq(*sums, zero_point=zero, low=low, high=high, rounding=Rounding(rounding))
-        at = self.at(address, stride, rows, self.dim)
-        self.memory[at] = scaled.astype(np.int8).view(np.uint8)
-
-
-def execute(arrays: Sequence[Array], attributes: str) -> list[Array]:
-    """One run of the program for each sample."""
-    said = json.loads(attributes)
-    *inputs, image, program = arrays
-    sizes = [said[entry.name] for entry in Systolic.target_attributes]
-    outputs = [np.empty((len(inputs[0]), *shape), np.int8) for _, shape in said["outputs"]]
-    for sample in range(len(inputs[0])):
-        array = SystolicArray(np.array(image), *sizes)
-        for (address, shape), x in zip(said["inputs"], inputs, strict=True):
-            whole(array, address, shape)[..., : shape[-1]] = x[sample]
-        array.run(program)
-        for (address, shape), y in zip(said["outputs"], outputs, strict=True):
-            y[sample] = whole(array, address, shape)[..., : shape[-1]]
-    return outputs
-
-
-def whole(array: SystolicArray, address: int, shape: Sequence[int]) -> Array:
-    """A tensor in memory, with its channels rounded up."""
-    stands = (*shape[:-1], rounded(shape[-1], array.dim))
-    return array.memory[address : address + int(np.prod(stands))].view(np.int8).reshape(stands)
+        names = ("zero_point", "low", "high", "rounding")
+        values = dict(zip(names, call.immediates, strict=True))
+        self.emit("scale", row=self.row(call.operands[1]), **values)

@@ -20,6 +20,7 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.artifact.program_step import ProgramStep
 from loadstone.backend.device import INSN_BYTES, DeviceProgram
 
 __all__ = ["ArtifactContent"]
@@ -40,7 +41,7 @@ class ArtifactContent:
     tensors: tuple[BufferView, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    steps: tuple[DeviceProgram | HostStep, ...]
+    steps: tuple[DeviceProgram | ProgramStep | HostStep, ...]
     device: str = ""  # HwConfig.name, for people
 
     @property
@@ -52,6 +53,22 @@ class ArtifactContent:
     def programs(self) -> tuple[DeviceProgram, ...]:
         """The device programs, in order."""
         return tuple(s for s in self.steps if isinstance(s, DeviceProgram))
+
+    @property
+    def other_programs(self) -> tuple[ProgramStep, ...]:
+        """The programs of other devices, in order."""
+        return tuple(s for s in self.steps if isinstance(s, ProgramStep))
+
+    @property
+    def all_programs(self) -> tuple[DeviceProgram | ProgramStep, ...]:
+        """Both, in order."""
+        return tuple(s for s in self.steps if not isinstance(s, HostStep))
+
+    def code_of(self, step: ProgramStep) -> bytes:
+        """The instructions of one, its addresses 0."""
+        tensor = self.tensors[step.code]
+        end = tensor.offset_bytes + tensor.size_bytes
+        return self.regions[tensor.region].data[tensor.offset_bytes : end]
 
     def check(self) -> None:
         """Raises ArtifactError naming the first rule of runtime/FORMAT.md that is broken."""
@@ -96,7 +113,7 @@ class ArtifactContent:
                 f"input {self.tensors[index].name!r} is in constants",
             )
         for step in self.steps:
-            if isinstance(step, HostStep):
+            if isinstance(step, HostStep | ProgramStep):
                 step.check(self.tensors, self.regions)
             else:
                 _check_program(step)

@@ -38,8 +38,15 @@ from loadstone.artifact.memory_layout import (
     row_view,
     tensors_by_name,
 )
-from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, BufferView, MemoryRegion, RegionKind
-from loadstone.backend.device import Device, DeviceProgram
+from loadstone.artifact.memory_plan import (
+    DEVICE_ALIGN_BYTES,
+    BufferView,
+    DataType,
+    MemoryRegion,
+    RegionKind,
+)
+from loadstone.artifact.program_step import ProgramStep
+from loadstone.backend.device import Device, DeviceProgram, TableProgram
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 from loadstone.errors import UnsupportedError
 from loadstone.numerics import Array
@@ -111,8 +118,9 @@ class _Assembly:
         self.host_bytes = memory.size_bytes[RegionIndex.HOST]
         self.scratch_view: int | None = None
         self.scratch_bytes = 0
-        self.steps: list[DeviceProgram | HostStep] = []
-        self.on_device: set[str] = set()  # tensors that a program has made
+        self.steps: list[DeviceProgram | ProgramStep | HostStep] = []
+        self.code = Content()
+        self.on_device: dict[str, str] = {}  # tensors that a program has made: whose
         self.packed: set[str] = set()  # device layouts that the host has packed
 
     def add(self, segment: Step, scope: Scope) -> None:
@@ -125,7 +133,8 @@ class _Assembly:
             self.steps += host_steps(segment, self)
 
     def regions(self) -> tuple[MemoryRegion, ...]:
-        """All six, in the order of their numbers, none smaller than 64 bytes."""
+        """All six, in the order of their numbers, none smaller than 64 bytes; a seventh where other
+        devices have code."""
         constants, micro_ops = self.constants.filled(), self.micro_ops.filled()
         align = self.memory.align_bytes
         size = {**self.memory.size_bytes, RegionIndex.HOST: self.host_bytes}
@@ -139,6 +148,10 @@ class _Assembly:
             )
         )
         kind = RegionKind.CONSTANTS
+        code = bytes(self.code.data)
+        others = (
+            (MemoryRegion("code", kind, len(code), DEVICE_ALIGN_BYTES, data=code),) if code else ()
+        )
         return (
             MemoryRegion("constants", kind, len(constants), align, True, False, constants),
             MemoryRegion("micro-ops", kind, len(micro_ops), align, True, False, micro_ops),
@@ -146,6 +159,7 @@ class _Assembly:
             MemoryRegion("input", RegionKind.INPUT, inputs),
             MemoryRegion("output", RegionKind.OUTPUT, outputs),
             MemoryRegion("host", RegionKind.HOST, host),
+            *others,
         )
 
     # --- Workspace of host.py ---------------------------------------------------------------------
@@ -213,21 +227,46 @@ class _Assembly:
         for layout, _, _ in region.layouts:
             if self.memory.addresses[layout.name].region == RegionIndex.CONSTANTS:
                 continue
-            if layout.tensor.name not in made | self.on_device and layout.name not in self.packed:
+            here = (
+                layout.tensor.name in made
+                or self.on_device.get(layout.tensor.name) == region.device
+            )
+            if not here and layout.name not in self.packed and not layout.scratch:
                 self.packed.add(layout.name)
                 self.steps.append(self._pack(layout))
         uops = Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
         with scope(region):
             program, table = region.build(self.memory.addresses, uops)
         self.micro_ops.add(table)
-        self.steps.append(program)
+        self.steps.append(self._step(program))
         for layout, _, _ in region.layouts:
             name = layout.tensor.name
+            if name in made and not layout.scratch:
+                self._device_view(layout)  # also where nobody reads it: `loadstone compare` does
             if name in made & self.lifetimes.unpacked and not layout.scratch:
                 self.steps.append(
                     steps.unpack(f"unpack {name}", self._device_view(layout), self.index[name])
                 )
-        self.on_device |= made
+        self.on_device |= dict.fromkeys(made, region.device)
+
+    def _step(self, program: DeviceProgram | TableProgram) -> DeviceProgram | ProgramStep:
+        """The code of another device stands in a region of its own."""
+        if isinstance(program, DeviceProgram):
+            return program
+        offset = self.code.add(program.code)
+        name = f"code of {program.name}"
+        size, region = len(program.code), int(RegionIndex.CODE)
+        code = self._view(BufferView(name, (size,), DataType.UINT8, region, offset))
+        return ProgramStep(
+            program.name,
+            program.device,
+            program.attributes,
+            program.fingerprint,
+            code,
+            program.instructions,
+            program.relocations,
+            program.layers,
+        )
 
     def _pack(self, layout: DeviceLayout) -> HostStep:
         name = layout.tensor.name

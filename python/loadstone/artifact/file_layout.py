@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 MAGIC = b"LDSM"
-VERSION = 1
+#: The newest; files that need nothing of it are written as version 1.
+VERSION = 2
 HEADER = struct.Struct("<4sIII20sIIIII")
 SECTIONS = (
     "strings",

@@ -30,6 +30,7 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.artifact.program_step import ProgramStep
 from loadstone.artifact.reader import ArtifactReader
 from loadstone.artifact.writer import ArtifactWriter
 from loadstone.backend.device import DeviceProgram, LayerRange
@@ -45,6 +46,7 @@ __all__ = [
     "HostStep",
     "LayerRange",
     "MemoryRegion",
+    "ProgramStep",
     "RegionKind",
     "ViewLayout",
 ]

@@ -100,12 +100,12 @@ class _Finder:
         self.graph = graph
         self.segments = segments
         self.aliases = aliases_of(segments)
-        self.in_programs = {o for region in programs_of(segments) for o in region.operators}
+        self.device_of = {o: r.device for r in programs_of(segments) for o in r.operators}
         self.arena: dict[str, Lifetime] = {}
         self.rows: dict[str, Lifetime] = {}
         self.fixed = {t.name for t in (*graph.inputs, *graph.outputs)} | set(graph.constants)
         self.unpacked: set[str] = set()
-        self.on_device: set[str] = set()
+        self.on_device: dict[str, str] = {}  # tensor -> whose program made it
 
     def find(self) -> Lifetimes:
         position = 0
@@ -132,14 +132,14 @@ class _Finder:
             elif tensor.name in made:
                 leaves = self.is_read_outside(tensor, region)
                 self.use_layout(layout, position + first, end if leaves else position + last)
-                if self.is_read_as_rows(tensor):
+                if self.is_read_as_rows(tensor, region):
                     self.unpacked.add(tensor.name)
                     self.use_rows(tensor, end)
             elif not is_packed_now(layout, self.graph, self.aliases):
-                if tensor.name not in self.on_device:
+                if self.on_device.get(tensor.name) != region.device:
                     self.use_rows(tensor, position)
                 self.use_layout(layout, position, position + last)
-        self.on_device |= made
+        self.on_device |= dict.fromkeys(made, region.device)
 
     def is_read_outside(self, tensor: g.Tensor, region: LoweredRegion) -> bool:
         """Something outside the region reads what it makes."""
@@ -147,10 +147,10 @@ class _Finder:
             o not in region.operators for o in self.graph.consumers(tensor)
         )
 
-    def is_read_as_rows(self, tensor: g.Tensor) -> bool:
-        """The user, a host operator or an external region reads it."""
+    def is_read_as_rows(self, tensor: g.Tensor, region: LoweredRegion) -> bool:
+        """The user, a host operator, an external region or another device reads it."""
         return tensor in self.graph.outputs or any(
-            o not in self.in_programs for o in self.graph.consumers(tensor)
+            self.device_of.get(o) != region.device for o in self.graph.consumers(tensor)
         )
 
     def use_layout(self, layout: DeviceLayout, first: int, last: int) -> None:

@@ -36,6 +36,7 @@ from loadstone.artifact.memory_plan import (
     RegionKind,
     ViewLayout,
 )
+from loadstone.artifact.program_step import PROGRAM_STEP, ProgramStep
 from loadstone.backend.device import INSN_BYTES, DeviceProgram, LayerRange
 
 __all__ = ["ArtifactReader"]
@@ -55,7 +56,7 @@ class ArtifactReader:
         )
         (
             magic,
-            version,
+            self.version,
             size,
             crc,
             self.fingerprint,
@@ -66,7 +67,8 @@ class ArtifactReader:
             zero,
         ) = HEADER.unpack_from(data)
         require(magic == MAGIC, "R1", f"it begins with {magic!r}, not {MAGIC!r}")
-        require(version == VERSION, "R2", f"format version {version} is not {VERSION}")
+        known = 1 <= self.version <= VERSION
+        require(known, "R2", f"format version {self.version} is not 1 to {VERSION}")
         require(size == len(data), "R3", f"the header says {size} bytes, the file has {len(data)}")
         require(
             crc == zlib.crc32(self.data[16:]),
@@ -180,10 +182,15 @@ class ArtifactReader:
 
     def step(
         self, operator: int, inputs: int, outputs: int, first: int, count: int, name: int
-    ) -> DeviceProgram | HostStep:
+    ) -> DeviceProgram | ProgramStep | HostStep:
         """The step of an entry."""
         if operator == 0:
             return self._device_program(first, count, name, inputs + outputs)
+        if operator == PROGRAM_STEP:
+            plain = self.version >= 2 and not inputs + outputs
+            require(plain, "R23", "a program of another device in version 1, or with tensors")
+            words = self._words(first, count, name)
+            return ProgramStep.of(self.string(name), words, self.string)
         return self._host_step(operator, inputs, outputs, self._words(first, count, name), name)
 
     def _device_program(self, first: int, count: int, name: int, tensors: int) -> DeviceProgram:

@@ -27,6 +27,7 @@ from loadstone.artifact.file_layout import (
 )
 from loadstone.artifact.host_step import HostOpcode, HostStep
 from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion
+from loadstone.artifact.program_step import PROGRAM_STEP, ProgramStep
 from loadstone.backend.device import INSN_BYTES, DeviceProgram
 from loadstone.errors import ArtifactError
 
@@ -85,7 +86,7 @@ class ArtifactWriter:
         )
         return TENSOR.pack(*head, *dims, t.batch_block, t.channel_block, 0, 0, 0)
 
-    def step(self, step: DeviceProgram | HostStep) -> bytes:
+    def step(self, step: DeviceProgram | ProgramStep | HostStep) -> bytes:
         """Entry of a step; its instructions or words go to their sections."""
         if isinstance(step, DeviceProgram):
             first, count = len(self.instructions) // INSN_BYTES, len(step)
@@ -95,6 +96,10 @@ class ArtifactWriter:
                     first + layer.first, layer.count, self.string(layer.name), 0
                 )
             return STEP.pack(0, 0, 0, first, count, self.string(step.name))
+        if isinstance(step, ProgramStep):
+            first, record = len(self.words), step.words(self.string)
+            self.words += record
+            return STEP.pack(PROGRAM_STEP, 0, 0, first, len(record), self.string(step.name))
         words = [*step.inputs, *step.outputs, *step.parameters.values()]
         if step.opcode == HostOpcode.EXTERNAL:
             words += [self.string(step.function), self.string(step.attributes)]
@@ -143,7 +148,8 @@ class ArtifactWriter:
             )
         head = struct.pack("<20sIIIII", a.fingerprint, a.config_hash, a.samples, name, device, 0)
         body[16:HEADER_BYTES] = head + table
-        struct.pack_into("<4sIII", body, 0, MAGIC, VERSION, len(body), zlib.crc32(body[16:]))
+        version = VERSION if a.other_programs else 1
+        struct.pack_into("<4sIII", body, 0, MAGIC, version, len(body), zlib.crc32(body[16:]))
         return bytes(body)
 
 

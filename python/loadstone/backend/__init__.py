@@ -18,6 +18,7 @@ from loadstone.backend.interface import (
     entered,
     offered,
 )
+from loadstone.backend.program import ProgramRegion
 from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "OperatorPattern",
     "Pattern",
     "Phase",
+    "ProgramRegion",
     "Refusal",
     "RegisterBlock",
     "Segment",

@@ -15,18 +15,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 __all__ = [
+    "FINGERPRINT_BYTES",
     "INSN_BYTES",
     "NO_DEVICE",
     "Device",
     "DeviceProgram",
     "LayerRange",
     "RegisterBlock",
+    "Relocation",
+    "TableProgram",
     "TimingConstant",
     "WithoutDevice",
 ]
 
 #: Bytes of one instruction in a program of an artifact (rule R18 of runtime/FORMAT.md).
 INSN_BYTES = 16
+#: Of the fingerprint of another device than VTA (rule R23).
+FINGERPRINT_BYTES = 32
 
 
 # --- what it executes -----------------------------------------------------------------------------
@@ -49,6 +54,36 @@ class DeviceProgram:
 
     def __len__(self) -> int:
         return len(self.instructions) // INSN_BYTES
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """Bits [bit, bit + width) of the instruction at `offset_bytes` become (bus address of the
+    region + addend_bytes) >> shift."""
+
+    offset_bytes: int
+    bit: int
+    width: int
+    shift: int
+    region: int
+    addend_bytes: int
+
+
+@dataclass(frozen=True)
+class TableProgram:
+    """Code of an accelerator, its addresses left 0."""
+
+    name: str
+    device: str
+    attributes: str
+    fingerprint: bytes
+    code: bytes
+    instructions: int
+    relocations: tuple[Relocation, ...]
+    layers: tuple[LayerRange, ...]
+
+    def __len__(self) -> int:
+        return self.instructions
 
 
 # --- what it is -----------------------------------------------------------------------------------

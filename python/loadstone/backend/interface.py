@@ -31,6 +31,7 @@ from loadstone.backend.external import External
 from loadstone.backend.region import ExternalRegion, LoweredRegion
 from loadstone.errors import LoweringError, TargetError
 from loadstone.graph import Graph, Operator, Tensor
+from loadstone.isa.accelerator import Accelerator
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, DFPattern, IRModule
@@ -257,6 +258,9 @@ class Backend(ABC):
 
     #: The device that executes its programs; None where it is reached through functions alone.
     device: Device | None = None
+
+    #: What executes the programs of its ProgramRegions; None for a back end that makes none.
+    accelerator: Accelerator | None = None
 
     #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it.
     scheme: str = "affine"

@@ -19,7 +19,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -29,9 +29,11 @@ from typing import Any
 
 from loadstone.backend.external import register_external
 from loadstone.backend.interface import Attribute, Backend
+from loadstone.backend.target_spec import parse_target
 from loadstone.errors import TargetError
+from loadstone.isa.accelerator import Accelerator, register_accelerator
 
-__all__ = ["GROUP", "RESERVED", "Registry", "load_plugins"]
+__all__ = ["GROUP", "RESERVED", "Registry", "described_accelerator", "load_plugins"]
 
 GROUP = "loadstone.backends"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -85,6 +87,23 @@ def load_plugins(folders: Sequence[str | Path] = (), installed: bool = True) -> 
     for entry in entry_points(group=GROUP) if installed else ():
         registry.add(f"entry point {entry.name} = {entry.value}", partial(_of_entry, entry))
     return registry
+
+
+def described_accelerator(registry: Registry, text: str) -> Accelerator | None:
+    """The accelerator of `NAME` or `NAME -attribute=value ...`; None where no plug-in of that name
+    describes one. Raises TargetError for attributes that it has not."""
+    if text.split(" ")[0] not in registry.backends:
+        return None
+    (entry, *_) = parse_target(text).accelerators
+    backend = registry.backends[entry.name]
+    known = [attribute.name for attribute in backend.target_attributes]
+    if unknown := next((name for name in entry.attributes if name not in known), None):
+        has = ", ".join(known) or "none"
+        raise TargetError(f"{entry.name} has no attribute {unknown!r}; it has {has}")
+    found = _accelerator(backend, entry.attributes)
+    if found is None:
+        raise TargetError(f"{entry.name} describes no accelerator: its class sets none")
+    return found
 
 
 def _of_entry(entry: EntryPoint) -> list[Any]:
@@ -174,3 +193,20 @@ def _make_known(backend: type[Backend]) -> None:
             raise TargetError(f"externals: {name!r}: names with loadstone. are Loadstone's own")
     for name, function in functions.items():
         register_external(name, function)
+    register_accelerator(backend.name, partial(_accelerator, backend))
+
+
+def _accelerator(backend: type[Backend], values: Mapping[str, int | str]) -> Accelerator | None:
+    """Of the back end with these attributes, which an artifact says. Raises TargetError for one
+    that it has not."""
+    known = {attribute.name: attribute for attribute in backend.target_attributes}
+    typed = {
+        name: known[name].value(_text(value), backend.name)
+        for name, value in values.items()
+        if name in known
+    }
+    return backend(**typed).accelerator
+
+
+def _text(value: int | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import graph as g
-from loadstone.backend.device import DeviceProgram
+from loadstone.backend.device import DeviceProgram, TableProgram
 from loadstone.numerics import Array
 
 __all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
@@ -89,6 +89,11 @@ class LoweredRegion(ABC):
         do."""
 
     @property
+    def device(self) -> str:
+        """Whose program it is: empty for the artifact's own device, else an accelerator's name."""
+        return ""
+
+    @property
     def remarks(self) -> Mapping[str, str]:
         """By operator, how the device does it, where that is worth a line of `--explain`."""
         return {}
@@ -99,7 +104,9 @@ class LoweredRegion(ABC):
         return {}
 
     @abstractmethod
-    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
+    def build(
+        self, addresses: Mapping[str, Address], uops: Address
+    ) -> tuple[DeviceProgram | TableProgram, bytes]:
         """The program for these addresses of layouts and constants, and its micro-op table, which
         will stand at `uops`."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
+from loadstone.commands.exported_accelerators import accelerator_declarations, accelerator_files
 from loadstone.commands.exported_steps import for_the_board
+from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ArtifactError
 from loadstone.files import write_whole
 from loadstone.printable import c_comment, one_line
@@ -28,7 +31,7 @@ from loadstone.runtime.native import ffi, lib
 from loadstone.runtime.sources import source_folder
 from loadstone.vta.hw_config import load_config
 
-__all__ = ["BOARDS", "configure", "export", "run"]
+__all__ = ["BOARDS", "configure", "export", "extend", "run"]
 
 _EPILOG = """\
 examples:
@@ -36,6 +39,7 @@ examples:
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
   loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a CMake library
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
+  loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
 
 then: change board.c and link.ld (cortex-m) for your board; under Linux, `./model uio:/dev/uio0 in.bin out.bin`
 """
@@ -83,6 +87,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False, installed=False)
+
+
 def run(args: argparse.Namespace) -> None:
     """Writes the project and says what to do next."""
     artifact = Artifact.load(args.model)
@@ -105,7 +114,8 @@ def export(
     artifact: Artifact, device: Device, board: str, folder: Path, sample: bytes | None = None
 ) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
-    artifact, files = for_the_board(artifact)
+    artifact, steps = for_the_board(artifact)
+    files = {**steps, **accelerator_files(artifact, board)}
     folder.mkdir(parents=True, exist_ok=True)
     templates = Path(str(resources.files("loadstone.boards"))) / board
     for file in templates.rglob("*"):
@@ -124,7 +134,7 @@ def export(
     if sample is not None:
         write_whole(folder / "sample.bin", sample)
     write_whole(
-        folder / "model.h", _header(artifact, device, data, sample is not None, bool(files))
+        folder / "model.h", _header(artifact, device, data, sample is not None, bool(steps))
     )
     assembly = _assembly("model", "model.lds") + (
         _assembly("sample", "sample.bin") if sample else ""
@@ -153,6 +163,8 @@ def _dma_bytes(artifact: Artifact) -> int:
     total = -(-total // _STREAM_ALIGN) * _STREAM_ALIGN + sum(
         len(p.instructions) for p in artifact.programs
     )
+    for step in artifact.other_programs:  # one behind the other, each at its own line
+        total += -(-len(artifact.code_of(step)) // _STREAM_ALIGN) * _STREAM_ALIGN
     return -(-total // _PAGE) * _PAGE
 
 
@@ -200,7 +212,7 @@ def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, exter
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];
-{_EXTERNAL if external else ""}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
+{_EXTERNAL if external else ""}{accelerator_declarations(artifact)}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
 #endif /* MODEL_H */
 """
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host import EXTERNAL_C
 from loadstone.backend.device import DeviceProgram
 from loadstone.errors import ArtifactError
@@ -33,7 +33,7 @@ def for_the_board(artifact: Artifact) -> tuple[Artifact, Mapping[str, str]]:
     """
     sources: dict[str, str] = {}
     names: dict[str, list[str]] = {}
-    steps: list[DeviceProgram | HostStep] = []
+    steps: list[DeviceProgram | ProgramStep | HostStep] = []
     for step in artifact.steps:
         if isinstance(step, HostStep) and step.function.startswith(_OWN):
             made = step_source(step, artifact)

@@ -17,6 +17,7 @@ from loadstone.artifact.format import (
     DeviceProgram,
     HostStep,
     MemoryRegion,
+    ProgramStep,
 )
 from loadstone.files import JsonObject
 from loadstone.printable import one_line
@@ -52,13 +53,15 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _step(step: DeviceProgram | HostStep) -> JsonObject:
-    if isinstance(step, DeviceProgram):
+def _step(step: DeviceProgram | ProgramStep | HostStep) -> JsonObject:
+    if not isinstance(step, HostStep):
         layers = [
             {"name": layer.name, "first": layer.first, "count": layer.count}
             for layer in step.layers
         ]
-        return {"kind": "device", "name": step.name, "instructions": len(step), "layers": layers}
+        device = {"device": step.device} if isinstance(step, ProgramStep) else {}
+        head = {"kind": "device", **device, "name": step.name}
+        return {**head, "instructions": len(step), "layers": layers}
     fields = {
         "kind": step.opcode.name.lower(),
         "name": step.name,
@@ -117,7 +120,7 @@ def _tensor(t: BufferView) -> str:
 
 def text(a: Artifact, size: int, layers: bool = False) -> str:
     """For people."""
-    instructions = sum(len(p) for p in a.programs)
+    instructions = sum(len(p) for p in a.all_programs)
     lines = [
         f"{one_line(a.name)}: {size} bytes for device {one_line(a.device) or 'unknown'} "
         f"(config {a.config_hash:#010x}), "
@@ -158,10 +161,11 @@ def _host_line(index: int, step: HostStep, a: Artifact) -> str:
     return f"  {index} host    {function}: {ins} -> {outs}"
 
 
-def _device_lines(index: int, step: DeviceProgram, layers: bool) -> list[str]:
+def _device_lines(index: int, step: DeviceProgram | ProgramStep, layers: bool) -> list[str]:
     """The program, and its layers where they are wanted."""
+    whose = f" {one_line(step.device)}:" if isinstance(step, ProgramStep) else ""
     head = (
-        f"  {index} device  {one_line(step.name)}: {len(step)} instructions, "
+        f"  {index} device {whose} {one_line(step.name)}: {len(step)} instructions, "
         f"{len(step.layers)} layers"
     )
     if not layers:

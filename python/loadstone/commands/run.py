@@ -23,6 +23,7 @@ from loadstone.files import JsonObject
 from loadstone.printable import one_line
 from loadstone.runtime import device
 from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
+from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
 from loadstone.vta.hw_config import config_of
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     begin = time.perf_counter()
     progress = _bar(len(inputs[0]) if inputs else 1)
     with _device(args.device, artifact) as name:
-        outputs, counters, config = run_in_threads(
+        outputs, totals, config = run_in_threads(
             artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
         )
     seconds = time.perf_counter() - begin
@@ -124,10 +125,7 @@ def run(args: argparse.Namespace) -> int:
         "samples": len(outputs[0]) if outputs else 0,
         "seconds": seconds,
         "samples_per_run": artifact.samples,
-        "cycles_per_run": counters.cycles,
-        "device_ms_per_run": counters.cycles / config.clock_mhz / 1000,
-        "read_bytes_per_run": counters.read_bytes,
-        "write_bytes_per_run": counters.write_bytes,
+        **_counted(totals, config.clock_mhz),
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
     }
@@ -149,16 +147,7 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
         f"{one_line(report['model'])} on {report['device']} ({report['config']}): "
         f"{report['samples']} samples, {speed:.1f} a second"
     ]
-    if report["cycles_per_run"]:
-        per = (
-            "a sample"
-            if report["samples_per_run"] == 1
-            else f"for {report['samples_per_run']} samples"
-        )
-        lines.append(
-            f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the "
-            f"device's clock {per}"
-        )
+    lines += _by_device(report)
     lines += map(str, differences)
     if differences:
         lines.append(
@@ -166,6 +155,44 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
             + (f", within {atol:g}" if atol else "")
         )
     return "\n".join(lines)
+
+
+def _counted(totals: Totals, clock_mhz: int) -> JsonObject:
+    """Of a run, and of all; the time of other accelerators and of the host's functions is that of
+    this machine."""
+    runs = max(totals.runs, 1)
+    counters = totals.counters
+    device_ms = counters.cycles / clock_mhz / 1000
+    others = {name: 1000 * seconds for name, seconds in totals.external_seconds.items()}
+    return {
+        "runs": totals.runs,
+        "cycles": counters.cycles,
+        "cycles_per_run": counters.cycles // runs,
+        "device_ms_per_run": device_ms / runs,
+        "read_bytes_per_run": counters.read_bytes // runs,
+        "write_bytes_per_run": counters.write_bytes // runs,
+        "others_ms_per_run": {name: ms / runs for name, ms in others.items()},
+        "all_devices_ms_per_run": (device_ms + sum(others.values())) / runs,
+    }
+
+
+def _by_device(report: JsonObject) -> list[str]:
+    """What each device took, and all together."""
+    others = report["others_ms_per_run"]
+    per = (
+        "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"
+    )
+    lines = []
+    if report["cycles_per_run"]:
+        lines.append(
+            f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the "
+            f"device's clock {per}"
+        )
+    lines += [f"{name}: {ms:.3f} ms of this machine {per}" for name, ms in others.items()]
+    if others and report["cycles_per_run"]:
+        total = report["all_devices_ms_per_run"]
+        lines.append(f"all devices: {total:.3f} ms {per}, each at its own clock")
+    return lines
 
 
 def _bar(total: int) -> Callable[[int], None] | None:

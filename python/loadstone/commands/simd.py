@@ -13,16 +13,21 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
+from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError
+from loadstone.isa.accelerator import Accelerator
 from loadstone.simulator.rtl_simd import RtlSimulated, rtl_name
 from loadstone.simulator.server import Server
-from loadstone.simulator.simd import FAULTS, Fault, SharedMemory, SimulatedDevice
+from loadstone.simulator.simd import FAULTS, Fault, Served, SharedMemory, SimulatedDevice
+from loadstone.simulator.table_simd import TableSimulated
 from loadstone.vta.hw_config import load_config
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _DEFAULT = "vtaq-1x16x16"
 _EXIT_TERMINATED = 143  # 128 + SIGTERM
@@ -31,6 +36,7 @@ _EPILOG = f"""\
 examples:
   loadstone simd /tmp/board.sock                                  a device with 64 MiB of memory of its own
   loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
+  loadstone simd /tmp/board.sock --device systolic --uma-backends DIR   an accelerator that a plug-in describes
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
 
 faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
@@ -50,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="NAME",
         default=_DEFAULT,
-        help="a device, a JSON file, or rtl:NAME, its hardware under Verilator (default: %(default)s)",
+        help="a device, a JSON file, an accelerator of a plug-in ('NAME -attribute=value'), or rtl:NAME, its hardware under Verilator (default: %(default)s)",
     )
     parser.add_argument(
         "--registers",
@@ -87,33 +93,60 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
     rtl = rtl_name(args.device)
+    accelerator = described_accelerator(args.plugins, args.device) if rtl is None else None
+    if accelerator is not None:
+        return _run_accelerator(args, accelerator)
     config = load_config((rtl or _DEFAULT) if rtl is not None else args.device)
     if rtl is not None and (args.fault or args.registers not in (None, "native")):
         raise DeviceError(
             "--fault and other register pages are the simulator's: the RTL has the native page, "
             "and no faults to order"
         )
+
+    def make(memory: SharedMemory) -> SimulatedDevice | RtlSimulated:
+        if rtl is not None:
+            return RtlSimulated(config, memory)
+        faults = tuple(args.fault)
+        return SimulatedDevice(config, memory, registers=args.registers, faults=faults)
+
+    return _serve(args, config.name, make)
+
+
+def _run_accelerator(args: argparse.Namespace, accelerator: Accelerator) -> int:
+    if args.fault or args.registers:
+        raise DeviceError(
+            "--fault and --registers are for VTA's simulator: an accelerator of a plug-in has the "
+            "registers that it describes, and no faults to order"
+        )
+    return _serve(args, accelerator.name, lambda memory: TableSimulated(accelerator, memory))
+
+
+class _Closing(Served, Protocol):
+    def close(self) -> None: ...
+
+
+def _serve(args: argparse.Namespace, name: str, make: Callable[[SharedMemory], _Closing]) -> int:
     memory = (
         SharedMemory.of_file(args.memory, args.base)
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
     with _signals() as (stop, caught), contextlib.ExitStack() as ends:
-        device: SimulatedDevice | RtlSimulated
-        if rtl is not None:
-            device = RtlSimulated(config, memory)
-        else:
-            faults = tuple(args.fault)
-            device = SimulatedDevice(config, memory, registers=args.registers, faults=faults)
+        device = make(memory)
         ends.callback(device.close)
         server = Server(args.socket, device, memory)
         ends.callback(server.close)
         end = memory.bus_address + memory.size_bytes
         print(
-            f"{config.name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
+            f"{name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
             f"{len(args.fault)} faults",
             flush=True,
         )

@@ -8,7 +8,7 @@ Out:  the same function, in which
         - every reader has a dequantize of its own (one with two readers breaks FuseOpsByPattern
           silently);
         - an operator that only moves elements has its input's quantization on both sides;
-        - weights are `dequantize(constant)`, kernels OHWI;
+        - float16 is computed in float32; weights are `dequantize(constant)`, kernels OHWI;
         - every call carries a name from the model file (`name_of`); those of quantize and
           dequantize are unique.
 Next: partition/eager.py.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.frontend.half import in_single
 from loadstone.frontend.layout import channels_last, transposed
 from loadstone.frontend.ranks import two_dimensional
 from loadstone.frontend.real import (
@@ -82,7 +83,8 @@ def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
     others = ((v, f) for v, f in module.functions.items() if v.name_hint != "main")
     functions = dict(others)
-    functions["main"] = _Canonical(channels_last(two_dimensional(module["main"]))).run()
+    single = in_single(module["main"])
+    functions["main"] = _Canonical(channels_last(two_dimensional(single))).run()
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
-from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests
+from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests, nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _made_onto(body: Stmt) -> dict[Buffer, Buffer]:
     found: dict[Buffer, Buffer] = {}
     written: list[Buffer] = []  # in the order of the nests
 
-    def note(nest: PerfectNest) -> None:
+    for nest in nests(body):
         value = nest.store.value
         while is_tir_call(value, "call_pure_extern"):
             name, *rest = value.args
@@ -76,8 +76,6 @@ def _made_onto(body: Stmt) -> dict[Buffer, Buffer]:
                 found[product] = head
             value = rest[0]
         written.append(nest.store.buffer)
-
-    map_nests(body, note)
     return found
 
 

@@ -106,14 +106,28 @@ class Intrinsic:
             for operand in self.operands
         ]
         axes = [axis.to_call() for axis in self.axes]
-        return tirx.Evaluate(
+        stmt = tirx.Evaluate(
             tirx.call_extern("int32", PREFIX + self.name, *addresses, *self.immediates, *axes)
         )
+        _remember(stmt, self)
+        return stmt
+
+
+#: What statements say that were written or read a short while ago: each is verified twice, and then
+#: translated.
+_known: dict[Stmt, Intrinsic] = {}
+_MOST_KNOWN = 1024
+
+
+def _remember(stmt: Stmt, intrinsic: Intrinsic) -> None:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[stmt] = intrinsic
 
 
 def is_intrinsic(stmt: Stmt) -> bool:
     """Whether a statement is one of our calls."""
-    return (
+    return stmt in _known or (
         isinstance(stmt, tirx.Evaluate)
         and is_tir_call(stmt.value, "call_extern")
         and str(stmt.value.args[0].value).startswith(PREFIX)
@@ -122,6 +136,8 @@ def is_intrinsic(stmt: Stmt) -> bool:
 
 def read_intrinsic(stmt: Stmt) -> Intrinsic:
     """The inverse of `Intrinsic.to_stmt`. Raises LoweringError on a call that is not ours."""
+    if stmt in _known:
+        return _known[stmt]
     if not is_intrinsic(stmt):
         raise LoweringError(f"ir_pass: not an intrinsic call: {stmt}")
     name = str(stmt.value.args[0].value).removeprefix(PREFIX)
@@ -139,7 +155,9 @@ def read_intrinsic(stmt: Stmt) -> Intrinsic:
             f"ir_pass: unknown intrinsic {PREFIX}{name}; known are "
             f"{', '.join(sorted(BUFFER_OPERANDS))}"
         )
-    return Intrinsic(name, tuple(operands), tuple(immediates), tuple(axes))
+    intrinsic = Intrinsic(name, tuple(operands), tuple(immediates), tuple(axes))
+    _remember(stmt, intrinsic)
+    return intrinsic
 
 
 def _read_axis(call: Call, operands: int) -> Axis:

@@ -8,8 +8,9 @@ Next: dma_copy.py and compute.py make one intrinsic call of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -19,7 +20,7 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import BufferStore, Expr, Stmt, Var
 
-__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "perfect_nest"]
+__all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "nests", "perfect_nest"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class PerfectNest:
     loops: tuple[tuple[Var, int], ...]
     conditions: tuple[Expr, ...]
     store: BufferStore
+
+    @cached_property
+    def positions(self) -> dict[Var, int]:
+        """Of each loop's variable."""
+        return {variable: position for position, (variable, _) in enumerate(self.loops)}
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,22 @@ def perfect_nest(stmt: Stmt) -> PerfectNest | None:
             return PerfectNest(tuple(loops), tuple(conditions), stmt)
         else:
             return None
+
+
+def nests(stmt: Stmt) -> Iterator[PerfectNest]:
+    """The perfect nests of a statement, in order."""
+    nest = perfect_nest(stmt)
+    if nest is not None:
+        yield nest
+    elif isinstance(stmt, tirx.SeqStmt):
+        for part in stmt.seq:
+            yield from nests(part)
+    elif isinstance(stmt, tirx.For):
+        yield from nests(stmt.body)
+    elif isinstance(stmt, tirx.IfThenElse):
+        yield from nests(stmt.then_case)
+        if stmt.else_case is not None:
+            yield from nests(stmt.else_case)
 
 
 def map_nests(stmt: Stmt, replace: Callable[[PerfectNest], Stmt | None]) -> Stmt:
@@ -174,6 +196,8 @@ def _bound(condition: Expr, nest: PerfectNest) -> list[Bound]:
 
 def _interval(extent: int, limits: Sequence[Bound]) -> tuple[Expr, Expr]:
     """[first, last) of a loop under its bounds."""
+    if not limits:
+        return 0, extent
     first: Expr = tirx.IntImm("int32", 0)
     last: Expr = tirx.IntImm("int32", extent)
     for bound in limits:
@@ -190,9 +214,15 @@ def _holds(bound: Bound) -> Expr:
 
 
 def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
+    coefficients = [0] * len(nest.loops)
+    if isinstance(expr, tirx.IntImm) or not coefficients:
+        return coefficients, expr
+    if isinstance(expr, tirx.Var):  # most indices: without asking the analyzer
+        if (position := nest.positions.get(expr)) is None:
+            return coefficients, expr
+        coefficients[position] = 1
+        return coefficients, tirx.IntImm("int32", 0)
     variables = [variable for variable, _ in nest.loops]
-    if isinstance(expr, tirx.IntImm) or not variables:
-        return [0] * len(variables), expr
     result = sym.detect_linear_equation(_simplify(expr), variables)
     if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
         raise LoweringError(

@@ -25,10 +25,16 @@ from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
 from loadstone.ir_pass.verify import verify
-from loadstone.relax.compat import s_tir_transform, tirx_transform, tvm
+from loadstone.relax.compat import (
+    s_tir,
+    s_tir_transform,
+    structural_walk,
+    tirx_transform,
+    tvm,
+)
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule, PrimFunc
+    from loadstone.relax.types import IRModule, PrimFunc, Stmt
 
 __all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
 
@@ -44,6 +50,9 @@ TO_LOOPS = (
     s_tir_transform.LowerOpaqueBlock,
     tirx_transform.StmtSimplify,
 )
+#: The same of a function that has no blocks, because it was written as loops: only its expressions
+#: are made simple.
+TO_SIMPLE_LOOPS = (tirx_transform.StmtSimplify,)
 #: A pass of one of the three phases: IRModule -> IRModule, such as one of tvm.tirx.transform.
 Pass: TypeAlias = "Callable[[IRModule], IRModule]"
 
@@ -78,7 +87,8 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """
     module = _applied(passes.tensor_ir, module)
     stages = [("schedule", module["main"])]
-    module = _applied(passes.loops, _applied([make() for make in TO_LOOPS], module))
+    to_loops = [make() for make in (TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS)]
+    module = _applied(passes.loops, _applied(to_loops, module))
     function = module["main"]
     stages.append(("loops", function))
     for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
@@ -106,6 +116,12 @@ def lowered(backend: Backend, operator: Operator) -> PrimFunc:
             f"{', '.join(schedules) or 'nothing'}"
         )
     return lower_to_calls(schedules[operator.kind](operator), Passes.of(backend.passes))[-1][1]
+
+
+def _has_blocks(module: IRModule) -> bool:
+    found: list[Stmt] = []
+    structural_walk(module["main"].body, (s_tir.SBlockRealize, found.append))
+    return bool(found)
 
 
 def _applied(passes: Sequence[Pass], module: IRModule) -> IRModule:

@@ -41,7 +41,7 @@ def verify(func: PrimFunc, stage: str) -> None:
 class _Verifier:
     def __init__(self, func: PrimFunc, stage: str) -> None:
         self._stage = stage
-        self._known = list(func.params)
+        self._known = set(func.params)
 
     def visit(self, stmt: Stmt) -> None:
         if isinstance(stmt, tirx.SeqStmt):
@@ -54,7 +54,7 @@ class _Verifier:
             if stmt.else_case is not None:
                 self.visit(stmt.else_case)
         elif isinstance(stmt, tirx.AllocBuffer):
-            self._known.append(stmt.buffer)
+            self._known.add(stmt.buffer)
         elif is_intrinsic(stmt):
             self._intrinsic(read_intrinsic(stmt))
         elif isinstance(stmt, tirx.BufferStore):
@@ -94,5 +94,5 @@ class _Verifier:
             )
 
     def _check_known(self, buffer: Buffer) -> None:
-        if not any(buffer.same_as(known) for known in self._known):
+        if buffer not in self._known:
             self._fail(f"buffer {buffer.name} is used where it is not allocated")

@@ -1,6 +1,6 @@
 """Fold what a float network computes of constants alone: batch normalization, scaling, padding.
 
-In:   a float module in canonical form (frontend/canonical.py), float32 or float16.
+In:   a float module in canonical form (frontend/canonical.py).
 Out:  the same network in float32, its inputs and outputs as before, in which
         - batch normalization and multiplication or addition of a constant per channel are part of
         the convolution before
@@ -61,7 +61,6 @@ class _Fold(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.uses = uses(function)
-        self.halves = {parameter for parameter in function.params if dtype(parameter) == "float16"}
 
     def visit(self, variable: Var, call: Call) -> Expr:
         self.name = variable.name
@@ -85,11 +84,7 @@ class _Fold(Rewriter):
             return self.affine(self.mapped(call), shape(variable))
         return self.emit(self.mapped(call))
 
-    # -- float16 is computed in float32 ------------------------------------------------------------
-
     def mapped(self, expr: Expr) -> Expr:
-        if isinstance(expr, relax.Var) and expr in self.halves:
-            return self.widened(expr)
         if is_constant(expr):
             array = value(expr)
             if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
@@ -97,23 +92,8 @@ class _Fold(Rewriter):
                     f'constants of "{self.name}" hold values that are not finite (NaN or '
                     "infinity): nothing to quantize"
                 )
-            return constant(array.astype(np.float32)) if array.dtype == np.float16 else expr
-        if is_call(expr, "astype") and str(expr.attrs.dtype) == "float16":
-            return relax.op.astype(self.mapped(expr.args[0]), "float32")
+            return expr
         return super().mapped(expr)
-
-    def widened(self, parameter: Var) -> Expr:
-        if dtype(self.env[parameter]) == "float16":
-            self.env[parameter] = self.emit(
-                relax.op.astype(parameter, "float32"), parameter.name + "/float32"
-            )
-        return self.env[parameter]
-
-    def finish(self, output: Expr) -> Expr:
-        new = self.mapped(output)
-        if dtype(output) == "float16":
-            return self.emit(relax.op.astype(new, "float16"), output.name + "/float16")
-        return new
 
     def reshaped(self, source: Expr, extents: Expr) -> Expr:
         """Two reshapes are one, and one that changes nothing is none."""

@@ -41,6 +41,43 @@ static inline uint64_t lds_to_bits(double value) {
   return u.bits;
 }""",
     ),
+    "lds_from_half": (
+        (),
+        """\
+static inline float lds_from_half(uint16_t half) {
+  const uint32_t rest = half & 0x7FFFu;
+  union { uint32_t bits; float value; } u;
+  if (rest >= 0x7C00u) {
+    u.bits = 0x7F800000u | (rest & 0x3FFu) << 13;
+  } else if (rest >= 0x400u) {
+    u.bits = (rest << 13) + 0x38000000u;
+  } else {
+    u.value = (float)rest * 0x1p-24f;
+  }
+  u.bits |= (uint32_t)(half & 0x8000u) << 16;
+  return u.value;
+}""",
+    ),
+    # To nearest, half to even.
+    "lds_to_half": (
+        (),
+        """\
+static inline uint16_t lds_to_half(float value) {
+  union { uint32_t bits; float value; } u;
+  uint32_t sign;
+  u.value = value;
+  sign = u.bits >> 16 & 0x8000u;
+  u.bits &= 0x7FFFFFFFu;
+  if (u.bits > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
+  if (u.bits >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
+  if (u.bits < 0x38800000u) { /* multiples of 2^-24 */
+    u.value = u.value * 0x1p24f + 0x1p23f;
+    return (uint16_t)(sign | (u.bits & 0xFFFFu));
+  }
+  u.bits += 0xFFFu + (u.bits >> 13 & 1u) - 0x38000000u;
+  return (uint16_t)(sign | u.bits >> 13);
+}""",
+    ),
     "lds_fabs": ((), "static inline double lds_fabs(double x) { return x < 0.0 ? -x : x; }"),
     "lds_trunc": (
         (),

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["C_TYPES", "WORKSPACE_ALIGN_BYTES", "CFunction", "helper_texts", "print_function"]
 
 WORKSPACE_ALIGN_BYTES = 8
-#: Type of TVM -> type of C. What is missing is refused.
-C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"} | {
+#: Type of TVM -> type of C. What is missing is refused. A float16 is its bits: it is moved and
+#: converted, and nothing is computed with it.
+C_TYPES = {"float16": "uint16_t", "float32": "float", "float64": "double", "bool": "uint8_t"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 _SUFFIX = {"int64": "LL", "uint64": "ULL", "uint32": "u"}
@@ -259,6 +260,8 @@ class _Printer:
 
     def real(self, node: Expr) -> str:
         value, kind = float(node.value), _type_of(node)
+        if kind == "float16":
+            return f"{int(np.array(value, np.float16).view(np.uint16))}u"
         if kind not in ("float32", "float64"):
             raise self.refuse(f"type {kind}")
         cast = "(float)" if kind == "float32" else ""
@@ -270,6 +273,7 @@ class _Printer:
         return text if value >= 0 and not text.startswith("-") else f"({text})"
 
     def infix(self, node: Expr) -> str:
+        self.computed(_kind(node), [node.a])
         if _kind(node) == "Mod" and _type_of(node).startswith("float"):
             return self.mathematics("fmod", _type_of(node), [node.a, node.b])
         text = f"({self.expression(node.a)} {_INFIX[_kind(node)]} {self.expression(node.b)})"
@@ -293,6 +297,7 @@ class _Printer:
         return self.helper(f"lds_{_kind(node).lower()}", _type_of(node), [node.a, node.b])
 
     def helper(self, name: str, dtype: str, arguments: list[Expr]) -> str:
+        self.computed(name.removeprefix("lds_"), arguments)
         if name in ("lds_floordiv", "lds_floormod") and dtype.startswith("float"):
             raise self.refuse(f"{name.removeprefix('lds_')} of {dtype}")
         self.type(dtype)
@@ -315,8 +320,20 @@ class _Printer:
     def select(self, node: Expr) -> str:
         return self.choice(node.condition, node.true_value, node.false_value)
 
+    def computed(self, what: str, arguments: list[Expr]) -> None:
+        if any(_type_of(entry) == "float16" for entry in arguments):
+            raise self.refuse(f"{what} of float16")
+
     def convert(self, node: Expr) -> str:
         kind, text = _type_of(node), self.expression(node.value)
+        if _type_of(node.value) == "float16" != kind:
+            self.helpers.add("lds_from_half")
+            text = f"lds_from_half({text})"
+        elif kind == "float16" and _type_of(node.value) != "float16":
+            if _type_of(node.value) != "float32":
+                raise self.refuse(f"{_type_of(node.value)} as float16")
+            self.helpers.add("lds_to_half")
+            return f"lds_to_half({text})"
         if kind == "bool":
             return f"({text} != 0)"
         return f"(({self.type(kind)})({text}))"
@@ -339,6 +356,7 @@ class _Printer:
         if name in ("abs", "fabs") and "int" in kind:
             return self.helper("lds_abs", kind, arguments)
         if name in ("isnan", "isinf"):
+            self.computed(name, arguments)
             text = self.expression(arguments[0])
             return (
                 f"({text} != {text})"

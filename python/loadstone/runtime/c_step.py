@@ -26,7 +26,7 @@ from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 
-__all__ = ["C_FLAGS", "c_sources", "prepare", "run_c_step"]
+__all__ = ["C_FLAGS", "c_compiler", "c_sources", "prepare", "run_c_step"]
 
 #: Each operation is rounded by itself, whatever the processor could do in one go, so that the bytes
 #: are the same on every machine.
@@ -58,7 +58,8 @@ def run_c_step(operands: Sequence[Array], attributes: str) -> None:
 _FUNCTIONS: dict[tuple[str, str], ctypes._FuncPointer] = {}
 
 
-def _compiler() -> list[str]:
+def c_compiler() -> list[str]:
+    """The command of the host's C compiler: CC, or the first that there is; [""] for none."""
     if os.environ.get("CC"):
         return os.environ["CC"].split()
     return [next((name for name in _COMPILERS if shutil.which(name)), "")]
@@ -67,7 +68,7 @@ def _compiler() -> list[str]:
 @lru_cache(maxsize=64)
 def _library(sources: tuple[tuple[str, str], ...], name: str) -> None:
     """Fills _FUNCTIONS; the library stays in the process, its file does not."""
-    compiler = _compiler()
+    compiler = c_compiler()
     if shutil.which(compiler[0]) is None:
         raise ArtifactError(
             f"model {name!r}: {len(sources)} of its steps are C, and there is no C compiler "

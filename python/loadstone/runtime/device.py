@@ -29,12 +29,14 @@ from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
+from loadstone.runtime.accelerators import sim_memory
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.session import (
     Counters,
     External,
     Handle,
     Session,
+    Totals,
     raise_for,
     register_external,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "Handle",
     "OpenedDevice",
     "Session",
+    "Totals",
     "device_of_artifact",
     "is_private",
     "open",
@@ -282,15 +285,17 @@ class OpenedDevice:
                 f"model {artifact.name!r} was compiled for device "
                 f"{artifact.device or 'unknown'!r}, not for {self.device.name!r}"
             )
-        session = Session(self.device, self.handle(), artifact, data, hang_seconds, trust)
+        session = Session(self.device, self.handle(artifact), artifact, data, hang_seconds, trust)
         self._sessions.append(session)
         return session
 
-    def handle(self) -> Handle:
-        """The open device as C knows it, opened on demand."""
+    def handle(self, artifact: Artifact | None = None) -> Handle:
+        """The open device as C knows it, opened on demand. artifact: the first model."""
         if self._handle is None:
             # a device without programs needs no simulator: nothing is ever sent to it
-            kind = "null" if self.kind == "sim" and self.device is NO_DEVICE else self.kind
+            alone = artifact is None or not artifact.other_programs
+            idle = self.kind == "sim" and self.device is NO_DEVICE and alone
+            kind = "null" if idle else self.kind
             owner, hal = _KINDS[kind](self)
             name = "native" if kind == "null" else self.device.register_block.name
             registers = lib().lds_registers_named(name.encode())
@@ -298,7 +303,8 @@ class OpenedDevice:
             raise_for(
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
-            self._handle = Handle(device, owner)
+            memory = sim_memory(owner) if kind == "sim" else None
+            self._handle = Handle(device, owner, memory)
         return self._handle
 
     def close(self) -> None:

@@ -15,13 +15,23 @@ from loadstone.backend.external import external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError, cause_of
 from loadstone.numerics import Array
 
-__all__ = ["call_external", "check_externals"]
+__all__ = ["HOST", "call_external", "check_externals", "place_of"]
+
+#: Where steps run that no accelerator takes.
+HOST = "host"
 
 #: External functions whose attributes are a program: in a file from elsewhere it may be any. Value:
 #: what would compile it.
 CODE = {EXTERNAL_C: "a C compiler", EXTERNAL_RELAX: "TVM"}
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
+
+
+def place_of(step: HostStep) -> str:
+    """Who executes a step: its function's name begins with its back end's."""
+    if not step.function or step.function.startswith(_OWN):
+        return HOST
+    return step.function.partition(".")[0]
 
 
 def check_externals(artifact: Artifact, trust: bool) -> None:

@@ -1,7 +1,7 @@
 """Many samples on several simulated devices at once: one thread and one device for each share.
 
 In:   an artifact, inputs with a leading axis of samples, how to open a device, a number of threads.
-Out:  the outputs of all samples, in their order, and the counters of the last run.
+Out:  the outputs of all samples, in their order, and what all devices counted together.
 Next: `loadstone run --threads N`, for whole data sets; for Python users it stands in runtime/.
 
 Runs of a model are independent, and the C runtime lets go of Python while it works. Shares are
@@ -21,7 +21,7 @@ from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
-from loadstone.runtime.device import Counters, OpenedDevice, Session
+from loadstone.runtime.device import OpenedDevice, Session, Totals
 
 __all__ = ["run_in_threads"]
 
@@ -37,9 +37,9 @@ def run_in_threads(
     progress: Callable[[int], None] | None = None,
     *,
     trust: bool = False,
-) -> tuple[list[Array], Counters, Device]:
+) -> tuple[list[Array], Totals, Device]:
     """Runs shares of the samples, each thread on a device of its own. Gives the outputs in
-    the samples' order, and the last share's counters and device.
+    the samples' order, the sum of what all devices counted over all runs, and one of the devices.
 
     inputs: (samples, ...) each, as for a session; so are the outputs.
     progress: called with the number of samples done in all threads.
@@ -57,7 +57,7 @@ def run_in_threads(
     sessions: list[Session] = []
     cancelled = False
 
-    def work(share: tuple[int, int]) -> tuple[list[Array], Counters, Device]:
+    def work(share: tuple[int, int]) -> tuple[list[Array], Totals, Device]:
         def tell(samples: int) -> None:
             with lock:
                 done[share] = samples
@@ -71,7 +71,7 @@ def run_in_threads(
                 if cancelled:
                     session.cancel()
             outputs = session.run([array[begin:end] for array in inputs], tell)
-            return outputs, session.counters, opened.device
+            return outputs, session.totals, opened.device
 
     with ThreadPoolExecutor(len(shares)) as pool:
         futures = [pool.submit(work, share) for share in shares]
@@ -85,4 +85,4 @@ def run_in_threads(
                     session.cancel()
             raise
     outputs = [np.concatenate(parts) for parts in zip(*(r[0] for r in results), strict=True)]
-    return outputs, results[-1][1], results[-1][2]
+    return outputs, sum((r[1] for r in results), Totals()), results[-1][2]

@@ -10,22 +10,34 @@ session was closed is undefined.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
 
 import numpy as np
 
-from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep
-from loadstone.backend.device import Device, DeviceProgram
+from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
+from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
+from loadstone.isa.state import DramWindow
 from loadstone.numerics import Array
-from loadstone.runtime.external_steps import call_external, check_externals
+from loadstone.runtime.accelerators import AcceleratorSet
+from loadstone.runtime.external_steps import call_external, check_externals, place_of
 from loadstone.runtime.native import CData, ffi, lib
 
-__all__ = ["Array", "Counters", "External", "Handle", "Session", "raise_for", "register_external"]
+__all__ = [
+    "Array",
+    "Counters",
+    "External",
+    "Handle",
+    "Session",
+    "Totals",
+    "raise_for",
+    "register_external",
+]
 
 #: Python looks that often, while a device works, whether the run is to end: Ctrl-C, cancel().
 _LOOK_SECONDS = 0.04
@@ -42,14 +54,38 @@ class Counters:
     read_bytes: int
     write_bytes: int
 
+    def __add__(self, other: Counters) -> Counters:
+        """Both together."""
+        return Counters(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All finished runs of a session, or of several together. external_seconds: by accelerator or
+    host, what calls of functions took; the time of this machine."""
+
+    runs: int = 0
+    counters: Counters = Counters(0, 0, 0, 0, 0, 0)
+    external_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Totals) -> Totals:
+        """Both together."""
+        places = {**self.external_seconds, **other.external_seconds}
+        seconds = {
+            name: self.external_seconds.get(name, 0.0) + other.external_seconds.get(name, 0.0)
+            for name in places
+        }
+        return Totals(self.runs + other.runs, self.counters + other.counters, seconds)
+
 
 @dataclass(frozen=True)
 class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
-    device's memory is used."""
+    device's memory is used. memory: of a simulated one, for accelerators beside it."""
 
     device: CData
     owner: object
+    memory: DramWindow | None = None
 
 
 class Session:
@@ -77,6 +113,7 @@ class Session:
         self._error: BaseException | None = None
         self._cancelled = False
         self._started = False
+        self.totals = Totals()
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -88,6 +125,11 @@ class Session:
         config.hang_ns = _nanoseconds(hang_seconds)
         self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
+        self.accelerators: AcceleratorSet | None = None
+        if artifact.other_programs:
+            self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.memory)
+            config.accelerators = self.accelerators.table
+            config.accelerator_count = self.accelerators.count
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)
@@ -96,7 +138,7 @@ class Session:
                 f"model {artifact.name!r} needs {size} bytes of the host's memory, which are "
                 "not to be had"
             ) from None
-        self._keep: object = (opened.owner, self._memory, self._bytes)
+        self._keep: object = (opened.owner, self._memory, self._bytes, self.accelerators)
         fault, session = ffi.new("lds_fault *"), ffi.new("lds_session **")
         memory = ffi.cast("void *", self._memory.ctypes.data)
         status = lib().lds_session_open(
@@ -179,6 +221,7 @@ class Session:
         if status != lib().LDS_BUSY:
             self._started = False
             self._finish(status)
+            self.totals += Totals(1, self.counters)
         return bool(status != lib().LDS_BUSY)
 
     @property
@@ -270,7 +313,11 @@ class Session:
         assert isinstance(host, HostStep)
         try:
             indices = (*host.inputs, *host.outputs)
-            call_external(host, [self._operand(session, step, k, i) for k, i in enumerate(indices)])
+            operands = [self._operand(session, step, k, i) for k, i in enumerate(indices)]
+            begin = time.perf_counter()
+            call_external(host, operands)
+            spent = time.perf_counter() - begin
+            self.totals += Totals(external_seconds={place_of(host): spent})
         except BaseException as error:
             self._error = error
             return int(lib().LDS_ERR_HAL)
@@ -283,6 +330,8 @@ class Session:
 
     def _finish(self, status: int) -> None:
         error, self._error = self._error, None
+        if self.accelerators is not None and self.accelerators.error is not None:
+            error, self.accelerators.error = self.accelerators.error, None
         if error is not None:
             raise error
         if status:
@@ -297,13 +346,16 @@ class Session:
         ):  # else the call was refused, and no step has failed
             step = self.artifact.steps[fault.step]
             place = f", step {step.name!r}"
-            if isinstance(step, DeviceProgram):
+            if not isinstance(step, HostStep):
                 layer = ffi.string(fault.layer).decode() if fault.layer != ffi.NULL else ""
                 place += f", instruction {fault.instruction}" + (
                     f" (layer {layer!r})" if layer else ""
                 )
         if fault.error:
             meaning = self.device.describe_error(fault.error)
+            step = self.artifact.steps[fault.step]
+            if self.accelerators is not None and isinstance(step, ProgramStep):
+                meaning = self.accelerators.describe_error(step.device, fault.error)
             place += f": {meaning}; bus address {fault.error_addr:#010x}"
         raise_for(status, self.artifact.name, place)
 
@@ -334,7 +386,7 @@ def raise_for(status: int, what: str, place: str = "") -> None:
         return
     text = ffi.string(lib().lds_status_text(status)).decode()
     kinds: list[tuple[range, type[LoadstoneError]]] = [
-        (range(-26, -9), ArtifactError),
+        (range(-27, -9), ArtifactError),
         (range(-32, -30), DeviceHungError),
     ]
     kind = next((k for codes, k in kinds if status in codes), DeviceError)

@@ -11,6 +11,7 @@ Cycles do not depend on what the activations hold, so nothing but the constants 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,22 @@ from loadstone.backend.device import Device, DeviceProgram
 from loadstone.errors import SimulationError
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
+from loadstone.simulator.table_profile import table_layer_cycles
 from loadstone.simulator.vectors import absolute
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Stage
 
-__all__ = ["LayerTime", "Profile", "layer_cycles", "profile", "program_cycles"]
+__all__ = [
+    "LayerTime",
+    "Profile",
+    "layer_cycles",
+    "profile",
+    "program_cycles",
+    "traced_programs",
+]
 
-_PAGE = 4096  # regions begin at multiples of it: of every tile
+_POOL = 0x10000000  # where driver/hal_sim.c has its memory
+_STREAM_ALIGN = 64  # runtime/session.c
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,21 @@ class Profile:
         return sorted(times, key=lambda layer: layer.first_cycle)
 
 
+def traced_programs(
+    artifact: Artifact, config: HwConfig
+) -> Iterator[tuple[DeviceProgram, Simulator, Result]]:
+    """Runs every device program once; the simulator has the events of that one until the next.
+    Raises SimulationError when one does not reach FINISH."""
+    simulator = Simulator(config, trace=True)
+    placed = _place(simulator, artifact)
+    for program, (insns, address) in zip(artifact.programs, placed, strict=True):
+        yield program, simulator, simulator.run(insns, address=address)
+
+
 def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
     """Runs every device program once. Raises SimulationError when one does not reach FINISH."""
-    simulator = Simulator(config, trace=True)
     profiles = []
-    for program, insns in zip(artifact.programs, _place(simulator, artifact), strict=True):
-        result = simulator.run(insns)
+    for program, simulator, result in traced_programs(artifact, config):
         layer_of = [""] * len(program)
         for layer in program.layers:
             layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
@@ -78,12 +97,13 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
 
 
 def layer_cycles(artifact: Artifact, device: Device) -> dict[str, int]:
-    """Cycles that the compute stage works for each layer; none for a device that is not simulated
-    here."""
+    """Cycles that the compute stage, or the busiest unit of another accelerator, works for each
+    layer; none for a device that is not simulated here."""
+    others = table_layer_cycles(artifact) if artifact.other_programs else {}
     if not isinstance(device, HwConfig):
-        return {}
+        return others
     layers = [layer for entry in profile(artifact, device) for layer in entry.layers()]
-    return {layer.name: layer.busy_cycles["compute"] for layer in layers}
+    return {**others, **{layer.name: layer.busy_cycles["compute"] for layer in layers}}
 
 
 def program_cycles(artifact: Artifact, device: Device) -> list[int]:
@@ -95,26 +115,35 @@ def program_cycles(artifact: Artifact, device: Device) -> list[int]:
             "(Backend.cost_cycles)"
         )
     simulator = Simulator(device)
-    return [simulator.run(insns).cycles for insns in _place(simulator, artifact)]
+    placed = _place(simulator, artifact)
+    return [simulator.run(insns, address=address).cycles for insns, address in placed]
 
 
-def _place(simulator: Simulator, artifact: Artifact) -> list[NDArray[np.uint8]]:
-    """Puts the artifact's regions into the simulator's memory; returns the programs for these
-    places."""
+def _place(simulator: Simulator, artifact: Artifact) -> list[tuple[NDArray[np.uint8], int]]:
+    """Puts what the device sees into the simulator's memory, where a session of the C runtime would
+    put it: bursts end at page boundaries, and so cycles depend on addresses. Returns each program,
+    for these places, and the address of its stream."""
     config = simulator.config
     bases = []
-    end = _PAGE
+    end = _POOL
     for number, region in enumerate(artifact.regions):
+        if not region.on_device:
+            bases.append(0)
+            continue
         memory = np.zeros(region.size_bytes, np.uint8)
         memory[: len(region.data)] = np.frombuffer(region.data, np.uint8)
-        bases.append(end)
-        simulator.map(end, memory)
+        base = -(-end // region.align_bytes) * region.align_bytes
+        bases.append(base)
+        simulator.map(base, memory)
         if config.has(Capability.REGIONS):
-            simulator.set_region(number, end, memory.nbytes, read_only=not region.device_writes)
-        end += -(-memory.nbytes // _PAGE) * _PAGE
-    programs = [np.frombuffer(program.instructions, np.uint8) for program in artifact.programs]
-    return (
-        programs
-        if config.has(Capability.REGIONS)
-        else [absolute(insns, config, bases) for insns in programs]
-    )
+            simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
+        end = base + memory.nbytes
+    address = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
+    placed = []
+    for program in artifact.programs:
+        insns = np.frombuffer(program.instructions, np.uint8)
+        if not config.has(Capability.REGIONS):
+            insns = absolute(insns, config, bases)
+        placed.append((insns, address))
+        address += len(program.instructions)
+    return placed

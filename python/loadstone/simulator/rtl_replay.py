@@ -1,5 +1,5 @@
-"""Run vectors on the hardware under Verilator: memory byte for byte, cycles against what was
-measured.
+"""Run vectors on the hardware under Verilator: memory byte for byte, beats and bursts, and cycles
+against what was measured.
 
 In:   vectors (vectors.py).
 Out:  one Replayed for each, as replay.py makes of the simulator.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from loadstone.simulator.replay import Replayed, difference
-from loadstone.simulator.rtl import RtlDevice
+from loadstone.simulator.rtl import RtlDevice, RtlResult
 from loadstone.simulator.vectors import LATENCIES, Vector
 
 __all__ = ["RtlReplay"]
@@ -46,8 +46,23 @@ class RtlReplay:
                 message = f"{result.status} at instruction {result.error_pc}"
             elif not np.array_equal(image, expected):
                 message = difference(vector, image, expected)
+            else:
+                message = message or _traffic(vector, result)
         measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
         return Replayed(vector.name, vector.group, not message, cycles, measured, 0, message)
+
+
+def _traffic(vector: Vector, result: RtlResult) -> str:
+    """How beats and bursts differ from what the vector counted, in words; "" where they do not."""
+    found = {
+        "rd_beats": result.read_beats,
+        "wr_beats": result.write_beats,
+        "rd_bursts": result.read_bursts,
+        "wr_bursts": result.write_bursts,
+    }
+    counted = {name: count for name, count in vector.counters.items() if count >= 0}
+    wrong = [name for name, count in counted.items() if found[name] != count]
+    return ", ".join(f"{name} {found[name]} instead of {counted[name]}" for name in wrong)
 
 
 def _limit(vector: Vector) -> int:

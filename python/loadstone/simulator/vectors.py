@@ -124,8 +124,8 @@ class Vector:
 
 # --- reading --------------------------------------------------------------------------------------
 def load_vectors(paths: Iterable[str | Path], device: str | None = None) -> list[Vector]:
-    """Vectors of files, and of folders that hold index.json. `device` replaces what the index says
-    of it (default: vta-pynq).
+    """Vectors of files, and of folders: those that index.json lists, without one every .npz.
+    `device` replaces what the index says of it (default: vta-pynq).
 
     Raises LoadstoneError naming the file that cannot be read.
     """
@@ -134,10 +134,13 @@ def load_vectors(paths: Iterable[str | Path], device: str | None = None) -> list
         folder = path if path.is_dir() else path.parent
         index = _read_index(folder)
         entries = {entry["file"]: entry for entry in index.get("programs", [])}
-        if path.is_dir() and not entries:
-            raise LoadstoneError(f"{path}: no index.json with programs in this folder")
+        listed = [path.name]
+        if path.is_dir():
+            listed = list(entries) or sorted(file.name for file in path.glob("*.npz"))
+        if not listed:
+            raise LoadstoneError(f"{path}: neither an index.json with programs nor a .npz is there")
         config = load_config(device) if device else _config_of(index)
-        for name in list(entries) if path.is_dir() else [path.name]:
+        for name in listed:
             found.append(_load(folder / name, entries.get(name, {}), config))
     return found
 

@@ -5,20 +5,24 @@ Out:  CostModel: cycles of an instruction of each kind, for a number of steps or
 Next: schedule/tile.py, operators/weighted.py and columns.py choose shapes by it; prefetch.py and
       synchronize.py guess with it when each stage does what.
 
-    GEMM, ALU    overhead + steps x step                       + fetch
-    LOAD         request + latency + beats + done              + fetch
-    STORE        overhead + bursts x burst + tiles x tile      + fetch
+    GEMM, ALU    overhead + steps x step                                     + fetch
+    RQ           its own overhead + steps x step + operand tiles read anew   + fetch
+    MUL          RQ's overhead + steps x step of an ALU instruction          + fetch
+    LOAD         request + latency + beats + done                            + fetch
+    STORE        overhead + bursts x burst + tiles x tile                    + fetch
 
-The simulator knows more: who waits for whom, and for the bus. Fetch is the share of the bus that
-every instruction takes: its beats, and the cycle in which it enters its queue. A store seldom
-begins at a burst's boundary, so it counts two bursts. A constant that a table leaves out is that of
-the measured VTA. Nothing but speed rests on an estimate.
+The simulator knows more: who waits for whom, and for the bus. A step of RQ or MUL that waits for a
+tile in flight is left out, because the compiler's nests write a tile once. Fetch is the share of
+the bus that every instruction takes: its beats, and the cycle in which it enters its queue. A store
+seldom begins at a burst's boundary, so it counts two bursts. A constant that a table leaves out is
+that of the measured VTA. Nothing but speed rests on an estimate.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +51,9 @@ _MEASURED = "vta-rtl"
 class CostModel:
     """Cycles of one device. Two models are equal where every estimate is.
 
-    The four overheads are of a whole instruction, fetch included; *_step of one step of the loops;
-    *_beats of one tile on the bus.
+    The overheads are of a whole instruction, fetch included; *_step of one step of the loops;
+    rq_operand of a step of RQ whose operand tiles are not those of the step before; *_beats of one
+    tile on the bus.
     """
 
     gemm_overhead: int
@@ -56,7 +61,9 @@ class CostModel:
     alu_overhead: int
     alu_immediate_step: int
     alu_tensor_step: int
+    rq_overhead: int
     rq_step: int
+    rq_operand: int
     load_overhead: int
     store_overhead: int
     store_tile: int
@@ -79,9 +86,13 @@ class CostModel:
         """One step of an ALU instruction."""
         return self.alu_tensor_step if tensor else self.alu_immediate_step
 
-    def requantize(self, steps: int) -> int:
-        """An ALU RQ."""
-        return self.alu_overhead + steps * self.rq_step
+    def multiply(self, steps: int, *, tensor: bool) -> int:
+        """An ALU MUL: the steps of any ALU instruction, through the multipliers of RQ."""
+        return self.rq_overhead + steps * self.alu_step(tensor)
+
+    def requantize(self, steps: int, moves: int = 1) -> int:
+        """An ALU RQ. moves: steps whose operand tiles are not those of the step before."""
+        return self.rq_overhead + steps * self.rq_step + moves * self.rq_operand
 
     def elementwise(self, tiles: int, inputs: int) -> int:
         """An operator on elements: a GEMM by the identity and an RQ for each input, and one of both
@@ -107,7 +118,9 @@ class CostModel:
         steps = int(np.prod(operation.extents, dtype=np.int64))
         match operation:
             case RequantizeNest():
-                return self.requantize(steps)
+                return self.requantize(steps, _moves(operation.extents, operation.operands.strides))
+            case AluNest(op=AluOp.MUL):
+                return self.multiply(steps, tensor=operation.src is not None)
             case AluNest():
                 return self.alu(steps, tensor=operation.src is not None)
             case _:
@@ -131,7 +144,10 @@ class CostModel:
             case Gemm():
                 return self.gemm(insn.steps)
             case Alu(alu_op=AluOp.RQ):
-                return self.requantize(insn.steps)
+                extents = (insn.iter_out, insn.iter_in, insn.uop_end - insn.uop_bgn)
+                return self.requantize(insn.steps, _moves(extents, (insn.src_out, insn.src_in, 1)))
+            case Alu(alu_op=AluOp.MUL):
+                return self.multiply(insn.steps, tensor=not insn.use_imm)
             case Alu():
                 return self.alu(insn.steps, tensor=not insn.use_imm)
             case Load() | Store() if pending.dram is not None:
@@ -164,7 +180,9 @@ def cost_model(config: HwConfig) -> CostModel:
         alu_overhead=cycles("alu_overhead_cycles") + fetch,
         alu_immediate_step=cycles("alu_imm_step_cycles"),
         alu_tensor_step=cycles("alu_tensor_step_cycles"),
+        rq_overhead=cycles("rq_overhead_cycles") + fetch,
         rq_step=cycles("rq_step_cycles"),
+        rq_operand=cycles("rq_operand_cycles"),
         load_overhead=wait + cycles("load_done_cycles") + fetch,
         store_overhead=cycles("store_overhead_cycles") + 2 * cycles("store_burst_cycles") + fetch,
         read_latency=cycles("read_latency_cycles"),
@@ -175,6 +193,13 @@ def cost_model(config: HwConfig) -> CostModel:
         wgt_beats=beats(Memory.WGT),
         acc_beats=beats(Memory.ACC),
     )
+
+
+def _moves(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Steps of a nest, outermost loop first, at which an operand is another than the step
+    before."""
+    moving = [k for k, n in enumerate(extents) if n > 1 and strides[k]]
+    return prod(extents[: moving[-1] + 1]) if moving else 1
 
 
 @lru_cache(maxsize=1)

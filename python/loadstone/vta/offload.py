@@ -30,7 +30,7 @@ from loadstone.vta.columns import fold_columns
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
+from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator, tried
 from loadstone.vta.pipeline import build_program, each_pass
 from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad
@@ -74,8 +74,9 @@ class OffloadedRegion(LoweredRegion):
         self.tokens: Mapping[str, int] = {}
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
+        alone = {operator: tried.take(operator, config) for operator in operators}
         for position, operator in enumerate(inside):
-            self._lower(operator, position, host)
+            self._lower(operator, position, host, alone.get(operator))
 
     @property
     def stages(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
@@ -110,7 +111,14 @@ class OffloadedRegion(LoweredRegion):
             self.name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
 
-    def _lower(self, operator: g.Operator, position: int, host: set[str]) -> None:
+    def _lower(
+        self,
+        operator: g.Operator,
+        position: int,
+        host: set[str],
+        alone: LoweredOperator | None,
+    ) -> None:
+        """alone: what came of it when it was tried by itself, with an input that nobody folds."""
         folded = (
             im2col_input(operator, self.config)
             if operator.inputs and operator.input.name in host
@@ -125,7 +133,8 @@ class OffloadedRegion(LoweredRegion):
         if is_done_by_addresses(operator, self.aliases):
             self._lowered[operator.name] = None
             return
-        lowered = lower_operator(operator, self.config, folded)
+        lowered = alone if folded is None else None
+        lowered = lowered or lower_operator(operator, self.config, folded)
         renamed = f"{operator.input.name} for {operator.name}" if folded is not None else None
         for operation in lowered.operations:
             self._operations.append(

@@ -22,12 +22,8 @@ from loadstone.graph.batching import batched_operator
 from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.offload import is_free
-from loadstone.vta.operators import (
-    REAL_TAKEN_PATTERNS,
-    TAKEN_PATTERNS,
-    lower_operator,
-    unsupported_reason,
-)
+from loadstone.vta.operators import REAL_TAKEN_PATTERNS, TAKEN_PATTERNS, unsupported_reason
+from loadstone.vta.operators.tried import lower_and_keep
 
 __all__ = ["patterns"]
 
@@ -100,7 +96,7 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     if refusal := unsupported_reason(whole, config):
         return refusal
     try:
-        allocate(lower_operator(whole, config).operations, config)
+        allocate(lower_and_keep(whole, config).operations, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None

@@ -57,6 +57,11 @@ LDS_EXPORT int lds_easy_device_open(const char *name, lds_easy_device **out, lds
 /* It stays open inside until its last network is closed. NULL: nothing happens. */
 LDS_EXPORT void lds_easy_device_close(lds_easy_device *device);
 
+/* Who executes the external steps of networks that are opened from now on: `model_external` of a project that `loadstone export` wrote,
+ * whose model.lds names its functions; ctx is handed through. Without one such a network does not open: LDS_ERR_EXTERNAL. */
+typedef int (*lds_easy_external)(void *ctx, lds_session *session, uint32_t step);
+LDS_EXPORT int lds_easy_device_external(lds_easy_device *device, lds_easy_external external, void *ctx);
+
 /* A network on a device. bytes: an artifact, which must stay until lds_easy_close. */
 LDS_EXPORT int lds_easy_open(lds_easy_device *device, const void *bytes, size_t size_bytes, lds_easy **out, lds_easy_error *error);
 LDS_EXPORT int lds_easy_open_file(lds_easy_device *device, const char *path, lds_easy **out, lds_easy_error *error);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loadstone import graph as g
 from loadstone.artifact.c_kernels import c_kernel
 from loadstone.numerics import Rounding
-from tests.artifact.c_kernels.operators import OTHER, check, one, tensor
+from tests.artifact.c_kernels.operators import GRID, OTHER, check, one, tensor
 
 PROBABILITY = g.Quantization(1 / 256, -128)
 
@@ -26,6 +26,28 @@ def test_sums_and_products() -> None:
             for shape in shapes
         }
     )
+
+
+def tflite(
+    kind: type[g.Elementwise], *grids: g.Quantization, second: tuple[int, ...]
+) -> g.Operator:
+    inputs = (tensor("a", 1, 8, 8, 5, grid=grids[0]), tensor("b", *second, grid=grids[1]))
+    y = tensor("y", 1, 8, 8, 5, grid=grids[2])
+    return one(kind, inputs, y, low=-120, high=125, rounding=Rounding.DOUBLE)
+
+
+def test_quotients_and_squared_differences() -> None:
+    """Large scales move a quotient by more than 31 bits; divisors of zero are among them."""
+    grids = [(GRID, OTHER, g.Quantization(scale, 3)) for scale in (0.125, 2**-7, 500.0, 2.0**31)]
+    grids += [(OTHER, GRID, g.Quantization(0.5, -128))]
+    operators: dict[str, g.Operator] = {}
+    for k, (a, b, y) in enumerate(grids):
+        for second in ((1, 8, 8, 5), (1, 1, 1, 5)):
+            operators[f"quotient {k} {second}"] = tflite(g.Div, a, b, y, second=second)
+            if y.scale < 100:
+                made = tflite(g.SquaredDifference, a, b, y, second=second)
+                operators[f"difference {k} {second}"] = made
+    check(operators)
 
 
 def softmax(rounding: Rounding, depth: int) -> g.Operator:

@@ -1,4 +1,5 @@
-"""artifact/c_kernels/weighted.py: every rounding of convolution and dense layer."""
+"""artifact/c_kernels/weighted.py: every rounding of convolution and dense layer; the
+product of two activations."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import numpy as np
 
 from loadstone import graph as g
 from loadstone.numerics import Rounding
-from tests.artifact.c_kernels.operators import OTHER, RNG, check, one, tensor
+from tests.artifact.c_kernels.operators import GRID, OTHER, RNG, check, one, tensor
 
 
 def constants(outputs: int, *rest: int, zero_points: bool = False) -> dict[str, object]:
@@ -53,3 +54,23 @@ def test_every_rounding() -> None:
     kinds["depthwise"] = convolution(Rounding.FLOAT32, groups=4)
     kinds["zero points"] = convolution(Rounding.DOUBLE, zero_points=True)
     check(kinds)
+
+
+def test_products_of_two_activations() -> None:
+    """Leading axes of either side broadcast."""
+    shapes = {
+        "matrices": ((4, 5), (5, 3), (4, 3)),
+        "heads": ((1, 2, 4, 5), (1, 2, 5, 3), (1, 2, 4, 3)),
+        "first side for all": ((4, 5), (2, 3, 5, 2), (2, 3, 4, 2)),
+        "second side for all": ((2, 3, 4, 5), (1, 3, 5, 2), (2, 3, 4, 2)),
+    }
+    check(
+        {
+            name: one(
+                g.BatchMatMul,
+                (tensor("a", *a, grid=GRID), tensor("b", *b, grid=OTHER)),
+                tensor("y", *y, grid=g.Quantization(0.25, 9)),
+            )
+            for name, (a, b, y) in shapes.items()
+        }
+    )

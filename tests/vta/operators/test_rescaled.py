@@ -138,3 +138,26 @@ def test_a_constant_that_two_tiles_in_flight_share_passes_the_verifiers() -> Non
     allocated = Allocate().run(program)
     Allocate().verify(program, allocated)
     assert allocated.loads_dropped
+
+
+def test_a_layer_of_one_pixel_whose_blocks_do_not_fit_together_is_cut() -> None:
+    """1,001 classes: 63 blocks of channels, whose weights would be joined where they fit."""
+    config = load_config("vta-pynq")
+    rng = np.random.default_rng(7)
+    op = g.Dense(
+        name="classes",
+        inputs=(lo.tensor("x", (1, 256), 1.0, -7),),
+        outputs=(lo.tensor("y", (1, 1001), 1.0, 3),),
+        weights=rng.integers(-128, 128, (1001, 256)).astype(np.int8),
+        weight_scales=np.full(1001, 0.0007, np.float32),
+        weight_zero_points=np.full(1001, -34, np.int32),
+        bias=rng.integers(-900, 900, 1001).astype(np.int32),
+        low=-128,
+        high=127,
+        rounding=Rounding.DOUBLE,
+    )
+    assert unsupported_reason(op, config) is None
+    (x,) = lo.random_inputs(op, 4)
+    result, lowered = lo.run(op, config, [x])
+    np.testing.assert_array_equal(result, lo.reference(op, [x]))
+    allocate(lowered.operations, config)

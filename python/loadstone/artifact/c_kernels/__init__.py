@@ -2,9 +2,10 @@
 compute and no accelerator takes.
 
     body.py         statements under construction: operands, constants, requantization
-    weighted.py     convolution, dense layer
+    weighted.py     convolution, dense layer, product of two activations
     pooling.py      pools, mean
-    elementwise.py  sums, products, softmax, index of the largest
+    reduction.py    sums and products over axes, L2 normalization
+    elementwise.py  sums, products, quotients, softmax, index of the largest
     movement.py     resizes
 
 In:   an operator of the graph.
@@ -22,10 +23,19 @@ from typing import Any
 
 from loadstone import graph as g
 from loadstone.artifact.c_kernels.body import Body, operator_arrays
-from loadstone.artifact.c_kernels.elementwise import add, argmax, mul, softmax, sub
+from loadstone.artifact.c_kernels.elementwise import (
+    add,
+    argmax,
+    div,
+    mul,
+    softmax,
+    squared_difference,
+    sub,
+)
 from loadstone.artifact.c_kernels.movement import resize_bilinear, resize_nearest
 from loadstone.artifact.c_kernels.pooling import average_pool2d, max_pool2d, mean
-from loadstone.artifact.c_kernels.weighted import conv2d, dense
+from loadstone.artifact.c_kernels.reduction import l2_normalize, reduce_product, reduce_sum
+from loadstone.artifact.c_kernels.weighted import batch_matmul, conv2d, dense
 from loadstone.artifact.c_text import COperator
 from loadstone.errors import UnsupportedError
 
@@ -35,14 +45,20 @@ _WRITERS: Mapping[type[g.Operator], Callable[[Any, Body], None]] = {
     g.Add: add,
     g.ArgMax: argmax,
     g.AveragePool2D: average_pool2d,
+    g.BatchMatMul: batch_matmul,
     g.Conv2D: conv2d,
     g.Dense: dense,
+    g.Div: div,
+    g.L2Normalize: l2_normalize,
     g.MaxPool2D: max_pool2d,
     g.Mean: mean,
     g.Mul: mul,
+    g.ReduceProduct: reduce_product,
+    g.ReduceSum: reduce_sum,
     g.ResizeBilinear: resize_bilinear,
     g.ResizeNearest: resize_nearest,
     g.Softmax: softmax,
+    g.SquaredDifference: squared_difference,
     g.Sub: sub,
 }
 

@@ -31,20 +31,22 @@ _ROUNDING = {
 static inline int32_t lds_clamp(int64_t value, int32_t low, int32_t high) {
   return value < low ? low : value > high ? high : (int32_t)value;
 }""",
-    # numerics.requantize_double: gemmlowp's fixed point, rounded twice.
-    "lds_double": """\
+    # numerics.high_multiply.
+    "lds_high_multiply": """\
 static inline int32_t lds_high_multiply(int32_t a, int32_t b) {
   const int64_t product = (int64_t)a * b;
   const int64_t nudged = product + (product >= 0 ? 1 << 30 : 1 - (1 << 30));
   const int64_t quotient = nudged / ((int64_t)1 << 31);
   return quotient > INT32_MAX ? INT32_MAX : (int32_t)quotient;
-}
-
+}""",
+    # numerics.rounding_shift_right.
+    "lds_shift_right": """\
 static inline int32_t lds_shift_right(int32_t x, int32_t bits) {
   const int64_t mask = ((int64_t)1 << bits) - 1, threshold = (mask >> 1) + (x < 0);
   return (int32_t)(((int64_t)x >> bits) + (((int64_t)x & mask) > threshold));
-}
-
+}""",
+    # numerics.requantize_double: gemmlowp's fixed point, rounded twice.
+    "lds_double": """\
 static inline int32_t lds_double(int64_t acc, int32_t multiplier, int32_t shift) {
   const int32_t left = shift > 0 ? shift : 0, right = shift < 0 ? -shift : 0;
   const int32_t x = (int32_t)(uint32_t)((uint64_t)acc << left);
@@ -70,8 +72,45 @@ static inline int32_t lds_even(float value) {
   if (rounded != rounded) return 0;
   return rounded >= 0x1p31 ? INT32_MAX : rounded <= -0x1p31 ? INT32_MIN : (int32_t)rounded;
 }""",
+    # graph/kernels/fixed_point.inverse_square_root: 1 / sqrt(x) = result * 2^(*shift - 31).
+    "lds_inverse_root": """\
+static inline int32_t lds_inverse_root(int64_t x, int32_t *shift) {
+  int32_t bits = 11, k, half, root = 1 << 28;
+  *shift = 0;
+  if (x <= 1) return INT32_MAX;
+  for (; x >= 1 << 29; ++bits) x /= 4;
+  for (; x < 1 << 27; --bits) x *= 4;
+  half = lds_shift_right((int32_t)(x >> 1), 1);
+  for (k = 0; k < 5; ++k) {
+    int64_t cube = lds_high_multiply(lds_high_multiply(root, root), root), step;
+    cube *= 64;
+    cube = cube > INT32_MAX ? INT32_MAX : cube < INT32_MIN ? INT32_MIN : cube;
+    step = lds_high_multiply((1 << 28) + (1 << 27), root);
+    step = (step - lds_high_multiply(half, (int32_t)cube)) * 8;
+    root = (int32_t)(step > INT32_MAX ? INT32_MAX : step < INT32_MIN ? INT32_MIN : step);
+  }
+  root = lds_high_multiply(root, 1518500250);
+  if (bits < 0) return (int32_t)(uint32_t)((uint64_t)(int64_t)root << -bits);
+  *shift = -bits;
+  return root;
+}""",
+    # A quotient of DIV by a power of two; graph/kernels/tflite/elementwise.py says what becomes of
+    # it above 31 bits.
+    "lds_quotient": """\
+static inline int64_t lds_quotient(int32_t a, int32_t inverse, int32_t multiplier, int32_t bits) {
+  const int64_t x = lds_high_multiply(lds_high_multiply(a, inverse), multiplier);
+  const int64_t mask = bits > 31 ? -1 : ((int64_t)1 << bits) - 1;
+  return (x >> (bits & 31)) + ((x & mask) > (mask >> 1) + (x < 0));
+}""",
 }
-_NEEDS = {"lds_away": "lds_floor", "lds_even": "lds_rint"}
+#: Of a helper here: the ones that it calls, here or in relax/c_math.py.
+_NEEDS = {
+    "lds_double": ("lds_high_multiply", "lds_shift_right"),
+    "lds_away": ("lds_floor",),
+    "lds_even": ("lds_rint",),
+    "lds_inverse_root": ("lds_high_multiply", "lds_shift_right"),
+    "lds_quotient": ("lds_high_multiply",),
+}
 
 
 class Body:
@@ -89,8 +128,8 @@ class Body:
         return f"c{len(self.tables) - 1}"
 
     def helper(self, name: str) -> str:
-        """Makes a helper known; its name."""
-        self.helpers.add(name)
+        """Makes a helper known, with what it calls; its name."""
+        self.helpers |= {name, *_NEEDS.get(name, ())}
         return name
 
     def add(self, text: str) -> None:
@@ -117,8 +156,7 @@ class Body:
         read.append(_pointer("y", output.dtype, len(kinds), const=""))
         functions = [*map(_table, range(len(self.tables)), self.tables)]
         functions += [text for name, text in _ROUNDING.items() if name in self.helpers]
-        needed = {_NEEDS[name] for name in self.helpers if name in _NEEDS}
-        needed |= {name for name in self.helpers if name not in _ROUNDING}
+        needed = {name for name in self.helpers if name not in _ROUNDING}
         symbol, source = translation_unit(needed, functions, [*read, *self.lines])
         return COperator(symbol, source, (), 0)
 

@@ -1,6 +1,6 @@
-"""Sums, products, softmax and the index of the largest in C.
+"""Sums, products, quotients, softmax and the index of the largest in C.
 
-In:   Add, Sub, Mul, Softmax or ArgMax, a Body.
+In:   Add, Sub, Mul, Div, SquaredDifference, Softmax or ArgMax, a Body.
 Out:  its statements.
 Next: __init__.py.
 """
@@ -14,11 +14,29 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact.c_kernels.body import Body, c_real, grid, row_major
 from loadstone.errors import UnsupportedError
+from loadstone.graph.kernels.fixed_point import reciprocal
 from loadstone.graph.kernels.onnx import dequantize
-from loadstone.graph.kernels.tflite import ADD_PRE_SHIFT, add_constants, mul_scale
+from loadstone.graph.kernels.tflite import (
+    ADD_PRE_SHIFT,
+    DIFFERENCE_PRE_SHIFT,
+    add_constants,
+    div_scale,
+    leading_sign_bits,
+    mul_scale,
+)
 from loadstone.numerics import Array, Rounding, quantize_multiplier, requantize_double
 
-__all__ = ["add", "argmax", "dequantized", "mul", "quantized", "softmax", "sub"]
+__all__ = [
+    "add",
+    "argmax",
+    "dequantized",
+    "div",
+    "mul",
+    "quantized",
+    "softmax",
+    "squared_difference",
+    "sub",
+]
 
 
 def add(o: g.Add, body: Body) -> None:
@@ -42,6 +60,50 @@ def mul(o: g.Mul, body: Body) -> None:
     product = f"({{0}} - ({a.zero_point})) * ({{1}} - ({b.zero_point}))"
     value = f"{body.helper('lds_double')}({product}, {int(multiplier)}, {int(shift)})"
     _each(o, body, body.clamped(f"(int64_t){value} + ({o.output.zero_point})", o.low, o.high))
+
+
+def squared_difference(o: g.SquaredDifference, body: Body) -> None:
+    """Both inputs by a table, as a sum's; the square of what they differ by, in 32 bits."""
+    scales = [grid(t).scale for t in o.inputs]
+    common = 2.0 * max(scales)
+    tables = [
+        body.constant(
+            requantize_double(
+                (_values(t).astype(np.int64) - t.zero_point) << DIFFERENCE_PRE_SHIFT,
+                *quantize_multiplier(scale / common),
+            )
+        )
+        for t, scale in zip(o.inputs, scales, strict=True)
+    ]
+    output = common * common / (2.0 ** (2 * DIFFERENCE_PRE_SHIFT) * grid(o.output).scale)
+    multiplier, shift = quantize_multiplier(output)
+    difference = f"({tables[0]}[(uint8_t){{0}}] - {tables[1]}[(uint8_t){{1}}])"
+    square = f"(int32_t)(uint32_t)((int64_t){difference} * {difference})"
+    value = f"{body.helper('lds_double')}({square}, {int(multiplier)}, {int(shift)})"
+    _each(o, body, body.clamped(f"(int64_t){value} + ({o.output.zero_point})", -128, 127))
+
+
+def div(o: g.Div, body: Body) -> None:
+    """A reciprocal in fixed point, by a table of the divisor's bytes, times the dividend as far
+    left as it goes; by zero it is the end of the range on the dividend's side."""
+    a, b = (_values(t).astype(np.int64) - t.zero_point for t in o.inputs)
+    inverse, over_unit = reciprocal(np.maximum(np.abs(b), 1), 31)
+    multiplier, shift = quantize_multiplier(div_scale(*(grid(t) for t in (*o.inputs, o.output))))
+    signed = np.stack([a, -a])  # the second for a divisor below zero
+    headroom = leading_sign_bits(signed)
+    bits = headroom - int(shift)
+    if int(bits.min()) < 0:
+        raise UnsupportedError(f"div {o.name}: its scale is beyond what TFLite's kernel divides")
+    dividend = body.constant((signed << headroom).astype(np.int32))
+    names = [body.constant(t.astype(np.int32)) for t in (bits, inverse, over_unit, np.sign(b))]
+    divisor = "(uint8_t){1}"
+    at = f"(({names[3]}[{divisor}] < 0) << 8 | (uint8_t){{0}})"
+    quotient = body.helper("lds_quotient")
+    arguments = f"{dividend}[{at}], {names[1]}[{divisor}], {int(multiplier)}"
+    value = f"{quotient}({arguments}, {names[0]}[{at}] + {names[2]}[{divisor}])"
+    end = f"({dividend}[{at}] < 0 ? INT32_MIN : INT32_MAX)"
+    whole = f"({names[3]}[{divisor}] == 0 ? {end} : {value})"
+    _each(o, body, body.clamped(f"(int64_t){whole} + ({o.output.zero_point})", o.low, o.high))
 
 
 def _sum(o: g.Add | g.Sub, body: Body, sign: str) -> None:

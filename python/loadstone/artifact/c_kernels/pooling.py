@@ -7,12 +7,9 @@ Next: __init__.py.
 
 from __future__ import annotations
 
-from math import prod
-
-import numpy as np
-
 from loadstone import graph as g
-from loadstone.artifact.c_kernels.body import Body, c_real, grid, row_major
+from loadstone.artifact.c_kernels.body import Body, c_real, grid
+from loadstone.artifact.c_kernels.reduction import reduced
 from loadstone.graph.kernels.onnx import mean_scale
 from loadstone.graph.kernels.tflite import mean_multiplier
 from loadstone.numerics import Rounding
@@ -69,17 +66,8 @@ for (n = 0; n < {n}; ++n)
 
 def mean(o: g.Mean, body: Body) -> None:
     """The sum of integers over any axes, requantized once."""
-    shape, strides = o.input.shape, row_major(o.input.shape)
-    kept = [axis for axis in range(len(shape)) if axis not in o.axes]
-    count = prod(shape[axis] for axis in o.axes)
-    offsets = np.zeros([shape[axis] for axis in o.axes], np.int32)
-    for position, axis in enumerate(o.axes):
-        steps = np.arange(shape[axis], dtype=np.int32) * strides[axis]
-        offsets += steps.reshape([-1 if k == position else 1 for k in range(len(o.axes))])
-    starts = np.zeros([shape[axis] for axis in kept], np.int32)
-    for position, axis in enumerate(kept):
-        steps = np.arange(shape[axis], dtype=np.int32) * strides[axis]
-        starts += steps.reshape([-1 if k == position else 1 for k in range(len(kept))])
+    starts, offsets = reduced(o.input.shape, o.axes)
+    count = offsets.size
     if o.rounding is Rounding.FLOAT32:
         scale = c_real(mean_scale(count, grid(o.input), grid(o.output)))
         value = f"{body.helper('lds_even')}((float)(int32_t)sum * {scale})"

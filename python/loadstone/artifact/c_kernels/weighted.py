@@ -1,19 +1,21 @@
-"""Convolution and dense layer in C.
+"""Convolution, dense layer and the product of two activations in C.
 
-In:   Conv2D or Dense, a Body.
+In:   Conv2D, Dense or BatchMatMul, a Body.
 Out:  its statements.
 Next: __init__.py.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.artifact.c_kernels.body import Body
+from loadstone.artifact.c_kernels.body import Body, grid
 from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier
 
-__all__ = ["conv2d", "dense"]
+__all__ = ["batch_matmul", "conv2d", "dense"]
 
 
 def conv2d(o: g.Conv2D, body: Body) -> None:
@@ -61,6 +63,38 @@ for (n = 0; n < {rows}; ++n)
                         {_weight(o, f"o * {depth} + i")});
     y[n * {outputs} + o] = {_finish(o, body)};
   }}
+""")
+
+
+def batch_matmul(o: g.BatchMatMul, body: Body) -> None:
+    """Sums in 32 bits that wrap; a side whose leading axes are 1 is used again."""
+    *leading, rows, columns = o.output.shape
+    depth = o.inputs[0].shape[-1]
+    places = []
+    for tensor in o.inputs:
+        count = prod(tensor.shape[:-2])
+        size = prod(tensor.shape[-2:])
+        first = np.arange(count, dtype=np.int32).reshape(tensor.shape[:-2]) * size
+        places.append(body.constant(np.broadcast_to(first, leading).reshape(-1)))
+    a, b = (grid(tensor) for tensor in o.inputs)
+    product = np.float64(np.float32(a.scale) * np.float32(b.scale))
+    multiplier, shift = quantize_multiplier(product / np.float64(grid(o.output).scale))
+    double = body.helper("lds_double")
+    value = f"{double}((int32_t)sum, {int(multiplier)}, {int(shift)})"
+    body.add(f"""
+int32_t k, n, o, i;
+for (k = 0; k < {prod(leading)}; ++k) {{
+  const int8_t *a = x0 + {places[0]}[k], *b = x1 + {places[1]}[k];
+  for (n = 0; n < {rows}; ++n)
+    for (o = 0; o < {columns}; ++o) {{
+      uint32_t sum = 0;
+      for (i = 0; i < {depth}; ++i)
+        sum += (uint32_t)((a[n * {depth} + i] - {_number(a.zero_point)}) *
+                          (b[i * {columns} + o] - {_number(b.zero_point)}));
+      y[(k * {rows} + n) * {columns} + o] =
+          {body.clamped(f"(int64_t){value} + {_number(o.output.zero_point)}", -128, 127)};
+    }}
+}}
 """)
 
 

@@ -83,6 +83,28 @@ void board_open(lds_hal *hal) {
   lds_baremetal_hal(&board, hal);
 }
 
+#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+/* Where the registers of the first accelerator beside the model's own device are; the next follow. */
+#ifndef BOARD_ACCELERATORS
+#define BOARD_ACCELERATORS (BOARD_REGISTERS + 0x10000u)
+#endif
+
+void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out);
+
+/* The same memory and clock, other registers, and no interrupt: they are polled. */
+void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out) {
+  static lds_baremetal others[MODEL_ACCELERATORS];
+  const uint32_t behind = index - MODEL_FIRST_IS_ACCELERATOR;
+  *out = *hal;
+  if (MODEL_FIRST_IS_ACCELERATOR && index == 0) return;
+  others[index] = board;
+  others[index].registers = (volatile void *)(BOARD_ACCELERATORS + 0x10000u * behind);
+  out->ctx = &others[index];
+  out->irq_wait = NULL;
+  out->irq_ack = NULL;
+}
+#endif
+
 /* --- printing: semihosting (QEMU, a debug probe), or nothing ------------------------------------------------------------------- */
 #ifdef BOARD_SEMIHOSTING
 static int semihost(int operation, const void *argument) {

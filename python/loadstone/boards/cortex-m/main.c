@@ -38,6 +38,10 @@ static int run(void) {
   status = lds_device_open(&device, &hal, &MODEL_REGISTERS, MODEL_CONFIG_HASH);
   if (status != LDS_OK) return status;
   lds_session_config_default(&config);
+#ifdef MODEL_ACCELERATORS
+  status = model_accelerators(&hal, &config);
+  if (status != LDS_OK) return status;
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif

@@ -100,6 +100,9 @@ int main(int argc, char **argv) {
   check(lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes)), "model");
   check(lds_device_open(&device, open_device(argv[1]), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
   lds_session_config_default(&config);
+#ifdef MODEL_ACCELERATORS
+  check(model_accelerators(device.hal, &config), argv[1]);
+#endif
 #ifdef MODEL_EXTERNAL
   config.external = model_external;
 #endif

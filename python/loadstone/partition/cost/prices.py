@@ -19,32 +19,26 @@ board's CPU, for instance.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from math import floor, log10
 from pathlib import Path
-from statistics import median
 
-from loadstone.artifact.format import Artifact, DeviceProgram, HostStep
+from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, ProgramStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
-from loadstone.runtime.device import OpenedDevice
-from loadstone.runtime.session import Session
+from loadstone.runtime.accelerators import accelerators_of
+from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.table_profile import table_runs
 
 __all__ = ["CostTable"]
 
 _FORMAT = 1
-_ROUNDS = 7
-_ROUND_SECONDS = 1e-3
-#: A step that takes longer is run twice only.
-_LONG_SECONDS = 0.1
 _MICRO_OPS = 1  # region of the artifact
 
 
@@ -68,8 +62,13 @@ class CostTable:
         """Every step of the artifact, in order. Raises SimulationError for a program that does not
         end."""
         programs = iter(self._programs_ns(artifact))
+        others = iter(self._other_programs_ns(artifact))
         return [
-            next(programs) if isinstance(step, DeviceProgram) else self._host_ns(step, artifact)
+            next(programs)
+            if isinstance(step, DeviceProgram)
+            else next(others)
+            if isinstance(step, ProgramStep)
+            else self._host_ns(step, artifact)
             for step in artifact.steps
         ]
 
@@ -112,6 +111,22 @@ class CostTable:
             table.update(entries)
 
     # --- device -----------------------------------------------------------------------------------
+    def _other_programs_ns(self, artifact: Artifact) -> list[int]:
+        """Programs of accelerators that plug-ins describe, on their simulators."""
+        keys = [
+            f"{p.device} #{_digest(p.attributes, artifact.code_of(p), p.fingerprint)}"
+            for p in artifact.other_programs
+        ]
+        if any(key not in self.device_cycles for key in keys):
+            cycles = [run.cycles for _, _, run in table_runs(artifact)]
+            self.device_cycles.update(zip(keys, cycles, strict=True))
+        clocks = {a.name: a.clock_mhz for a in accelerators_of(artifact)}
+        devices = [p.device for p in artifact.other_programs]
+        return [
+            self.device_cycles[key] * 1000 // clocks[name]
+            for key, name in zip(keys, devices, strict=True)
+        ]
+
     def _programs_ns(self, artifact: Artifact) -> list[int]:
         micro_ops = artifact.regions[_MICRO_OPS].data if artifact.programs else b""
         keys = [
@@ -130,34 +145,7 @@ class CostTable:
         return self.host_ns[key]
 
     def _measured_ns(self, step: HostStep, artifact: Artifact) -> int:
-        """The median of a few rounds of the step alone, run by the C runtime on a device that does
-        nothing.
-
-        Not the least: a step whose time depends on what else the machine does shall not look better
-        than it mostly is.
-        """
-        with OpenedDevice("null", "", self.device) as opened:
-            once = opened.load(replace(artifact, steps=(step,), inputs=(), outputs=()), trust=True)
-            least = min(
-                _seconds(once) for _ in range(2)
-            )  # the first time compiles a Relax function, and may have met with anything
-            if least > _LONG_SECONDS:
-                return int(least * 1e9)
-            count = max(1, min(256, int(_ROUND_SECONDS / least)))
-            many = (
-                once
-                if count == 1
-                else opened.load(
-                    replace(artifact, steps=(step,) * count, inputs=(), outputs=()), trust=True
-                )
-            )
-            return int(median(_seconds(many) for _ in range(_ROUNDS)) * 1e9 / count)
-
-
-def _seconds(session: Session) -> float:
-    start = time.perf_counter()
-    session.execute()
-    return time.perf_counter() - start
+        return measured_ns(step, artifact, self.device, trust=True)
 
 
 def _two_digits(ns: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import index
 
-from loadstone.artifact.format import HostStep
+from loadstone.artifact.format import HostStep, ProgramStep
 from loadstone.artifact.host_step import HostOpcode
 from loadstone.backend.device import DeviceProgram
 from loadstone.backend.interface import Backend, Segment
@@ -26,11 +26,9 @@ __all__ = ["Pricing", "segment_of"]
 DEFAULT_CLOCK_MHZ = 100
 
 
-def segment_of(step: DeviceProgram | HostStep) -> str:
+def segment_of(step: DeviceProgram | ProgramStep | HostStep) -> str:
     """The name of the segment that a step executes; "" for what the host does itself."""
-    return (
-        step.name if isinstance(step, DeviceProgram) or step.opcode == HostOpcode.EXTERNAL else ""
-    )
+    return step.name if not isinstance(step, HostStep) or step.opcode == HostOpcode.EXTERNAL else ""
 
 
 @dataclass(frozen=True)

@@ -70,16 +70,11 @@ def unsupported(op: g.Operator, config: HwConfig) -> Refusal | None:
         case g.Concatenate() if op.axis != len(op.output.shape) - 1:
             return Refusal(f"concatenation along axis {op.axis}", "concatenation of channels")
         case g.Concatenate() if not op.is_copy:
-            return _unsupported_rescaling(op, config)
+            return _unsupported_rescaling(op)
     return None
 
 
-def _unsupported_rescaling(op: g.Concatenate, config: HwConfig) -> Refusal | None:
-    if not _is_aligned(op, config):
-        return Refusal(
-            "inputs of different quantizations share a block of channels",
-            f"inputs of whole blocks of {config.block} channels, or one scale and zero point",
-        )
+def _unsupported_rescaling(op: g.Concatenate) -> Refusal | None:
     parts = (rescaled_part(op, tensor) for tensor in op.inputs)
     return next((refusal for part in parts if (refusal := chained.unsupported(part))), None)
 
@@ -129,15 +124,28 @@ def resize(op: g.ResizeNearest, config: HwConfig) -> LoweredOperator:
 
 def concatenate(op: g.Concatenate, config: HwConfig) -> LoweredOperator:
     """Input after input into its channel blocks; where inputs share a block, all of them through
-    weights that select."""
+    weights that select, which take the lanes as they are: inputs of another quantization are
+    brought to the output's before, in scratch."""
     if _is_aligned(op, config):
         return _concatenate_aligned(op, config)
-    widths = [tensor.shape[-1] for tensor in op.inputs]
-    return _gather(
-        op,
-        [(which, channel) for which, width in enumerate(widths) for channel in range(width)],
-        config,
-    )
+    parts: list[LoweredOperator] = []
+    inputs: list[g.Tensor] = []
+    scratch: dict[str, int] = {}
+    for number, tensor in enumerate(op.inputs):
+        if tensor.quantization != op.output.quantization:
+            name = f"{op.name}.part{number}"
+            tiles = scratch[name] = Blocked(tensor.shape, config.batch, config.block).size_tiles
+            places = DramTile(tensor.name, 0), DramTile(name, 0)
+            parts.append(chained.copied(rescaled_part(op, tensor), op, places, tiles, config))
+            tensor = replace(tensor, name=name)
+        inputs.append(tensor)
+    sources = [
+        (which, channel)
+        for which, tensor in enumerate(inputs)
+        for channel in range(tensor.shape[-1])
+    ]
+    gathered = _gather(replace(op, inputs=tuple(inputs)), sources, config)
+    return replace(joined([*parts, gathered]), scratch=scratch)
 
 
 def _is_aligned(op: g.Concatenate, config: HwConfig) -> bool:

@@ -26,7 +26,6 @@ from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.rescaled_layer import (
     Blocks,
     RescaledLayer,
-    cycles,
     last_shift,
     part_levels,
 )
@@ -224,7 +223,7 @@ def _remark(layer: RescaledLayer) -> str:
     forms = Counter(name_of(plan) for plan in layer.plans)
     names = ", ".join(f"{name} in {count}" for name, count in sorted(forms.items()))
     scales = np.sort(layer.op.real_scales())
-    own = cycles(layer.op, layer.spec, layer.config)
+    own = layer.cycles()
     shifts = (
         RowOperand("add", 0),
         RowOperand("shr", 1),

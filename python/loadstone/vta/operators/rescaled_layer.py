@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
+from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
-from loadstone.vta.rescale.plan import BlockPlan, block_plans
+from loadstone.vta.rescale.plan import BlockPlan, Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import IntArray, Runs, runs_of
+from loadstone.vta.rescale.runs import IntArray, runs_of
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
@@ -44,16 +45,15 @@ Int8Array = NDArray[np.int8]
 
 def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
-    plans = layer_plans(op, config, 1)
-    if plans is None:
+    planner = _planner(_Key(_digest(op), config.block, op))
+    if planner is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
-    for number, plan in enumerate(plans):
-        if plan is None:
-            return Refusal(
-                f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
-                f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
-                _RQ,
-            )
+    for number in planner.lacking():
+        return Refusal(
+            f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
+            f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
+            _RQ,
+        )
     return None
 
 
@@ -62,17 +62,15 @@ def layer_plans(
 ) -> Sequence[BlockPlan | None] | None:
     """A plan for every block of output channels; None where sums leave 32 bits. sum_steps: GEMM
     steps of a tile's sum."""
-    key = _Key(_digest(op), config.block, sum_steps, op)
-    return _plans(key)
+    return _plans(_Key(_digest(op), config.block, op), sum_steps)
 
 
 @dataclass(frozen=True)
 class _Key:
-    """What a layer's plans depend on."""
+    """The integers that a layer's plans depend on; op: a layer that has them."""
 
     digest: bytes
     block: int
-    sum_steps: int
     op: g.Weighted = field(compare=False)
 
 
@@ -87,18 +85,19 @@ def _digest(op: g.Weighted) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _plans(key: _Key) -> tuple[BlockPlan | None, ...] | None:
-    runs = _runs(_Key(key.digest, 0, 0, key.op))
-    if runs is None:
-        return None
-    op = key.op
-    widest = np.abs(constants.centred_weights(op).reshape(len(op.weights), -1)).max(axis=1)
-    return tuple(block_plans(runs, key.block, key.sum_steps, widest))
+def _plans(key: _Key, sum_steps: int) -> tuple[BlockPlan | None, ...] | None:
+    planner = _planner(key)
+    return None if planner is None else tuple(planner.plans(sum_steps))
 
 
 @lru_cache(maxsize=64)
-def _runs(key: _Key) -> Runs | None:
-    return runs_of(key.op)
+def _planner(key: _Key) -> Planner | None:
+    """None where a sum can leave 32 bits."""
+    runs = runs_of(key.op)
+    if runs is None:
+        return None
+    widest = np.abs(constants.centred_weights(key.op).reshape(len(key.op.weights), -1)).max(axis=1)
+    return Planner(runs, key.block, widest)
 
 
 # --- from plans to specs and tiles ----------------------------------------------------------------
@@ -146,6 +145,7 @@ class RescaledLayer:
         # Lanes that belong to no channel, in whole blocks: the output is padded to them.
         folded = constants.folded_bias(op)
         self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
+        self._chains: dict[tuple[int, ChainShape], Int8Array] = {}
 
     def _bias(self, number: int, folded: IntArray) -> IntArray:
         """(block,) what is added to the sum of each lane, or to that times the multiplier."""
@@ -173,12 +173,24 @@ class RescaledLayer:
         for kind, group in groupby(self.plans, key=_kind):
             plans = list(group)
             shape, bias = shapes[kind]
+            while most > 1 and not self._has_room(
+                Blocks(first, tuple(plans[:most]), shape, bias, most)
+            ):
+                most = -(-most // 2)
             for at in range(0, len(plans), most):
                 part = tuple(plans[at : at + most])
                 tiles = [self.chain_tiles(first + n, shape) for n in range(len(part))]
                 shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
                 yield Blocks(first, part, shape, bias, 1 if shared else len(part))
                 first += len(part)
+
+    def _has_room(self, blocks: Blocks) -> bool:
+        """Whether their weights, biases and chains fit the scratchpads together."""
+        try:
+            self.kernel(blocks)
+        except LoweringError:
+            return False
+        return True
 
     def _shape(self, numbers: Sequence[int]) -> tuple[ChainShape, int]:
         """The chain that some blocks share, and how many weight tiles their biases take."""
@@ -216,6 +228,11 @@ class RescaledLayer:
 
     def chain_tiles(self, number: int, shape: ChainShape) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
+        if (number, shape) not in self._chains:
+            self._chains[number, shape] = self._made_chain(number, shape)
+        return self._chains[number, shape]
+
+    def _made_chain(self, number: int, shape: ChainShape) -> Int8Array:
         plan, block = self.plans[number], self.config.block
         if isinstance(plan, DigitPlan):
             return _chain_tiles(plan, shape, block)
@@ -265,6 +282,13 @@ class RescaledLayer:
             multipliers=blocks.multipliers,
         )
         return self._tiled(spec)
+
+    def cycles(self) -> int:
+        """What the cost model says of all blocks and samples."""
+        return self.spec.samples * sum(
+            rescaled_tile.choose(self.kernel(blocks), self.count, self.config).cycles
+            for blocks in self.runs_of_blocks()
+        )
 
     def _tiled(self, spec: RescaledSpec) -> RescaledSpec:
         return replace(spec, tile=rescaled_tile.choose(spec, self.count, self.config).tile)
@@ -374,8 +398,4 @@ def _chain_tiles(plan: DigitPlan, shape: ChainShape, block: int) -> Int8Array:
 
 def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
     """What the cost model says of a layer."""
-    layer = RescaledLayer(op, spec, config)
-    return spec.samples * sum(
-        rescaled_tile.choose(layer.kernel(blocks), layer.count, config).cycles
-        for blocks in layer.runs_of_blocks()
-    )
+    return RescaledLayer(op, spec, config).cycles()

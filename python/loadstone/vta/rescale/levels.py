@@ -49,9 +49,9 @@ def constant_steps(values: IntArray, block: int) -> list[Int8Array]:
         coarse = (part + _COARSE // 2) // _COARSE
         tile = np.zeros((len(part), block), np.int64)
         tile[:, 0] = part - _COARSE * coarse
-        for lane in range(1, block):
-            tile[:, lane] = np.clip(coarse, -_COARSE, _COARSE)
-            coarse = coarse - tile[:, lane]
+        # Each lane takes what the lanes before it left, at most a byte's worth.
+        left = np.abs(coarse)[:, None] - _COARSE * np.arange(block - 1)
+        tile[:, 1:] = np.minimum(np.maximum(left, 0), _COARSE) * np.sign(coarse)[:, None]
         tiles.append(tile.astype(np.int8))
     return tiles
 

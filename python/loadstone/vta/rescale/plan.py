@@ -10,6 +10,7 @@ counts one, an ALU step by a tile two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ from loadstone.vta.rescale.proof import (
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
 
-__all__ = ["BlockPlan", "block_plans", "name_of", "tail_steps"]
+__all__ = ["BlockPlan", "Planner", "block_plans", "name_of", "tail_steps"]
 
 BlockPlan = DigitPlan | PartPlan
 _LAST_SHIFT = 15
@@ -76,14 +77,7 @@ def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> lis
     sum_steps: GEMM steps of a tile's sum, which P repeats. widest: (C,) the largest magnitude of a
     channel's weights.
     """
-    planner = _Planner(runs, block)
-    for settings in _ROUNDS:
-        for setting in settings:
-            planner.attempt_digits(setting)
-        planner.settle()
-    for parts in _PARTS:
-        planner.attempt_parts(parts, sum_steps, widest)
-    return planner.best
+    return Planner(runs, block, widest).plans(sum_steps)
 
 
 def tail_steps(plan: BlockPlan, sum_steps: int, block: int) -> int:
@@ -106,11 +100,13 @@ def _shift_steps(shift: IntArray) -> int:
     return 2 if np.any(shift != shift[0]) else int(shift[0] > 0)
 
 
-class _Planner:
-    """The best plan of each block so far."""
+class Planner:
+    """The forms of one layer's blocks. Which digits do does not depend on how long a sum is, so
+    they are searched for once; parts of weights are, where a sum is short enough for them."""
 
-    def __init__(self, runs: Runs, block: int) -> None:
-        self.runs, self.block = runs, block
+    def __init__(self, runs: Runs, block: int, widest: IntArray) -> None:
+        """widest: (C,) the largest magnitude of a channel's weights."""
+        self.runs, self.block, self.widest = runs, block, widest
         count = len(runs.scale)
         self.blocks = [np.arange(at, min(at + block, count)) for at in range(0, count, block)]
         self.best: list[BlockPlan | None] = [None] * len(self.blocks)
@@ -122,12 +118,41 @@ class _Planner:
         else:
             signed = needs_sign(runs)
         self.lines = [not signed[channels].any() for channels in self.blocks]
+        self.parts: dict[tuple[int, int], PartPlan | None] = {}
+        for settings in _ROUNDS:
+            for setting in settings:
+                self._attempt_digits(setting)
+            self.open = [number for number in self.open if self.best[number] is None]
 
-    def settle(self) -> None:
-        """Blocks that have a plan want no dearer setting."""
-        self.open = [number for number in self.open if self.best[number] is None]
+    def lacking(self) -> list[int]:
+        """Numbers of the blocks for which no form is proven."""
+        left = [number for number in self.open if self.lines[number]]
+        for parts in _PARTS:
+            self._search_parts(parts, left)
+            left = [number for number in left if self.parts[number, parts] is None]
+        return [number for number in self.open if number in left or not self.lines[number]]
 
-    def attempt_digits(self, setting: _Setting) -> None:
+    def plans(self, sum_steps: int) -> list[BlockPlan | None]:
+        """The cheapest plan of each block; None where no form is proven. sum_steps: as of
+        block_plans."""
+        best, steps = list(self.best), list(self.steps)
+        for parts in _PARTS:
+            numbers = [
+                number
+                for number in range(len(self.blocks))
+                if self.lines[number] and parts * (sum_steps + 1) + 4 < steps[number] + sum_steps
+            ]
+            self._search_parts(parts, numbers)
+            for number in numbers:
+                plan = self.parts[number, parts]
+                if plan is None:
+                    continue
+                own = tail_steps(plan, sum_steps, self.block) - sum_steps
+                if own < steps[number]:
+                    best[number], steps[number] = plan, own
+        return best
+
+    def _attempt_digits(self, setting: _Setting) -> None:
         """One setting, for all blocks that are open."""
         lefts = {
             number: self._left(self.blocks[number], setting)
@@ -148,8 +173,10 @@ class _Planner:
             if not (found.ok[lanes] | runs.constant).all():
                 continue
             plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
-            if plan is not None and prove_digits(plan, runs).all():
-                self._offer(number, plan, 0)
+            if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
+                continue
+            if prove_digits(plan, runs).all():
+                self.best[number], self.steps[number] = plan, steps
 
     def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
@@ -166,17 +193,13 @@ class _Planner:
         form = DigitForm(setting.digits, setting.signed, left[lacking])
         return shared.updated(lacking, search_digits(own.take(lacking), form))
 
-    def attempt_parts(self, parts: int, sum_steps: int, widest: IntArray) -> None:
-        """Weights in `parts` parts, for the blocks where that is cheaper than what they have."""
-        numbers = [
-            number
-            for number in range(len(self.blocks))
-            if self.lines[number] and parts * (sum_steps + 1) + 4 < self.steps[number] + sum_steps
-        ]
+    def _search_parts(self, parts: int, numbers: Sequence[int]) -> None:
+        """Weights in `parts` parts, for blocks: what is proven, None where nothing is."""
+        numbers = [number for number in numbers if (number, parts) not in self.parts]
         if not numbers:
             return
         channels = np.concatenate([self.blocks[number] for number in numbers])
-        limit = 127 * ((256**parts - 1) // 255) // np.maximum(widest[channels], 1)
+        limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[channels], 1)
         runs = self.runs.take(channels)
         found = search_parts(runs, limit, 8 * (parts - 1) + _LAST_SHIFT)
         at = 0
@@ -184,16 +207,11 @@ class _Planner:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
             own = runs.take(lanes)
-            if not (found.ok[lanes] | own.constant).all():
-                continue
-            plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
-            if prove_parts(plan, own).all():
-                self._offer(number, plan, sum_steps)
-
-    def _offer(self, number: int, plan: BlockPlan, sum_steps: int) -> None:
-        steps = tail_steps(plan, sum_steps, self.block) - sum_steps
-        if steps < self.steps[number]:
-            self.best[number], self.steps[number] = plan, steps
+            self.parts[number, parts] = None
+            if (found.ok[lanes] | own.constant).all():
+                plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
+                if prove_parts(plan, own).all():
+                    self.parts[number, parts] = plan
 
     def _left(self, channels: IntArray, setting: _Setting) -> IntArray | None:
         """By how much each lane is shifted to the left before it is split; None where the setting

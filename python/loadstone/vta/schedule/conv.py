@@ -114,6 +114,7 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         operand_rows=spec.operand_rows,
         product_rows=spec.product_rows,
         tail_steps=epilogues.tensor_steps(spec.tail),
+        requantizes=any(isinstance(step, epilogues.Rq) for step in spec.tail),
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
     )
     return tile.choose(nest, config)

@@ -52,8 +52,8 @@ class WeightedNest:
     pair of blocks. Input pixels that an output tile of size t needs: (t - 1) * step + window.
     operands: what operand tiles belong to.
     product_rows: weight tiles of constants per channel block, for which INP holds one tile.
-    tail_steps: for every ALU instruction after the sum, whether its operand is a tile. acc_copies:
-        accumulators per output tile.
+    tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
+        whether one of them is RQ. acc_copies: accumulators per output tile.
     """
 
     samples: int
@@ -72,6 +72,7 @@ class WeightedNest:
     tail_steps: tuple[bool, ...]
     acc_copies: int = 1
     product_rows: int = 0
+    requantizes: bool = False
 
 
 @dataclass(frozen=True)
@@ -268,8 +269,18 @@ class _Candidates:
         )
         micro_ops = self.cost.uop_load(self._micro_ops())
         return np.asarray(
-            steps + instructions * self.cost.gemm_overhead + loads + micro_ops, np.int64
+            steps + instructions * self.cost.gemm_overhead + turns * self._rq() + loads + micro_ops,
+            np.int64,
         )
+
+    def _rq(self) -> Cycles:
+        """What an RQ behind the sum takes besides its steps, and more than another instruction:
+        its longer way, and its operand tiles, which it reads once for each channel or pixel."""
+        if not self.nest.requantizes:
+            return np.zeros_like(self.operands)
+        moves = self.operands // self.nest.operand_rows
+        longer = self.cost.rq_overhead - self.cost.gemm_overhead
+        return np.asarray(longer + moves * self.cost.rq_operand, np.int64)
 
     def _store(self) -> Cycles:
         n, s, o, *_ = self.sizes

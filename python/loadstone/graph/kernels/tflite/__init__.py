@@ -50,10 +50,13 @@ from __future__ import annotations
 
 from loadstone.graph.kernels.tflite.elementwise import (
     ADD_PRE_SHIFT,
+    DIFFERENCE_PRE_SHIFT,
     AddConstants,
     add,
     add_constants,
     div,
+    div_scale,
+    leading_sign_bits,
     leaky_relu,
     mul,
     mul_scale,
@@ -101,6 +104,7 @@ from loadstone.graph.kernels.tflite.weighted import (
 
 __all__ = [
     "ADD_PRE_SHIFT",
+    "DIFFERENCE_PRE_SHIFT",
     "AddConstants",
     "absolute",
     "activation_range",
@@ -114,9 +118,11 @@ __all__ = [
     "conv_2d",
     "dequantize",
     "div",
+    "div_scale",
     "fully_connected",
     "hard_swish",
     "l2_normalize",
+    "leading_sign_bits",
     "leaky_relu",
     "logistic",
     "max_pool_2d",

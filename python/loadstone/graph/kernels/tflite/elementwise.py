@@ -27,11 +27,13 @@ from loadstone.numerics import (
 
 __all__ = [
     "ADD_PRE_SHIFT",
+    "DIFFERENCE_PRE_SHIFT",
     "AddConstants",
     "add",
     "add_constants",
     "div",
     "div_scale",
+    "leading_sign_bits",
     "leaky_relu",
     "mul",
     "mul_scale",
@@ -148,7 +150,7 @@ def div(
     numerator, denominator = centred(a, q_a), np.abs(centred(b, q_b))
     numerator = np.where(negative, -numerator, numerator)
     inverse, over_unit = reciprocal(np.maximum(denominator, 1), 31)
-    headroom = _leading_sign_bits(numerator)
+    headroom = leading_sign_bits(numerator)
     quotient = high_multiply(numerator << headroom, inverse)
     multiplier, shift = quantize_multiplier(div_scale(q_a, q_b, q_out))
     result = _divide_by_power(high_multiply(quotient, multiplier), over_unit + headroom - shift)
@@ -170,7 +172,7 @@ def _divide_by_power(x: ArrayLike, bits: NDArray[np.int64]) -> NDArray[np.int64]
     return np.asarray((x >> (bits & 31)) + (wrap_int32(x & mask) > threshold), np.int64)
 
 
-def _leading_sign_bits(x: NDArray[np.int64]) -> NDArray[np.int64]:
+def leading_sign_bits(x: NDArray[np.int64]) -> NDArray[np.int64]:
     """By how many bits an int32 can be shifted left before it overflows."""
     magnitude = np.where(x >= 0, x, ~x)
     bits = np.ceil(np.log2(magnitude.astype(np.float64) + 1)).astype(np.int64)

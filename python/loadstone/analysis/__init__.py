@@ -1,0 +1,2 @@
+"""What a compiled model does with its time, and where its numbers go wrong: for people, as text, as
+a page, as data."""

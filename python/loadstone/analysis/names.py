@@ -1,0 +1,42 @@
+"""Names of layers, short enough for a table and a picture.
+
+In:   names as model files have them: `model/conv2d/BiasAdd;model/conv2d/Conv2D1`.
+Out:  the last component, with as many before it as tell it from the others: `conv2d/Conv2D1`.
+Next: report.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from loadstone.printable import one_line
+
+__all__ = ["short_names"]
+
+_MOST = 6
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Whole name -> short one, different for different names; a step that packs or unpacks
+    a tensor keeps its verb."""
+    whole = {name: name.partition(" ") for name in names}
+    moves = {name for name, (first, _, _) in whole.items() if first in ("pack", "unpack")}
+    short = _short([whole[name][2] if name in moves else name for name in names])
+    return {
+        name: f"{whole[name][0]} {short[whole[name][2]]}" if name in moves else short[name]
+        for name in names
+    }
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    wholes = list(dict.fromkeys(names))
+    parts = {name: one_line(name).rsplit(";", 1)[-1].split("/") for name in wholes}
+    short = {name: parts[name][-1] or one_line(name) for name in wholes}
+    for count in range(2, _MOST):
+        seen = Counter(short.values())
+        for name in wholes:
+            if seen[short[name]] > 1:
+                short[name] = "/".join(parts[name][-count:])
+    seen = Counter(short.values())
+    return {name: one_line(name) if seen[text] > 1 else text for name, text in short.items()}

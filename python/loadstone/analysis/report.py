@@ -1,0 +1,268 @@
+"""What every layer of a compiled model takes, on one time axis: devices, other accelerators, host.
+
+In:   an artifact and its device; what the compiler knows besides (kinds, multiplications, models of
+      other accelerators), where it is at hand.
+Out:  a ProfileReport: a Row for each layer and each step of the host, totals by place.
+Next: tables.py makes text and CSV of it, page_data.py a page, commands/profile.py all three.
+
+Where a number comes from stands in every row:
+
+    simulated   cycles of the timing model that `loadstone replay` compares with RTL
+    modelled    what the back end of another accelerator says of it (Backend.cost_cycles)
+    measured    time of this machine, of the step alone
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from loadstone.analysis.names import short_names
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.host import EXTERNAL_OPERATOR
+from loadstone.backend.builtin import BuiltinDevice
+from loadstone.backend.device import Device
+from loadstone.files import JsonObject
+from loadstone.runtime.external_steps import place_of
+from loadstone.runtime.step_time import measured_ns
+from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
+from loadstone.simulator.occupation import Lived, arena_occupation
+from loadstone.simulator.profile import Profile, profile
+
+__all__ = ["Known", "ProfileReport", "Row", "profile_report"]
+
+_OWN = "loadstone."
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the compiler knows and the artifact does not say. kinds, macs: by layer. modelled_us,
+    places: by the name of an external step."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    macs: Mapping[str, int] = field(default_factory=dict)
+    modelled_us: Mapping[str, float] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer of a device program, or a step of the host or of another accelerator.
+
+    how: simulated, modelled or measured. share: of the sum of all rows. For layers of a device:
+    cycles belong to it alone; first_cycle and last_cycle, from the start of its program, overlap
+    with other layers'. executed_macs: with the lanes that only fill tiles; utilisation: of them.
+    arena_bytes: alive while it computes. bound, spent_cycles: simulator/layers.py.
+    """
+
+    name: str
+    short: str
+    step: int
+    where: str
+    how: str
+    kind: str
+    shape: tuple[int, ...]
+    begin_us: float
+    end_us: float
+    us: float
+    share: float = 0.0
+    macs: int = 0
+    macs_share: float = 0.0
+    executed_macs: int = 0
+    instructions: int = 0
+    cycles: int | None = None
+    first_cycle: int | None = None
+    last_cycle: int | None = None
+    best_cycles: int | None = None
+    best_us: float | None = None
+    utilisation: float | None = None
+    bound: str = ""
+    arena_bytes: int = 0
+    arena_share: float = 0.0
+    busy_cycles: Mapping[str, int] = field(default_factory=dict)
+    spent_cycles: Mapping[str, int] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    bus_cycles: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """rows: in order. programs: of the device, with their events; arena: who lives where in each.
+    facts: of the device; None where nothing is simulated."""
+
+    model: str
+    device: str
+    samples: int
+    rows: tuple[Row, ...]
+    facts: DeviceFigures | None
+    programs: tuple[Profile, ...]
+    arena: tuple[tuple[Lived, ...], ...]
+    arena_bytes: int
+
+    @property
+    def us(self) -> float:
+        """All of them, one after the other."""
+        return sum(row.us for row in self.rows)
+
+    @property
+    def cycles(self) -> int:
+        """Of the device's programs."""
+        return sum(row.cycles or 0 for row in self.rows)
+
+    @property
+    def totals(self) -> dict[str, JsonObject]:
+        """By place: layers, microseconds, cycles, and how they are known."""
+        totals: dict[str, JsonObject] = {}
+        for row in self.rows:
+            entry = totals.setdefault(row.where, {"layers": 0, "us": 0.0, "cycles": 0, "how": []})
+            entry["layers"] += 1
+            entry["us"] += row.us
+            entry["cycles"] += row.cycles or 0
+            if row.how not in entry["how"]:
+                entry["how"].append(row.how)
+        return totals
+
+    def to_json(self) -> JsonObject:
+        """All figures; no events."""
+        return {
+            "model": self.model,
+            "device": self.device,
+            "samples": self.samples,
+            "us": self.us,
+            "cycles": self.cycles,
+            "arena_bytes": self.arena_bytes,
+            "totals": self.totals,
+            "layers": [{**asdict(row), "shape": list(row.shape)} for row in self.rows],
+        }
+
+
+def profile_report(
+    artifact: Artifact, device: Device, known: Known | None = None, *, trust: bool = False
+) -> ProfileReport:
+    """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
+    program that does not reach FINISH, ArtifactError for steps that nobody can run."""
+    known = known or Known()
+    simulated = artifact.programs and isinstance(device, BuiltinDevice)
+    profiles = profile(artifact, device) if simulated and isinstance(device, BuiltinDevice) else []
+    arena = [
+        tuple(arena_occupation(entry, device, artifact))
+        for entry in profiles
+        if isinstance(device, BuiltinDevice)
+    ]
+    facts = device_figures(device) if isinstance(device, BuiltinDevice) and profiles else None
+    maker = _Rows(artifact, device, known, trust)
+    programs = iter(zip(profiles, arena, strict=True))
+    for number, step in enumerate(artifact.steps):
+        if isinstance(step, HostStep):
+            maker.add_host(number, step)
+        elif simulated:
+            maker.add_program(number, *next(programs))
+    return ProfileReport(
+        artifact.name,
+        device.name,
+        artifact.samples,
+        tuple(maker.finished()),
+        facts,
+        tuple(profiles),
+        tuple(arena),
+        next((r.size_bytes for r in artifact.regions if r.name == "arena"), 0),
+    )
+
+
+class _Rows:
+    """Collects rows; `now_us` is where the last one ended."""
+
+    def __init__(self, artifact: Artifact, device: Device, known: Known, trust: bool) -> None:
+        self.artifact, self.device, self.known, self.trust = artifact, device, known, trust
+        self.rows: list[Row] = []
+        self.now_us = 0.0
+        self.views = {view.name: view for view in artifact.tensors}
+
+    def finished(self) -> Iterator[Row]:
+        """With what needs all of them: shares, and short names."""
+        us = sum(row.us for row in self.rows) or 1.0
+        macs = sum(row.macs for row in self.rows) or 1
+        arena = max((row.arena_bytes for row in self.rows), default=0) or 1
+        short = short_names([row.name for row in self.rows])
+        for row in self.rows:
+            yield Row(
+                **{
+                    **vars(row),
+                    "short": short[row.name],
+                    "share": row.us / us,
+                    "macs_share": row.macs / macs,
+                    "arena_share": row.arena_bytes / arena,
+                }
+            )
+
+    def add_host(self, number: int, step: HostStep) -> None:
+        """A step of the host, or a call of another accelerator."""
+        modelled = self.known.modelled_us.get(step.name)
+        how = "measured" if modelled is None else "modelled"
+        us = (
+            measured_ns(step, self.artifact, self.device, trust=self.trust) / 1000
+            if modelled is None
+            else modelled
+        )
+        where = self.known.places.get(step.name) or place_of(step)
+        shape = self.artifact.tensors[step.outputs[0]].shape
+        kind = self.known.kinds.get(step.name) or _kind(step)
+        begin, self.now_us = self.now_us, self.now_us + us
+        macs = self.known.macs.get(step.name, 0)
+        self.rows.append(
+            Row(step.name, "", number, where, how, kind, shape, begin, self.now_us, us, macs=macs)
+        )
+
+    def add_program(self, number: int, entry: Profile, arena: Sequence[Lived]) -> None:
+        """A row for each layer."""
+        assert isinstance(self.device, BuiltinDevice)
+        clock = self.device.clock_mhz
+        for layer in layer_figures(entry, self.device):
+            self.rows.append(self._layer(number, layer, arena))
+        self.now_us += entry.result.cycles / clock
+
+    def _layer(self, number: int, layer: LayerFigures, arena: Sequence[Lived]) -> Row:
+        assert isinstance(self.device, BuiltinDevice)
+        device = self.device
+        view = self.views.get(f"{layer.name} on device")
+        alive = sum(
+            piece.end - piece.first
+            for piece in arena
+            if piece.begin <= layer.last_cycle and piece.last >= layer.first_cycle
+        )
+        peak = layer.cycles * device.macs_per_cycle
+        bus = device.bus_bits // 8
+        return Row(
+            layer.name,
+            "",
+            number,
+            device.name,
+            "simulated",
+            self.known.kinds.get(layer.name) or layer.kind,
+            view.shape if view is not None else (),
+            self.now_us + layer.first_cycle / device.clock_mhz,
+            self.now_us + layer.last_cycle / device.clock_mhz,
+            layer.cycles / device.clock_mhz,
+            macs=self.known.macs.get(layer.name, layer.macs),
+            executed_macs=layer.macs,
+            instructions=layer.instructions,
+            cycles=layer.cycles,
+            first_cycle=layer.first_cycle,
+            last_cycle=layer.last_cycle,
+            best_cycles=layer.best_cycles,
+            best_us=layer.best_cycles / device.clock_mhz,
+            utilisation=layer.macs / peak if peak else 0.0,
+            bound=layer.bound,
+            arena_bytes=alive,
+            busy_cycles=layer.busy_cycles,
+            spent_cycles=layer.spent_cycles,
+            bytes=layer.bytes,
+            bus_cycles={name: -(-size // bus) for name, size in layer.bytes.items()},
+        )
+
+
+def _kind(step: HostStep) -> str:
+    if step.function == EXTERNAL_OPERATOR:
+        return str(json.loads(step.attributes)["kind"]).lower()
+    return step.function.removeprefix(_OWN) or step.opcode.name.lower()

@@ -1,0 +1,146 @@
+"""A ProfileReport as text and as CSV.
+
+In:   a ProfileReport.
+Out:  a table for a terminal; a CSV with a line for each layer.
+Next: commands/profile.py prints and writes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+
+from loadstone.analysis.report import ProfileReport, Row
+
+__all__ = ["CSV_COLUMNS", "csv_text", "text_table"]
+
+#: Columns of the CSV: title -> field of a Row, or `field.key` of one of its mappings. Units stand
+#: in the titles.
+CSV_COLUMNS: Mapping[str, str] = {
+    "layer": "short",
+    "name": "name",
+    "step": "step",
+    "where": "where",
+    "how": "how",
+    "kind": "kind",
+    "shape": "shape",
+    "begin_us": "begin_us",
+    "end_us": "end_us",
+    "us": "us",
+    "share_percent": "share",
+    "cycles": "cycles",
+    "first_cycle": "first_cycle",
+    "last_cycle": "last_cycle",
+    "best_cycles": "best_cycles",
+    "load_busy_cycles": "busy_cycles.load",
+    "compute_busy_cycles": "busy_cycles.compute",
+    "store_busy_cycles": "busy_cycles.store",
+    "bound": "bound",
+    **{
+        f"{name.replace(' ', '_').lower()}_cycles": f"spent_cycles.{name}"
+        for name in (
+            "multipliers",
+            "RQ",
+            "ALU",
+            "accumulator loads",
+            "load channel",
+            "store",
+            "fetch",
+            "token from load",
+            "token from store",
+            "other",
+        )
+    },
+    "macs": "macs",
+    "macs_share_percent": "macs_share",
+    "executed_macs": "executed_macs",
+    "utilisation_percent": "utilisation",
+    "instructions": "instructions",
+    "arena_bytes": "arena_bytes",
+    "arena_share_percent": "arena_share",
+    **{f"{m}_bytes": f"bytes.{m}" for m in ("inp", "wgt", "acc", "uop", "fetch", "out")},
+    **{f"{m}_bus_cycles": f"bus_cycles.{m}" for m in ("inp", "wgt", "acc", "uop", "fetch", "out")},
+}
+
+
+def csv_text(report: ProfileReport) -> str:
+    """A line of titles, then one for each layer; what does not apply is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in report.rows:
+        writer.writerow(_cell(row, title, place) for title, place in CSV_COLUMNS.items())
+    return out.getvalue()
+
+
+def _cell(row: Row, title: str, place: str) -> str:
+    name, _, key = place.partition(".")
+    value = getattr(row, name)
+    if key:
+        value = value.get(key)
+    if value is None:
+        return ""
+    if title.endswith("_percent"):
+        return f"{100 * value:.3f}"
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def text_table(report: ProfileReport) -> str:
+    """A line for each layer, then the totals by place."""
+    titles = (
+        "layer",
+        "where",
+        "kind",
+        "shape",
+        "MACs",
+        "cycles",
+        "us",
+        "share",
+        "util",
+        "best",
+        "",
+    )
+    cells = [titles, *map(_cells, report.rows)]
+    widths = [min(32, max(len(line[k]) for line in cells)) for k in range(len(titles))]
+    left = {0, 1, 2, 3, len(titles) - 1}
+    lines = [
+        "  ".join(
+            _fit(cell, width) if k in left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+    return "\n".join([*lines, "", *_totals(report)])
+
+
+def _fit(text: str, width: int) -> str:
+    return (text if len(text) <= width else f"{text[: width - 3]}...").ljust(width)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.short,
+        row.where,
+        row.kind,
+        "x".join(map(str, row.shape)),
+        f"{row.macs:,}" if row.macs else "",
+        "" if row.cycles is None else f"{row.cycles:,}",
+        f"{row.us:,.1f}",
+        f"{100 * row.share:.1f} %",
+        "" if row.utilisation is None else f"{100 * row.utilisation:.0f} %",
+        "" if row.best_cycles is None else f"{row.best_cycles:,}",
+        row.bound or row.how,
+    )
+
+
+def _totals(report: ProfileReport) -> Iterable[str]:
+    for where, entry in report.totals.items():
+        cycles = f", {entry['cycles']:,} cycles" if entry["cycles"] else ""
+        yield (
+            f"{where}: {entry['layers']} layer(s), {entry['us']:,.1f} us"
+            f"{cycles} ({' and '.join(entry['how'])})"
+        )
+    yield f"together: {report.us:,.1f} us a run of {report.samples} sample(s)"

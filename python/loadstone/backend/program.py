@@ -1,0 +1,135 @@
+"""Programs of an accelerator's own instructions: instructions that name tensors, and what becomes
+of them when everything has a place.
+
+In:   a segment's operators; the instructions of each, with `At` for addresses.
+Out:  ProgramRegion, which a back end's `lower` returns.
+Next: artifact/deploy.py plans the memory and asks for the program; the runtime fills in addresses.
+
+    region = ProgramRegion(segment, self.accelerator)
+    x = region.tensor(operator.input, block=16)        # channels last, rounded up to 16
+    w = region.constant(f"{operator.name}.w", weights)
+    region.emit(operator, TableInsn("mvin", {"address": At(x, 64), "rows": 4}))
+    return region
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.backend.device import LayerRange, Relocation, TableProgram
+from loadstone.backend.interface import Segment
+from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
+from loadstone.errors import LoweringError
+from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.numerics import Array
+
+__all__ = ["ProgramRegion"]
+
+_ALIGN_BYTES = 64
+
+
+class ProgramRegion(LoweredRegion):
+    """A segment on an accelerator: tensors and constants by name, instructions by operator."""
+
+    def __init__(self, segment: Segment, accelerator: Accelerator) -> None:
+        self.name = segment.name
+        self.operators = segment.operators
+        self.accelerator = accelerator
+        self.aliases: Mapping[str, tuple[str, int]] = {}
+        self.constants: dict[str, tuple[Array, int]] = {}
+        self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
+        self._insns: list[TableInsn] = []
+        self._layers: list[LayerRange] = []
+        self._used: dict[str, list[int]] = {}
+        for position, operator in enumerate(segment.operators):
+            for tensor in (*operator.inputs, *operator.outputs):
+                self._used.setdefault(tensor.name, []).append(position)
+
+    @property
+    def device(self) -> str:
+        """Whose program it is."""
+        return self.accelerator.name
+
+    # --- what a back end says ---------------------------------------------------------------------
+    def tensor(self, tensor: g.Tensor, block: int = 1) -> str:
+        """The symbol of a tensor of the segment as it stands in memory: (N, H, W, C) int8, channels
+        last and rounded up to a multiple of `block`; of other ranks N first and C last."""
+        channels = tensor.shape[-1] if len(tensor.shape) > 1 else 1
+        rows = tensor.size // max(channels * tensor.shape[0], 1)
+        shape = tensor.shape if len(tensor.shape) == 4 else (tensor.shape[0], 1, rows, channels)
+        name = f"{tensor.name} for {self.device}"
+        rounded = -(-shape[-1] // block) * block
+        first, *_, last = sorted((*self._used[tensor.name], *self._used[tensor.name]))
+        layout = DeviceLayout(name, tensor, (*shape[:3], shape[3]), 1, rounded)
+        self._layouts[name] = (layout, first, last)
+        return name
+
+    def scratch(self, operator: g.Operator, name: str, size_bytes: int) -> str:
+        """The symbol of memory that one operator uses for itself."""
+        position = self.operators.index(operator)
+        layout = DeviceLayout(name, operator.output, (1, 1, 1, size_bytes), 1, 1, scratch=True)
+        self._layouts[name] = (layout, position, position)
+        return name
+
+    def constant(self, name: str, value: Array) -> str:
+        """The symbol of an array that the artifact keeps, as NumPy has it in memory."""
+        symbol = f"{name} for {self.device}"
+        self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
+        return symbol
+
+    def emit(self, operator: g.Operator, *insns: TableInsn) -> None:
+        """Appends instructions of an operator. Raises EncodingError at `build` for unsound ones."""
+        if not self._layers or self._layers[-1].name != operator.name:
+            self._layers.append(LayerRange(operator.name, len(self._insns), 0))
+        last = self._layers[-1]
+        self._layers[-1] = LayerRange(last.name, last.first, last.count + len(insns))
+        self._insns += insns
+
+    # --- LoweredRegion ----------------------------------------------------------------------------
+    @property
+    def instructions(self) -> Sequence[TableInsn]:
+        """All of them so far."""
+        return self._insns
+
+    @property
+    def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
+        """Every tensor that an instruction may name."""
+        return list(self._layouts.values())
+
+    def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
+        """The program for these addresses; it has no micro-ops."""
+        accelerator, table = self.accelerator, self.accelerator.table
+        code = encode(table, self._insns)
+        relocations, at = [], 0
+        for insn in self._insns:
+            for field in table.by_name[insn.name].fields:
+                value = insn.fields.get(field.name)
+                if isinstance(value, At):
+                    if value.symbol not in addresses:
+                        raise LoweringError(
+                            f"{self.name}: {insn.name} names {value.symbol!r}, which is no tensor "
+                            "and no constant of the region"
+                        )
+                    place = addresses[value.symbol]
+                    bit = table.places[insn.name][field.name]
+                    addend = place.offset_bytes + value.offset_bytes
+                    where = at, bit, field.width, field.shift
+                    relocations.append(Relocation(*where, int(place.region), addend))
+            at += table.sizes[insn.name]
+        relocations.sort(key=lambda r: (r.offset_bytes, r.bit))
+        attributes = json.dumps(dict(accelerator.attributes), sort_keys=True)
+        return TableProgram(
+            self.name,
+            accelerator.name,
+            attributes,
+            table.fingerprint,
+            code,
+            len(self._insns),
+            tuple(relocations),
+            tuple(self._layers),
+        ), b""

@@ -1,0 +1,147 @@
+"""`loadstone profile MODEL.lds`: what every layer takes, on which device, and what bounds it.
+
+In:   an artifact; or a model file and a target, which tells more: kinds of operators, their own
+      multiplications, what other back ends say of their accelerators.
+Out:  a table; with --html a page, with --csv and --json files for programs, with --perfetto a trace
+      of every instruction.
+Next: docs/tune.md says what to do about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from loadstone.analysis.page_data import profile_page
+from loadstone.analysis.report import Known, ProfileReport, profile_report
+from loadstone.analysis.tables import csv_text, text_table
+from loadstone.artifact.format import Artifact
+from loadstone.backend.builtin import load_config
+from loadstone.backend.device import Device
+from loadstone.commands.plugin_options import add_plugin_options as extend
+from loadstone.commands.plugin_options import target_of
+from loadstone.errors import ConfigError
+from loadstone.files import JsonObject, write_whole
+from loadstone.runtime import device as devices
+from loadstone.runtime.arrays import read_arrays
+from loadstone.simulator.perfetto import write_profile_trace
+
+__all__ = ["configure", "extend", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone profile model.lds                        a table: a line for each layer, and what bounds it
+  loadstone profile model.lds --html model.html      a page that needs no network: timeline, roofline, memory
+  loadstone profile model.lds --csv model.csv --json > model.json
+  loadstone profile model.lds --perfetto model.pftrace      every instruction, for https://ui.perfetto.dev
+  loadstone profile model.lds --inputs x.npz --device uio:/dev/uio0      beside what the device itself counts
+  loadstone profile net.tflite --target vtaq-1x16x16 --html net.html     with the kinds of the operators
+
+Cycles of a device are simulated; steps of the host, and other accelerators, are timed on this machine unless their back end has a model.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and where the results go."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "model", metavar="MODEL", help="an artifact (.lds), or with --target a model file"
+    )
+    results = parser.add_argument_group("results")
+    results.add_argument("--html", metavar="FILE", help="a page: one file that needs nothing else")
+    results.add_argument("--csv", metavar="FILE", help="a line for each layer")
+    results.add_argument("--perfetto", metavar="FILE", help="a trace of every instruction")
+    results.add_argument("--json", action="store_true", help="print the figures as JSON")
+    running = parser.add_argument_group("what is profiled")
+    running.add_argument(
+        "--target",
+        "-t",
+        action="append",
+        metavar="TARGET",
+        help="compile the model for this target first; as of `loadstone compile`",
+    )
+    running.add_argument(
+        "--inputs",
+        metavar="IN.npz",
+        help="also run these samples, and print what the device counts",
+    )
+    running.add_argument(
+        "--device",
+        metavar="D",
+        default="sim",
+        help="what runs them, as of `loadstone run`; sim:FILE also names the device of an artifact "
+        "that is not built in (default: %(default)s)",
+    )
+    running.add_argument(
+        "--trust",
+        action="store_true",
+        help="run steps that are code: only for files of people whom you trust",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the table or the JSON, writes the files; 1 when the device counts other cycles."""
+    artifact, device, known = _subject(args)
+    trust = args.trust or args.target is not None
+    report = profile_report(artifact, device, known, trust=trust)
+    counted = _counted(args, artifact, trust) if args.inputs is not None else {}
+    if args.html is not None:
+        write_whole(args.html, profile_page(report, artifact, device))
+    if args.csv is not None:
+        write_whole(args.csv, csv_text(report))
+    if args.perfetto is not None:
+        write_profile_trace(args.perfetto, artifact, device)
+    if args.json:
+        print(json.dumps({**report.to_json(), **counted}, indent=2))
+    else:
+        print(text_table(report))
+        if counted:
+            print(_says(counted, report))
+    differs = counted and args.device.partition(":")[0] == "sim"
+    return 1 if differs and counted["counted_cycles_per_run"] != report.cycles else 0
+
+
+def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
+    """What is profiled, and what the compiler says of it."""
+    if args.target is not None:
+        from loadstone.compiler import compile as compile_model
+
+        compiled = compile_model(args.model, target_of(args, args.target), plugins=args.plugins)
+        return compiled.artifact, compiled.device, compiled.known()
+    if Path(args.model).suffix in (".tflite", ".onnx", ".pt2"):
+        raise ConfigError(
+            f"{args.model}: a model is profiled for a device: name it with --target, or compile it "
+            "first and profile the .lds file"
+        )
+    artifact = Artifact.load(args.model)
+    kind, _, name = args.device.partition(":")
+    if kind == "sim" and name:
+        device: Device = load_config(name)
+        if device.fingerprint() != artifact.fingerprint:
+            raise ConfigError(
+                f"{args.model} was compiled for device {artifact.device or 'unknown'!r}, not for "
+                f"{device.name!r}"
+            )
+        return artifact, device, None
+    return artifact, devices.device_of_artifact(artifact), None
+
+
+def _counted(args: argparse.Namespace, artifact: Artifact, trust: bool) -> JsonObject:
+    """A run of the samples through the C runtime: what the device's own counters say."""
+    inputs = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
+    with devices.open(args.device) as opened, opened.load(artifact, trust=trust) as session:
+        session.run(inputs)
+        runs = max(session.totals.runs, 1)
+        return {
+            "counted_by": args.device,
+            "counted_runs": session.totals.runs,
+            "counted_cycles_per_run": session.totals.counters.cycles // runs,
+        }
+
+
+def _says(counted: JsonObject, report: ProfileReport) -> str:
+    return (
+        f"counted by {counted['counted_by']}: {counted['counted_cycles_per_run']:,} cycles a run, "
+        f"over {counted['counted_runs']} run(s); simulated here: {report.cycles:,}"
+    )

@@ -1,0 +1,236 @@
+"""A simulator for any table: what instructions do, what they may touch, how long they take.
+
+In:   an Accelerator, a DRAM, the address of a program.
+Out:  changed memories; MachineRun: cycles, busy and stalled cycles by unit, bytes, events; or a
+      MachineFault with instruction, error code and address.
+Next: device.py shows it behind registers.
+
+Meaning: instructions do what they mean in the order of the program, each after everything that it
+says it touches was found inside its memory.
+
+Time: each unit works its instructions in order, `queue` of them waiting in front of it; the program
+is handed out one instruction a cycle, and stops while a queue is full. An instruction begins when
+its unit is free, when what it reads is written, and when what it writes is neither read nor written
+any more: rows of local memories, blocks of DRAM. What reaches DRAM takes the port, one at a time.
+With queue 0 an instruction begins when the one before it is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.isa.accelerator import Accelerator, Port
+from loadstone.isa.state import (
+    BAD_INSTRUCTION,
+    LOCAL_BOUNDS,
+    Dram,
+    MachineEvent,
+    MachineFault,
+    MachineRun,
+    MachineState,
+)
+from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
+
+__all__ = ["TableMachine", "port_cycles"]
+
+#: What order between instructions is kept by, of DRAM.
+_BLOCK_BYTES = 1024
+
+
+@dataclass
+class _Order:
+    """When rows were last read and written."""
+
+    written: NDArray[np.int64]
+    read: NDArray[np.int64]
+
+
+@dataclass
+class _Clock:
+    """The time of one program."""
+
+    accelerator: Accelerator
+    trace: bool
+    rows: Mapping[str, _Order]
+    blocks: dict[int, list[int]] = field(default_factory=dict)  # DRAM: [written, read]
+    free: dict[str, int] = field(default_factory=dict)
+    busy: dict[str, int] = field(default_factory=dict)
+    stalled: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, deque[int]] = field(default_factory=dict)
+    events: list[MachineEvent] = field(default_factory=list)
+    issued: int = 0
+    port_free: int = 0
+    end: int = 0
+
+    def step(
+        self,
+        number: int,
+        form: InstructionForm,
+        values: Mapping[str, int],
+        touched: Sequence[tuple[Reach, int, int]],
+    ) -> None:
+        """Counts one instruction. touched: (reach, first, end) that are not empty."""
+        unit, port = form.unit, self.accelerator.port
+        work = form.cycles + sum(cycles * values[name] for name, cycles in form.per)
+        ready = self._issue(unit)
+        start = max(ready, self._after(touched))
+        moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
+        if moves:
+            start = max(start, self.port_free)
+            self.port_free = start + moves
+        end = start + work + moves
+        for reach, first, last in touched:
+            self._note(reach, first, last, end)
+        self.free[unit] = end
+        self.busy[unit] = self.busy.get(unit, 0) + end - start
+        self.stalled[unit] = self.stalled.get(unit, 0) + start - ready
+        self.end = max(self.end, end)
+        if self.accelerator.queue:
+            self.waiting[unit].append(start)
+        if self.trace:
+            self.events.append(MachineEvent(number, form.name, unit, ready, start, end))
+
+    def _issue(self, unit: str) -> int:
+        """When the instruction stands at its unit, and that is free."""
+        if not self.accelerator.queue:
+            return self.end
+        queue = self.waiting.setdefault(unit, deque(maxlen=self.accelerator.queue))
+        full = len(queue) == self.accelerator.queue
+        self.issued = max(self.issued + 1, queue[0] if full else 0)
+        return max(self.issued, self.free.get(unit, 0))
+
+    def _after(self, touched: Sequence[tuple[Reach, int, int]]) -> int:
+        """When what is touched may be."""
+        after = 0
+        for reach, first, last in touched:
+            if reach.memory == DRAM:
+                for block in range(first // _BLOCK_BYTES, -(-last // _BLOCK_BYTES)):
+                    written, read = self.blocks.get(block, (0, 0))
+                    after = max(after, written, read if reach.writes else 0)
+            else:
+                order = self.rows[reach.memory]
+                after = max(after, int(order.written[first:last].max()))
+                if reach.writes:
+                    after = max(after, int(order.read[first:last].max()))
+        return after
+
+    def _note(self, reach: Reach, first: int, last: int, end: int) -> None:
+        if reach.memory == DRAM:
+            for block in range(first // _BLOCK_BYTES, -(-last // _BLOCK_BYTES)):
+                times = self.blocks.setdefault(block, [0, 0])
+                times[not reach.writes] = max(times[not reach.writes], end)
+            return
+        order = self.rows[reach.memory]
+        times_of_rows = order.written if reach.writes else order.read
+        np.maximum(times_of_rows[first:last], end, out=times_of_rows[first:last])
+
+
+def port_cycles(port: Port, reach: Reach, values: Mapping[str, int]) -> int:
+    """What a reach of DRAM takes of the port; 0 for another memory."""
+    if reach.memory != DRAM:
+        return 0
+
+    def value(term: int | str) -> int:
+        return values[term] if isinstance(term, str) else term
+
+    run, runs = value(reach.extent), 1
+    for count, stride in reversed(reach.loops):
+        if runs == 1 and value(stride) == run:
+            run *= value(count)
+        else:
+            runs *= value(count)
+    each = -(-run // port.bytes_per_cycle) + -(-run // port.burst_bytes) * port.burst_cycles
+    return port.latency_cycles + runs * each
+
+
+class TableMachine:
+    """One device: its memories keep what they hold from program to program."""
+
+    def __init__(self, accelerator: Accelerator, dram: Dram, *, trace: bool = False) -> None:
+        """trace: keep the events of a run."""
+        self.accelerator = accelerator
+        self.trace = trace
+        self.table = accelerator.table
+        memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
+        self.state = MachineState(dram, memory)
+        self.aborted = False
+        self.completed = 0  # instructions of the program that runs, or ran last
+        self._plans = {form.name: self._plan(form) for form in self.table.forms}
+
+    def _plan(self, form: InstructionForm) -> Sequence[tuple[Bits, int, int]]:
+        places = self.table.places[form.name]
+        return [(f, places[f.name], (1 << f.width) - 1) for f in form.fields]
+
+    def use(self, dram: Dram) -> None:
+        """Another DRAM; the memories keep what they hold."""
+        self.state = MachineState(dram, self.state.memory)
+
+    def run(self, address: int, count: int) -> MachineRun:
+        """Executes `count` instructions from a bus address on. Raises MachineFault."""
+        dram, at = self.state.dram, 0
+        dram.read_bytes = dram.write_bytes = 0
+        orders = {
+            m.name: _Order(np.zeros(m.rows, np.int64), np.zeros(m.rows, np.int64))
+            for m in self.table.memories
+        }
+        clock = _Clock(self.accelerator, self.trace, orders)
+        code = dram.tail(address, count * max(self.table.sizes.values()))
+        for number in range(count):
+            self.completed = number
+            try:
+                form, values = self._decode(code, at)
+                touched = self._touched(form, values)
+                self.accelerator.meaning[form.name](self.state, values)
+            except MachineFault as fault:
+                fault.instruction = number
+                raise
+            clock.step(number, form, values, touched)
+            at += self.table.sizes[form.name]
+            if self.aborted:
+                break
+        return MachineRun(
+            clock.end,
+            count,
+            clock.busy,
+            clock.stalled,
+            dram.read_bytes,
+            dram.write_bytes,
+            clock.events,
+        )
+
+    def _decode(self, code: bytes, at: int) -> tuple[InstructionForm, dict[str, int]]:
+        opcode = int.from_bytes(code[at : at + 4], "little") & (1 << self.table.opcode_bits) - 1
+        form = self.table.by_opcode.get(opcode)
+        if form is None or at + self.table.sizes[form.name] > len(code):
+            raise MachineFault(BAD_INSTRUCTION, f"opcode {opcode}")
+        word = int.from_bytes(code[at : at + self.table.sizes[form.name]], "little")
+        values = {}
+        for bits, place, mask in self._plans[form.name]:
+            value = word >> place & mask
+            if bits.signed and value >> bits.width - 1:
+                value -= mask + 1
+            values[bits.name] = value << bits.shift if bits.address else value
+            if not bits.address and not bits.lowest <= value <= bits.highest:
+                raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
+        return form, values
+
+    def _touched(
+        self, form: InstructionForm, values: Mapping[str, int]
+    ) -> list[tuple[Reach, int, int]]:
+        """What it says it touches, all of which is there. Raises MachineFault."""
+        found = []
+        for reach in form.reaches:
+            first, end = reach.places(values)
+            if first == end:
+                continue
+            if reach.memory == DRAM:
+                self.state.dram.window(first, end - first, reach.writes)
+            elif end > self.table.by_memory[reach.memory].rows:
+                raise MachineFault(LOCAL_BOUNDS, f"{form.name}: row {end - 1} of {reach.memory}")
+            found.append((reach, first, end))
+        return found

@@ -1,0 +1,53 @@
+"""An instruction set as a page for people.
+
+In:   an InstructionTable.
+Out:  Markdown: a table of fields for each instruction, what it touches, and where it works.
+Next: a plug-in keeps it beside its code, as docs/isa.md is kept for VTA.
+"""
+
+from __future__ import annotations
+
+from loadstone.isa.table import Bits, InstructionTable, Reach
+
+__all__ = ["page"]
+
+
+def page(table: InstructionTable) -> str:
+    """The whole page."""
+    lines = [
+        f"# Instructions of {table.name}",
+        "",
+        f"Bit k is bit k % 8 of byte k / 8. Bits 0 to {table.opcode_bits - 1} are the opcode.",
+        "",
+        "| memory | rows | of |",
+        "| --- | --- | --- |",
+        *(f"| {m.name} | {m.rows} | {m.lanes} {m.dtype} |" for m in table.memories),
+    ]
+    for form in table.forms:
+        lines += ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
+        lines += [form.doc, ""] if form.doc else []
+        if form.fields:
+            lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
+        for field in form.fields:
+            at = table.places[form.name][field.name]
+            bits = f"{at} to {at + field.width - 1}" if field.width > 1 else f"{at}"
+            lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc} |")
+        times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
+        lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
+        lines += [f"It {_touches(reach)}." for reach in form.reaches]
+    return "\n".join([*lines, ""])
+
+
+def _values(field: Bits) -> str:
+    if field.values:
+        return ", ".join(f"{k} {name}" for k, name in enumerate(field.values))
+    if field.address:
+        return "address" + (f" / {1 << field.shift}" if field.shift else "")
+    return f"{field.lowest} to {field.highest}"
+
+
+def _touches(reach: Reach) -> str:
+    loops = "".join(f" + i{k} * {stride}" for k, (_, stride) in enumerate(reach.loops))
+    turns = "".join(f" for i{k} < {count}" for k, (count, _) in enumerate(reach.loops))
+    verb = "writes" if reach.writes else "reads"
+    return f"{verb} {reach.extent} of {reach.memory} from {reach.first}{loops} on{turns}"

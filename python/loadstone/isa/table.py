@@ -1,0 +1,309 @@
+"""An instruction set as a table: what an accelerator that is not VTA understands, stated once.
+
+In:   fields, instructions and local memories, as a plug-in writes them.
+Out:  InstructionTable, which gives each field its bits, refuses what cannot be, and has a
+      fingerprint.
+Next: codec.py (bytes <-> fields), text.py (text <-> fields), c_table.py and page.py (C, Markdown),
+      machine.py (what it does and how long it takes); runtime/program.c checks programs with it.
+
+Bit k of an instruction is bit k % 8 of its byte k / 8. Every instruction begins with the opcode,
+which also says its length: 4 to 64 bytes. Fields follow each other in the order of the table unless
+`at` says where one begins; bits of no field are zero, and a program that sets one is refused.
+
+    table = InstructionTable(
+        "npu",
+        (
+            InstructionForm(
+                "copy",
+                1,
+                (Bits("address", 32, address=True), Bits("row", 12), Bits("rows", 12, low=1)),
+                reaches=(
+                    Reach("dram", "address", (("rows", 16),), 16),
+                    Reach("pad", "row", (("rows", 1),), writes=True),
+                ),
+            ),
+        ),
+        (LocalMemory("pad", 4096, 16),),
+    )
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeAlias
+
+from loadstone.errors import ConfigError
+
+__all__ = [
+    "DRAM",
+    "MAX_INSN_BYTES",
+    "MAX_LOOPS",
+    "MIN_INSN_BYTES",
+    "Bits",
+    "InstructionForm",
+    "InstructionTable",
+    "LocalMemory",
+    "Reach",
+    "Term",
+]
+
+MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
+#: Fields of one instruction, as the validator in C has room for.
+MAX_FIELDS = 64
+#: Loops of one Reach.
+MAX_LOOPS = 3
+#: The memory that host and device share, in a Reach; it counts bytes.
+DRAM = "dram"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
+
+#: A number, or the name of the field that says it.
+Term: TypeAlias = int | str
+
+
+@dataclass(frozen=True)
+class Bits:
+    """One field of an instruction.
+
+    at: the bit where it begins; None: behind the field before it. values: names of 0, 1, 2 ...,
+    others do not decode. low, high: what it may be, both included; None: what `width` holds.
+    address: a bus address, which the runtime fills in from a relocation; it counts `1 << shift`
+    bytes.
+    """
+
+    name: str
+    width: int
+    doc: str = ""
+    signed: bool = False
+    at: int | None = None
+    values: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    address: bool = False
+    shift: int = 0
+
+    @property
+    def lowest(self) -> int:
+        """The least value that it may have."""
+        least = -(1 << self.width - 1) if self.signed else 0
+        return least if self.low is None else self.low
+
+    @property
+    def highest(self) -> int:
+        """The largest value that it may have."""
+        most = (1 << self.width - self.signed) - 1
+        if self.values:
+            most = len(self.values) - 1
+        return most if self.high is None else self.high
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What an instruction touches of one memory: for each turn of the loops, `extent` places from
+    `first + sum of turn * stride` on. Places are bytes of DRAM, rows of a local memory.
+
+    loops: (count, stride) of each, a count of 0 touches nothing. DRAM begins at an address field.
+    """
+
+    memory: str
+    first: Term
+    loops: tuple[tuple[Term, Term], ...] = ()
+    extent: Term = 1
+    writes: bool = False
+
+    def terms(self) -> Iterator[Term]:
+        """All numbers and fields it is made of."""
+        yield self.first
+        yield self.extent
+        for loop in self.loops:
+            yield from loop
+
+    def places(self, fields: Mapping[str, int]) -> tuple[int, int]:
+        """[first, end) of what is touched; first == end where that is nothing."""
+
+        def value(term: Term) -> int:
+            return fields[term] if isinstance(term, str) else term
+
+        first, size = value(self.first), value(self.extent)
+        counts = [value(count) for count, _ in self.loops]
+        if size == 0 or 0 in counts:
+            return first, first
+        strides = [value(stride) for _, stride in self.loops]
+        return first, first + size + sum((c - 1) * s for c, s in zip(counts, strides, strict=True))
+
+
+@dataclass(frozen=True)
+class InstructionForm:
+    """One instruction: its opcode, its fields behind that in the order of the bits, what it
+    touches, and where and how long it works.
+
+    size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
+    executes it. cycles: fixed ones; per: (field, cycles of each of its units); what goes over the
+    memory port is added (machine.Port).
+    """
+
+    name: str
+    opcode: int
+    fields: tuple[Bits, ...] = ()
+    size_bytes: int = 0
+    doc: str = ""
+    reaches: tuple[Reach, ...] = ()
+    unit: str = "all"
+    cycles: int = 1
+    per: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class LocalMemory:
+    """A memory inside the device: `rows` of `lanes` elements. Also what is only kept, such as the
+    weights of an array, is one, so that order between instructions is known."""
+
+    name: str
+    rows: int
+    lanes: int = 1
+    dtype: str = "int8"
+
+
+@dataclass(frozen=True)
+class InstructionTable:
+    """The whole set. Raises ConfigError where it contradicts itself."""
+
+    name: str
+    forms: tuple[InstructionForm, ...]
+    memories: tuple[LocalMemory, ...] = ()
+    opcode_bits: int = 8
+
+    def __post_init__(self) -> None:
+        self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
+        self._require(1 <= self.opcode_bits <= 16, "opcode_bits", "1 to 16")
+        self._require(1 <= len(self.forms) <= 1 << self.opcode_bits, "its forms", "1 to 2^opcode")
+        self._distinct("instructions", [form.name for form in self.forms])
+        self._distinct("opcodes", [str(form.opcode) for form in self.forms])
+        self._distinct("memories", [DRAM, *(memory.name for memory in self.memories)])
+        for memory in self.memories:
+            self._require(1 <= memory.rows < 1 << 32, f"rows of {memory.name}", "1 to 2^32 - 1")
+        for form in self.forms:
+            self._check(form)
+
+    @cached_property
+    def places(self) -> Mapping[str, Mapping[str, int]]:
+        """By instruction and field, the bit where it begins."""
+        return {form.name: self._placed(form) for form in self.forms}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """By instruction, its length in bytes."""
+        return {form.name: form.size_bytes or self._least(form) for form in self.forms}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, InstructionForm]:
+        """The instructions by name."""
+        return {form.name: form for form in self.forms}
+
+    @cached_property
+    def by_opcode(self) -> Mapping[int, InstructionForm]:
+        """The instructions by opcode."""
+        return {form.opcode: form for form in self.forms}
+
+    @cached_property
+    def by_memory(self) -> Mapping[str, LocalMemory]:
+        """The local memories by name."""
+        return {memory.name: memory for memory in self.memories}
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """32 bytes that decide what a program means: texts and times are left out."""
+        forms = []
+        for form in self.forms:
+            said = asdict(form)
+            for name in ("doc", "unit", "cycles", "per"):
+                del said[name]
+            for field in said["fields"]:
+                del field["doc"]
+            forms.append({**said, "at": self.places[form.name], "size": self.sizes[form.name]})
+        memories = [asdict(memory) for memory in self.memories]
+        text = json.dumps([self.name, self.opcode_bits, forms, memories], sort_keys=True)
+        return hashlib.sha256(text.encode()).digest()
+
+    # --- inside -----------------------------------------------------------------------------------
+    def _require(self, sound: bool, what: str, wanted: str) -> None:
+        if not sound:
+            raise ConfigError(f"instruction set {self.name}: {what}: not {wanted}")
+
+    def _distinct(self, what: str, names: list[str]) -> None:
+        twice = next((one for one, other in pairwise(sorted(names)) if one == other), None)
+        self._require(twice is None, f"{what}: {twice} stands twice", "each once")
+
+    def _placed(self, form: InstructionForm) -> Mapping[str, int]:
+        places, free = {}, self.opcode_bits
+        for field in form.fields:
+            places[field.name] = free if field.at is None else field.at
+            free = places[field.name] + field.width
+        return places
+
+    def _least(self, form: InstructionForm) -> int:
+        places = self._placed(form)
+        end = max([self.opcode_bits, *(places[f.name] + f.width for f in form.fields)])
+        return -(-end // 32) * 4
+
+    def _check(self, form: InstructionForm) -> None:
+        where = f"instruction {form.name}"
+        self._require(bool(_NAME.fullmatch(form.name)), where, "lower case letters, digits, _")
+        opcodes = range(1 << self.opcode_bits)
+        self._require(form.opcode in opcodes, f"{where}: opcode {form.opcode}", f"in {opcodes}")
+        self._distinct(f"{where}: fields", ["opcode", *(field.name for field in form.fields)])
+        fields = len(form.fields)
+        self._require(fields <= MAX_FIELDS, f"{where}: {fields} fields", f"at most {MAX_FIELDS}")
+        for field in form.fields:
+            self._check_field(field, f"{where}: field {field.name}")
+        size = form.size_bytes or self._least(form)
+        self._require(MIN_INSN_BYTES <= size <= MAX_INSN_BYTES, f"{where}: {size} bytes", "4 to 64")
+        self._check_places(form, size, where)
+        for reach in form.reaches:
+            self._check_reach(form, reach, where)
+
+    def _check_field(self, field: Bits, where: str) -> None:
+        named = _NAME.fullmatch(field.name) and field.name not in _KEYWORDS
+        self._require(bool(named), where, "lower case letters, digits, _, no word of C")
+        self._require(1 <= field.width <= 64, f"{where}: width {field.width}", "1 to 64")
+        held = Bits("", field.width, signed=field.signed)
+        inside = held.lowest <= field.lowest <= field.highest <= held.highest
+        limits = f"{where}: limits {field.lowest} to {field.highest}"
+        self._require(inside, limits, f"within the {field.width} bits' {held.lowest} and more")
+        plain = not field.address or not (field.signed or field.values or field.low or field.high)
+        self._require(plain, f"{where}: an address with a sign, values or limits", "a plain one")
+        self._require(0 <= field.shift <= 16, f"{where}: shift {field.shift}", "0 to 16")
+
+    def _check_places(self, form: InstructionForm, size: int, where: str) -> None:
+        taken = sorted((at, form_field) for form_field, at in self._placed(form).items())
+        width = {field.name: field.width for field in form.fields}
+        free = self.opcode_bits
+        for at, name in taken:
+            self._require(at >= free, f"{where}: bit {at} of {name}", f"free: {free} is the next")
+            free = at + width[name]
+        self._require(free <= 8 * size, f"{where}: {free} bits", f"within {size} bytes")
+
+    def _check_reach(self, form: InstructionForm, reach: Reach, where: str) -> None:
+        where = f"{where}: reach of {reach.memory}"
+        fields = {field.name: field for field in form.fields}
+        known = {DRAM, *(memory.name for memory in self.memories)}
+        self._require(reach.memory in known, where, f"one of {', '.join(sorted(known))}")
+        self._require(len(reach.loops) <= MAX_LOOPS, where, f"at most {MAX_LOOPS} loops")
+        for term in reach.terms():
+            if isinstance(term, str):
+                field = fields.get(term)
+                self._require(field is not None, f"{where}: {term}", "a field of it")
+                assert field is not None
+                counts = not field.signed and (field.width <= 32 or field.address)
+                self._require(counts, f"{where}: {term}", "an unsigned field of at most 32 bits")
+            else:
+                self._require(0 <= term < 1 << 32, f"{where}: {term}", "0 to 2^32 - 1")
+        first = fields.get(reach.first) if isinstance(reach.first, str) else None
+        begins = first is not None and first.address
+        self._require(begins == (reach.memory == DRAM), where, "from an address field for DRAM")

@@ -1,0 +1,1 @@
+"""Pages: one HTML file each, that works offline; libraries, styles and data stand inside."""

@@ -1,0 +1,230 @@
+"""Accelerators of plug-ins for a session: their tables and register blocks in C, and, simulated,
+their registers behind the session's HAL.
+
+In:   an artifact with programs of other devices; the opened device whose memory they share.
+Out:  the lds_accelerator table that lds_session_open takes, and what must live as long.
+Next: session.py opens a session with it; runtime/accelerator.c works it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loadstone.artifact.format import Artifact
+from loadstone.backend.plugins import load_plugins
+from loadstone.errors import ConfigError, DeviceError
+from loadstone.files import read_whole
+from loadstone.isa.accelerator import Accelerator, accelerator_named
+from loadstone.isa.device import TableDevice
+from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
+from loadstone.isa.table import DRAM, InstructionTable, Term
+from loadstone.printable import one_line
+from loadstone.runtime.c_step import C_FLAGS, c_compiler
+from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.sources import source_folder
+
+__all__ = ["AcceleratorSet", "accelerators_of", "driver_symbols", "sim_memory"]
+
+_SIGNED, _ADDRESS = 1, 2
+
+
+def accelerators_of(artifact: Artifact) -> list[Accelerator]:
+    """The accelerators whose programs an artifact holds, each once. Raises ConfigError for one that
+    no plug-in describes."""
+    found: dict[str, Accelerator] = {}
+    for step in artifact.other_programs:
+        said = step.device, step.attributes, step.fingerprint
+        accelerator = accelerator_named(*said)
+        if accelerator is None:
+            load_plugins()
+            accelerator = accelerator_named(*said)
+        if accelerator is None:
+            raise ConfigError(
+                f"model {artifact.name!r} has programs of accelerator {step.device!r}, which no "
+                "plug-in describes: name its folder with --uma-backends"
+            )
+        found.setdefault(step.device, accelerator)
+    return list(found.values())
+
+
+class AcceleratorSet:
+    """What a session needs of its accelerators. table: lds_accelerator *; count: of its entries."""
+
+    def __init__(self, artifact: Artifact, hal: CData, memory: DramWindow | None) -> None:
+        """hal: the session's. memory: of a simulated device, which the accelerators then share;
+        None: their registers are those behind the HAL."""
+        chosen = accelerators_of(artifact)
+        if memory is None and len(chosen) + bool(artifact.programs) > 1:
+            raise DeviceError(
+                f"model {artifact.name!r} has programs of several devices, and this connection is "
+                "to one: use --device sim, or C on the board"
+            )
+        self.simulated: dict[str, TableDevice] = {}
+        self.error: BaseException | None = None
+        self._keep: list[object] = [hal]
+        self.count = len(chosen)
+        self.table: CData = ffi.new("lds_accelerator[]", max(self.count, 1))
+        for entry, accelerator in zip(self.table, chosen, strict=False):
+            block, refuse = _driver(accelerator)
+            own = hal
+            if memory is not None:
+                dram = Dram([memory])
+                self.simulated[accelerator.name] = TableDevice(accelerator, dram)
+                own = self._hal(hal, self.simulated[accelerator.name])
+            device = ffi.new("lds_device *")
+            status = lib().lds_device_open(device, own, block, 0)
+            if status:
+                raise DeviceError(f"accelerator {accelerator.name} cannot be opened: {status}")
+            entry.name = self._kept(ffi.new("char[]", accelerator.name.encode()))
+            entry.device = self._kept(device)
+            entry.table = self._insn_table(accelerator.table)
+            entry.refuse = refuse
+
+    def describe_error(self, device: str, code: int) -> str:
+        """What an error of an accelerator means."""
+        return f"error {code} of {device}: {ERRORS.get(code, 'unknown to its description')}"
+
+    def _kept(self, made: CData) -> CData:
+        self._keep.append(made)
+        return made
+
+    def _hal(self, hal: CData, device: TableDevice) -> CData:
+        """The HAL of a simulated accelerator: another's memory and clock, its own registers. A
+        program runs while it is started."""
+        own = ffi.new("lds_hal *", hal[0])
+        own.irq_wait, own.irq_ack = ffi.NULL, ffi.NULL
+
+        def write(_ctx: CData, offset: int, value: int) -> None:
+            try:
+                device.write32(offset, value)
+            except BaseException as error:  # of a meaning, or Ctrl-C; waits until C has returned
+                self.error = error
+                device.page.ended(MachineFault(BAD_INSTRUCTION, "a meaning that failed"))
+
+        def reset(_ctx: CData) -> int:
+            device.page.ended(None)
+            return 0
+
+        own.read32 = self._kept(
+            ffi.callback("uint32_t(void *, uint32_t)", lambda _ctx, offset: device.read32(offset))
+        )
+        own.write32 = self._kept(ffi.callback("void(void *, uint32_t, uint32_t)", write))
+        own.hw_reset = self._kept(ffi.callback("int(void *)", reset))
+        return self._kept(own)
+
+    def _insn_table(self, table: InstructionTable) -> CData:
+        """As isa/c_table.py writes it."""
+        memories = {DRAM: 0, **{m.name: k for k, m in enumerate(table.memories, 1)}}
+        forms = self._kept(ffi.new("lds_insn_form[]", len(table.forms)))
+        for entry, form in zip(forms, table.forms, strict=True):
+            numbers = {field.name: k for k, field in enumerate(form.fields)}
+            places = table.places[form.name]
+            fields = [
+                {
+                    "bit": places[f.name],
+                    "width": f.width,
+                    "flags": f.signed * _SIGNED | f.address * _ADDRESS,
+                    "shift": f.shift,
+                    "low": f.lowest % (1 << 64),
+                    "high": f.highest % (1 << 64),
+                }
+                for f in form.fields
+            ]
+            reaches = [
+                {
+                    "memory": memories[reach.memory],
+                    "writes": reach.writes,
+                    "loops": len(reach.loops),
+                    "first": _term(reach.first, numbers),
+                    "extent": _term(reach.extent, numbers),
+                    "count": [_term(count, numbers) for count, _ in reach.loops],
+                    "stride": [_term(stride, numbers) for _, stride in reach.loops],
+                }
+                for reach in form.reaches
+            ]
+            entry.opcode, entry.size_bytes = form.opcode, table.sizes[form.name]
+            entry.field_count, entry.reach_count = len(fields), len(reaches)
+            entry.fields = self._kept(ffi.new("lds_insn_field[]", fields))
+            entry.reaches = self._kept(ffi.new("lds_insn_reach[]", reaches))
+        rows = [memory.rows for memory in table.memories]
+        made = self._kept(ffi.new("lds_insn_table *"))
+        made.name = self._kept(ffi.new("char[]", table.name.encode()))
+        made.fingerprint = list(table.fingerprint)
+        made.opcode_bits, made.form_count = table.opcode_bits, len(table.forms)
+        made.memory_count, made.forms = len(rows), forms
+        made.memory_rows = self._kept(ffi.new("uint32_t[]", rows or [0]))
+        return made
+
+
+def _term(term: Term, numbers: Mapping[str, int]) -> tuple[int, int]:
+    return (numbers[term], 1) if isinstance(term, str) else (term, 0)
+
+
+def sim_memory(sim: CData) -> DramWindow:
+    """The memory of lds_hal_sim as its device sees it."""
+    out: Sequence[Any] = ffi.new("uint8_t **"), ffi.new("uint64_t *"), ffi.new("size_t *")
+    lib().lds_hal_sim_memory(sim, *out)
+    cpu, bus, size = (pointer[0] for pointer in out)
+    return DramWindow(int(bus), np.frombuffer(ffi.buffer(cpu, size), np.uint8))
+
+
+def driver_symbols(accelerator: Accelerator) -> tuple[str, str]:
+    """What the plug-in's C defines: its register block and what refuses instructions; "" for what
+    it leaves out."""
+    if accelerator.driver is None:
+        return "", ""
+    try:
+        text = read_whole(accelerator.driver).decode("utf-8", "replace")
+    except OSError as error:
+        why = error.strerror
+        raise DeviceError(f"accelerator {accelerator.name}: {accelerator.driver}: {why}") from None
+    names = f"{accelerator.table.name}_registers", f"{accelerator.table.name}_refuse"
+    found = [name if re.search(rf"\b{name}\b", text) else "" for name in names]
+    return found[0], found[1]
+
+
+def _driver(accelerator: Accelerator) -> tuple[CData, CData]:
+    """Its register block, and what refuses instructions: the native one and nothing where the
+    plug-in brings no C."""
+    block, refuse = driver_symbols(accelerator)
+    native = lib().lds_registers_named(b"native")
+    if accelerator.driver is None:
+        return native, ffi.NULL
+    library, types = _compiled(accelerator.driver, accelerator.table.name)
+    made = ffi.cast("lds_register_block *", types.addressof(library, block)) if block else native
+    kind = "int (*)(const lds_insn_seen *)"
+    return made, ffi.cast(kind, getattr(library, refuse)) if refuse else ffi.NULL
+
+
+@lru_cache(maxsize=16)
+def _compiled(file: Path, name: str) -> tuple[CData, Any]:
+    """The plug-in's C as a library of this process. Raises DeviceError with the compiler's first
+    complaint."""
+    root = source_folder()
+    includes = [f"-I{root}/runtime/include", f"-I{root}/driver/include"]
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+        target = str(Path(folder, f"{name}.so"))
+        command = [*c_compiler(), *C_FLAGS, *includes, "-fPIC", "-shared", "-o", target, str(file)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            text = f"{command[0] or 'a C compiler'}: {error.strerror}"
+            raise DeviceError(f"accelerator {name}: {file} is C, and needs {text}") from None
+        if done.returncode:
+            complaint = next((t for t in done.stderr.splitlines() if "error" in t), done.stderr)
+            raise DeviceError(f"accelerator {name}: {file}: {one_line(complaint)[:200]}")
+        types = type(ffi)()
+        types.include(ffi)
+        types.cdef(
+            f"extern const lds_register_block {name}_registers;"
+            f"int {name}_refuse(const lds_insn_seen *seen);"
+        )
+        return types.dlopen(target), types

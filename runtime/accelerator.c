@@ -1,0 +1,179 @@
+/* Programs of other devices than the session's own: pinned in DMA memory, validated there, bound to addresses.
+ *
+ * In:   a session whose regions have their places; lds_session_config.accelerators.
+ * Out:  a stream for each program, jobs for their register blocks.
+ * Next: run.c starts them.
+ *
+ * All devices of a session see the memory of the session's HAL at the same bus addresses. A program is copied, because its addresses
+ * are filled in, and checked as it stands in the copy, which nobody else writes.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "accelerator.h"
+
+#include "claim.h"
+#include "program.h"
+#include "sizes.h"
+
+enum { CODE_ALIGN = 64 };
+
+static int same_text(const char *a, const char *b) {
+  for (; *a != '\0' && *a == *b; ++a) ++b;
+  return *a == *b;
+}
+
+static const lds_accelerator *accelerator_of(const lds_session *s, const lds_program *p) {
+  uint32_t k;
+  for (k = 0; k < s->config.accelerator_count; ++k) {
+    if (same_text(s->config.accelerators[k].name, p->device)) return &s->config.accelerators[k];
+  }
+  return NULL;
+}
+
+static int is_program(const lds_session *s, uint32_t step) { return lds_model_step(s->model, step).kind == LDS_STEP_PROGRAM; }
+
+static uint32_t steps_of(const lds_session *s) { return s->model->section[LDS_STEPS].count; }
+
+static int same_fingerprint(const lds_model *model, const lds_program *p, const lds_insn_table *table) {
+  uint32_t k;
+  for (k = 0; k < LDS_FINGERPRINT_BYTES; ++k) {
+    if ((lds_model_word(model, p->fingerprint + k / 4u) >> 8u * (k % 4u) & 0xFFu) != table->fingerprint[k]) return 0;
+  }
+  return 1;
+}
+
+static int check_one(const lds_session *s, const lds_program *p) {
+  const lds_accelerator *a = accelerator_of(s, p);
+  if (a == NULL) return LDS_ERR_ACCELERATOR;
+  if (!same_fingerprint(s->model, p, a->table)) return LDS_ERR_CONFIG;
+  switch (a->device->registers->identify(a->device->hal, lds_crc32(a->table->fingerprint, LDS_FINGERPRINT_BYTES))) {
+    case LDS_HAL_OK:
+      return LDS_OK;
+    case LDS_HAL_UNSUPPORTED:
+      return LDS_ERR_ABSENT;
+    default:
+      return LDS_ERR_CONFIG;
+  }
+}
+
+int lds_accelerators_check(const lds_session *s) {
+  lds_program p;
+  uint32_t k;
+  for (k = 0; k < steps_of(s); ++k) {
+    int status;
+    if (!is_program(s, k)) continue;
+    status = lds_program_read(s->model, k, &p) ? check_one(s, &p) : LDS_ERR_FORMAT;
+    if (status != LDS_OK) return status;
+  }
+  return LDS_OK;
+}
+
+/* --- streams ----------------------------------------------------------------------------------------------------------------- */
+/* Where the program of a step begins in s->code; of a step behind the last: bytes of all. */
+static size_t code_offset(const lds_session *s, uint32_t step) {
+  lds_program p;
+  size_t bytes = 0;
+  uint32_t k;
+  for (k = 0; k < step; ++k) {
+    if (!is_program(s, k) || !lds_program_read(s->model, k, &p)) continue;
+    bytes = lds_size_sum(bytes, p.code.size_bytes);
+    bytes = lds_size_sum(bytes, lds_padding(bytes, CODE_ALIGN));
+  }
+  return bytes;
+}
+
+static int relocate(const lds_session *s, const lds_program *p, uint8_t *code) {
+  uint32_t k;
+  for (k = 0; k < p->relocation_count; ++k) {
+    lds_relocation r;
+    uint64_t address;
+    lds_program_relocation(s->model, p, k, &r);
+    address = s->region[r.region].bus + r.addend;
+    if ((address & (((uint64_t)1 << r.shift) - 1u)) != 0) return LDS_ERR_ADDRESS;
+    address >>= r.shift;
+    if (r.width < 64u && address >> r.width != 0) return LDS_ERR_ADDRESS;
+    lds_put_bits(code + r.at, r.bit, r.width, address);
+  }
+  return LDS_OK;
+}
+
+static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_fault *fault) {
+  lds_program p;
+  const lds_accelerator *a;
+  int status;
+  if (!lds_program_read(s->model, step, &p)) return LDS_ERR_FORMAT;
+  a = accelerator_of(s, &p);
+  memcpy(code, lds_program_code(s->model, &p), p.code.size_bytes);
+  if (s->config.validate != NULL) {
+    fault->step = step;
+    status = lds_program_validate(s->model, step, a, code, fault);
+    fault->status = status;
+    if (status != LDS_OK) return status;
+    memset(fault, 0, sizeof *fault);
+  }
+  return relocate(s, &p, code);
+}
+
+int lds_accelerators_open(lds_session *s, lds_fault *fault) {
+  const lds_hal *hal = s->device->hal;
+  const size_t size_bytes = code_offset(s, steps_of(s));
+  size_t at = 0;
+  uint32_t k;
+  if (size_bytes == 0) return LDS_OK;
+  if (size_bytes == SIZE_MAX || hal->dma_alloc(hal->ctx, size_bytes, CODE_ALIGN, LDS_DMA_DEVICE_READS, &s->code) != LDS_HAL_OK)
+    return LDS_ERR_MEMORY;
+  s->code.size_bytes = size_bytes;
+  s->code.flags = LDS_DMA_DEVICE_READS;
+  s->owned |= 1u << (LDS_REGIONS + 1);
+  memset(s->code.cpu, 0, size_bytes);
+  for (k = 0; k < steps_of(s); ++k) {
+    int status;
+    lds_program p;
+    if (!is_program(s, k) || !lds_program_read(s->model, k, &p)) continue;
+    status = open_program(s, k, (uint8_t *)s->code.cpu + at, fault);
+    if (status != LDS_OK) return status;
+    at += p.code.size_bytes;
+    at += lds_padding(at, CODE_ALIGN);
+  }
+  if (hal->dma_sync == NULL) return LDS_OK;
+  return hal->dma_sync(hal->ctx, &s->code, 0, size_bytes, LDS_DMA_TO_DEVICE) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
+}
+
+lds_device *lds_accelerators_job(const lds_session *s, uint32_t step, lds_job *job) {
+  const size_t at = code_offset(s, step);
+  lds_program p;
+  (void)lds_program_read(s->model, step, &p); /* as at open */
+  job->insn_bus = s->code.bus + at;
+  job->insn_count = p.instructions;
+  job->insn_cpu = (const uint8_t *)s->code.cpu + at;
+  job->insn_bytes = p.code.size_bytes;
+  return accelerator_of(s, &p)->device;
+}
+
+/* --- all devices ------------------------------------------------------------------------------------------------------------- */
+lds_device *lds_session_device(const lds_session *s, uint32_t index) {
+  if (index == 0) return s->device;
+  return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
+}
+
+/* The first `count` of them. */
+static void release(const lds_session *s, uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < count; ++k) {
+    lds_device *device = lds_session_device(s, k);
+    if (device != NULL) lds_release(&device->claimed);
+  }
+}
+
+int lds_devices_claim(const lds_session *s) {
+  lds_device *device;
+  uint32_t k;
+  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
+    if (!lds_claim(&device->claimed)) {
+      release(s, k);
+      return 0;
+    }
+  }
+  return 1;
+}
+
+void lds_devices_release(const lds_session *s) { release(s, s->config.accelerator_count + 1u); }

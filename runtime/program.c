@@ -1,0 +1,251 @@
+/* Programs of other devices than VTA: their records in an artifact, and what their instructions may be.
+ *
+ * In:   an opened model; the instruction set as a table.
+ * Out:  sound records (rule R23 of FORMAT.md); LDS_OK, or the first instruction that is refused.
+ * Next: accelerator.c relocates what was accepted.
+ *
+ * An allow-list, as for VTA: an opcode that the table has, no bit outside its fields, each value within its limits, every address from a
+ * relocation, and everything that the instruction says it touches inside the region, with the right to, and inside the local memories.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program.h"
+
+/* --- records ----------------------------------------------------------------------------------------------------------------- */
+static const uint8_t *code_at(const lds_model *model, const lds_tensor *code) {
+  const lds_region r = lds_model_region(model, code->region);
+  return model->section[LDS_DATA].bytes + r.data_offset + code->offset_bytes;
+}
+
+const uint8_t *lds_program_code(const lds_model *model, const lds_program *program) { return code_at(model, &program->code); }
+
+void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out) {
+  const uint32_t first = program->relocations + LDS_RELOCATION_WORDS * index;
+  const uint32_t place = lds_model_word(model, first + 1u);
+  out->at = lds_model_word(model, first);
+  out->bit = place & 0xFFFFu;
+  out->width = place >> 16;
+  out->shift = lds_model_word(model, first + 2u);
+  out->region = lds_model_word(model, first + 3u);
+  out->addend = lds_model_word(model, first + 4u);
+}
+
+/* In the order of instructions and bits, inside the code, of regions that a device sees. */
+static int relocations_are_sound(const lds_model *model, const lds_program *p) {
+  uint64_t last = 0;
+  uint32_t k;
+  for (k = 0; k < p->relocation_count; ++k) {
+    lds_relocation r;
+    lds_region region;
+    uint64_t place;
+    lds_program_relocation(model, p, k, &r);
+    place = (uint64_t)r.at * 8u + r.bit;
+    if (r.width < 1 || r.width > 64 || r.bit + r.width > 8u * LDS_INSN_MAX_BYTES || r.shift > 16) return 0;
+    if (r.region >= model->section[LDS_REGION_TABLE].count || place + r.width > (uint64_t)p->code.size_bytes * 8u) return 0;
+    if (k > 0 && place < last) return 0;
+    region = lds_model_region(model, r.region);
+    if (region.flags == 0 || r.addend > region.size_bytes) return 0;
+    last = place + r.width;
+  }
+  return 1;
+}
+
+static int layers_are_sound(const lds_model *model, const lds_program *p) {
+  uint32_t k;
+  for (k = 0; k < p->layer_count; ++k) {
+    const uint32_t first = p->layers + LDS_LAYER_WORDS * k;
+    if (!lds_inside(lds_model_word(model, first), lds_model_word(model, first + 1u), p->instructions)) return 0;
+    if (lds_model_word(model, first + 2u) >= model->section[LDS_STRINGS].count) return 0;
+  }
+  return 1;
+}
+
+static int code_is_sound(const lds_model *model, uint32_t tensor, lds_program *p) {
+  lds_region r;
+  if (tensor >= model->section[LDS_TENSOR_TABLE].count) return 0;
+  lds_model_tensor(model, tensor, &p->code);
+  r = lds_model_region(model, p->code.region);
+  return p->code.dtype == LDS_UINT8 && p->code.rank == 1 && r.kind == LDS_REGION_CONSTANTS && r.flags == 0;
+}
+
+int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
+  const lds_step s = lds_model_step(model, step);
+  const uint32_t strings = model->section[LDS_STRINGS].count;
+  uint64_t words = LDS_PROGRAM_WORDS;
+  if (s.kind != LDS_STEP_PROGRAM || s.inputs != 0 || s.outputs != 0 || s.count < LDS_PROGRAM_WORDS) return 0;
+  if (lds_model_word(model, s.first) >= strings || lds_model_word(model, s.first + 1u) >= strings) return 0;
+  out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, s.first);
+  out->fingerprint = s.first + 2u;
+  out->instructions = lds_model_word(model, s.first + 11u);
+  out->relocation_count = lds_model_word(model, s.first + 12u);
+  out->layer_count = lds_model_word(model, s.first + 13u);
+  out->relocations = s.first + LDS_PROGRAM_WORDS;
+  words += (uint64_t)LDS_RELOCATION_WORDS * out->relocation_count + (uint64_t)LDS_LAYER_WORDS * out->layer_count;
+  if (words != s.count || out->instructions == 0) return 0;
+  out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
+  if (!code_is_sound(model, lds_model_word(model, s.first + 10u), out)) return 0;
+  return relocations_are_sound(model, out) && layers_are_sound(model, out);
+}
+
+const char *lds_program_layer(const lds_model *model, const lds_program *p, uint32_t instruction) {
+  uint32_t k;
+  for (k = 0; k < p->layer_count; ++k) {
+    const uint32_t first = p->layers + LDS_LAYER_WORDS * k;
+    if (instruction - lds_model_word(model, first) < lds_model_word(model, first + 1u))
+      return (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, first + 2u);
+  }
+  return "";
+}
+
+/* --- bits -------------------------------------------------------------------------------------------------------------------- */
+static uint64_t get_bits(const uint8_t *bytes, uint32_t bit, uint32_t width) {
+  uint64_t value = 0;
+  uint32_t k = 0;
+  while (k < width) { /* a byte, or what of it belongs to the field */
+    const uint32_t from = (bit + k) % 8u, some = 8u - from < width - k ? 8u - from : width - k;
+    value |= (uint64_t)((uint32_t)bytes[(bit + k) / 8u] >> from & ((1u << some) - 1u)) << k;
+    k += some;
+  }
+  return value;
+}
+
+void lds_put_bits(uint8_t *bytes, uint32_t bit, uint32_t width, uint64_t value) {
+  uint32_t k = 0;
+  while (k < width) {
+    const uint32_t from = (bit + k) % 8u, some = 8u - from < width - k ? 8u - from : width - k;
+    const uint32_t mask = (1u << some) - 1u, now = (uint32_t)(value >> k) & mask;
+    uint8_t *byte = bytes + (bit + k) / 8u;
+    *byte = (uint8_t)((*byte & ~(mask << from)) | now << from);
+    k += some;
+  }
+}
+
+/* --- one instruction --------------------------------------------------------------------------------------------------------- */
+static const lds_insn_form *form_of(const lds_insn_table *table, const uint8_t *bytes) {
+  const uint32_t opcode = (uint32_t)get_bits(bytes, 0, table->opcode_bits);
+  uint32_t k;
+  for (k = 0; k < table->form_count; ++k) {
+    if (table->forms[k].opcode == opcode) return &table->forms[k];
+  }
+  return NULL;
+}
+
+static int in_limits(const lds_insn_field *f, uint64_t value) {
+  const uint64_t sign = (f->flags & LDS_FIELD_SIGNED) != 0 ? (uint64_t)1 << 63 : 0; /* orders numbers with a sign as those without */
+  return (f->low ^ sign) <= (value ^ sign) && (value ^ sign) <= (f->high ^ sign);
+}
+
+/* Takes the fields off; what is left must be zeros. */
+static int take_fields(const lds_insn_table *table, const uint8_t *bytes, lds_insn_seen *seen) {
+  uint8_t left[LDS_INSN_MAX_BYTES];
+  uint32_t k;
+  memcpy(left, bytes, seen->form->size_bytes);
+  lds_put_bits(left, 0, table->opcode_bits, 0);
+  for (k = 0; k < seen->form->field_count; ++k) {
+    const lds_insn_field *f = &seen->form->fields[k];
+    uint64_t value = get_bits(bytes, f->bit, f->width);
+    if ((f->flags & LDS_FIELD_SIGNED) != 0 && f->width < 64u && (value >> (f->width - 1u) & 1u) != 0) value |= UINT64_MAX << f->width;
+    if (!in_limits(f, value)) return LDS_ERR_INSTRUCTION;
+    lds_put_bits(left, f->bit, f->width, 0);
+    seen->value[k] = value;
+    seen->region[k] = UINT32_MAX;
+  }
+  for (k = 0; k < seen->form->size_bytes; ++k) {
+    if (left[k] != 0) return LDS_ERR_INSTRUCTION;
+  }
+  return LDS_OK;
+}
+
+/* A relocation belongs to an address field, which the file leaves 0. */
+static int take_relocation(const lds_relocation *r, lds_insn_seen *seen) {
+  uint32_t k;
+  for (k = 0; k < seen->form->field_count; ++k) {
+    const lds_insn_field *f = &seen->form->fields[k];
+    if ((f->flags & LDS_FIELD_ADDRESS) == 0 || f->bit != r->bit) continue;
+    if (f->width != r->width || f->shift != r->shift || seen->value[k] != 0) return LDS_ERR_INSTRUCTION;
+    seen->value[k] = r->addend;
+    seen->region[k] = r->region;
+    return LDS_OK;
+  }
+  return LDS_ERR_INSTRUCTION;
+}
+
+static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) { return t->is_field != 0 ? seen->value[t->value] : t->value; }
+
+/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. Every term has 32 bits. */
+static uint64_t extent_of(const lds_insn_seen *seen, const lds_insn_reach *reach) {
+  uint64_t extent = term(seen, &reach->extent);
+  uint32_t k;
+  if (extent == 0) return 0;
+  for (k = 0; k < reach->loops; ++k) {
+    const uint64_t count = term(seen, &reach->count[k]), stride = term(seen, &reach->stride[k]);
+    if (count == 0) return 0;
+    if (count > UINT32_MAX || stride > UINT32_MAX || (count - 1u) * stride > UINT32_MAX) return UINT64_MAX;
+    extent += (count - 1u) * stride;
+  }
+  return extent;
+}
+
+static int check_reach(const lds_insn_table *table, const lds_insn_seen *seen, const lds_insn_reach *reach) {
+  const uint64_t extent = extent_of(seen, reach);
+  const uint64_t first = term(seen, &reach->first);
+  if (extent == 0) return LDS_OK;
+  if (reach->memory == 0) {
+    const uint32_t region = seen->region[reach->first.value];
+    const uint32_t needed = reach->writes != 0 ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
+    if (region >= LDS_REGIONS || (seen->region_flags[region] & needed) == 0) return LDS_ERR_DRAM;
+    return extent <= seen->region_size_bytes[region] && first <= seen->region_size_bytes[region] - extent ? LDS_OK : LDS_ERR_DRAM;
+  }
+  return extent <= table->memory_rows[reach->memory - 1u] && first <= table->memory_rows[reach->memory - 1u] - extent ? LDS_OK
+                                                                                                                      : LDS_ERR_SRAM;
+}
+
+/* --- the program ------------------------------------------------------------------------------------------------------------- */
+static void see_regions(const lds_model *model, lds_insn_seen *seen) {
+  uint32_t r;
+  memset(seen, 0, sizeof *seen);
+  for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
+    const lds_region region = lds_model_region(model, r);
+    seen->region_flags[r] = region.flags;
+    seen->region_size_bytes[r] = region.flags != 0 ? region.size_bytes : 0;
+  }
+}
+
+static int check_instruction(const lds_accelerator *accelerator, const lds_insn_seen *seen) {
+  uint32_t k;
+  for (k = 0; k < seen->form->field_count; ++k) { /* an address that is no relocation's is nowhere */
+    if ((seen->form->fields[k].flags & LDS_FIELD_ADDRESS) != 0 && seen->region[k] == UINT32_MAX && seen->value[k] != 0) return LDS_ERR_DRAM;
+  }
+  for (k = 0; k < seen->form->reach_count; ++k) {
+    const int status = check_reach(accelerator->table, seen, &seen->form->reaches[k]);
+    if (status != LDS_OK) return status;
+  }
+  return accelerator->refuse != NULL && accelerator->refuse(seen) != 0 ? LDS_ERR_INSTRUCTION : LDS_OK;
+}
+
+int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code, lds_fault *fault) {
+  lds_program p;
+  lds_insn_seen seen;
+  uint32_t at = 0, next = 0, count = 0;
+  if (!lds_program_read(model, step, &p)) return LDS_ERR_OPERATOR;
+  see_regions(model, &seen);
+  while (at < p.code.size_bytes) {
+    int status;
+    fault->instruction = count;
+    fault->layer = lds_program_layer(model, &p, count);
+    if (p.code.size_bytes - at < 4u) return LDS_ERR_INSTRUCTION; /* an opcode is in the first four bytes */
+    seen.form = form_of(accelerator->table, code + at);
+    if (seen.form == NULL || seen.form->size_bytes > p.code.size_bytes - at) return LDS_ERR_INSTRUCTION;
+    status = take_fields(accelerator->table, code + at, &seen);
+    for (; status == LDS_OK && next < p.relocation_count; ++next) {
+      lds_relocation r;
+      lds_program_relocation(model, &p, next, &r);
+      if (r.at != at) break;
+      status = take_relocation(&r, &seen);
+    }
+    if (status == LDS_OK) status = check_instruction(accelerator, &seen);
+    if (status != LDS_OK) return status;
+    at += seen.form->size_bytes;
+    ++count;
+  }
+  return next == p.relocation_count && count == p.instructions ? LDS_OK : LDS_ERR_INSTRUCTION;
+}

@@ -1,0 +1,57 @@
+"""The page of `loadstone profile --html` in Chromium: what is drawn is what the report says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis.page_data import profile_page
+from loadstone.analysis.report import profile_report
+from loadstone.vta.hw_config import load_config
+from tests.browser import body_data, cells, opened
+from tests.compiled import network
+from tests.sample_model import dense_model
+
+
+def data_of(text: str) -> dict[str, object]:
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    read = json.loads(found.group(1))
+    assert isinstance(read, dict)
+    return read
+
+
+def test_the_page_holds_every_event() -> None:
+    config = load_config("vtaq-1x16x16")
+    artifact = dense_model(config).artifact
+    report = profile_report(artifact, config)
+    data = data_of(profile_page(report, artifact, config))
+    (program,) = data["programs"]  # type: ignore[misc]
+    assert len(program["events"]["insn"]) == len(artifact.programs[0])
+    assert data["cycles"] == report.cycles
+    assert data["layers"] == json.loads(json.dumps(report.to_json()))["layers"]
+
+
+@pytest.mark.full
+def test_what_chromium_draws_are_the_figures(shared: Path, tmp_path: Path) -> None:
+    compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
+    report = compiled.profile()
+    path = tmp_path / "page.html"
+    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    dom = opened(path)
+    rows = cells(dom)
+    assert len(rows) == len(report.rows)
+    assert [row[0] for row in rows] == [row.short for row in report.rows]
+    assert [row[5] for row in rows] == [
+        "" if row.cycles is None else f"{row.cycles:,}" for row in report.rows
+    ]
+    drawn = body_data(dom)
+    hosts = sum(row.cycles is None for row in report.rows)
+    assert hosts < int(drawn["drawntimeline"]) <= len(compiled.artifact.programs[0]) + hosts
+    assert int(drawn["drawnarena"]) == len(report.arena[0])
+    assert all(int(drawn[f"drawnpad{memory}"]) for memory in ("inp", "wgt", "acc", "uop"))
+    chosen = cells(opened(path, "layer=conv2d_4"), visible=True)
+    assert [row[0] for row in chosen] == ["conv2d_4/Conv2D"]

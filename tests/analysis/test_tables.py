@@ -1,0 +1,34 @@
+"""analysis/tables.py: every figure of a row is in the CSV, and the table is for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from loadstone.analysis.report import profile_report
+from loadstone.analysis.tables import CSV_COLUMNS, csv_text, text_table
+from loadstone.simulator.layers import BOUNDS
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import dense_model
+
+CONFIG = load_config("vtaq-1x16x16")
+REPORT = profile_report(dense_model(CONFIG).artifact, CONFIG)
+
+
+def test_the_csv_has_every_field_of_a_row() -> None:
+    lines = list(csv.DictReader(io.StringIO(csv_text(REPORT))))
+    assert len(lines) == len(REPORT.rows)
+    for line, row in zip(lines, REPORT.rows, strict=True):
+        assert line["name"] == row.name
+        assert line["cycles"] == ("" if row.cycles is None else str(row.cycles))
+    places = {place.partition(".")[0] for place in CSV_COLUMNS.values()}
+    assert places == set(vars(REPORT.rows[0])) - {"best_us"}
+    spent = {p.partition(".")[2] for p in CSV_COLUMNS.values() if p.startswith("spent_cycles.")}
+    assert spent == set(BOUNDS)
+
+
+def test_the_table_ends_with_the_sums() -> None:
+    lines = text_table(REPORT).splitlines()
+    assert lines[0].split()[:3] == ["layer", "where", "kind"]
+    assert lines[-1] == f"together: {REPORT.us:,.1f} us a run of 1 sample(s)"
+    assert any(f"{REPORT.cycles:,} cycles (simulated)" in line for line in lines)

@@ -1,0 +1,54 @@
+"""`loadstone profile`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.cli import main
+from loadstone.vta.hw_config import load_config
+from tests.sample_model import copy_model, dense_model
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    dense_model(load_config("vtaq-1x16x16")).artifact.save(tmp_path / "dense.lds")
+    return tmp_path / "dense.lds"
+
+
+def test_a_table_and_all_files(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {name: model.with_suffix(f".{name}") for name in ("html", "csv", "perfetto")}
+    words = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    assert main(["profile", str(model), *words]) == 0
+    assert "together: " in capsys.readouterr().out
+    assert main(["profile", str(model), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    with files["csv"].open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["name"] for line in lines] == [layer["name"] for layer in report["layers"]]
+    assert sum(int(line["cycles"] or 0) for line in lines) == report["cycles"]
+    assert files["html"].read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert files["perfetto"].stat().st_size
+
+
+def test_inputs_are_run_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy_model().save(tmp_path / "copy.lds")
+    np.savez(tmp_path / "x.npz", in0=np.zeros((3, 1, 16), np.int8))
+    words = ["profile", f"{tmp_path}/copy.lds", "--inputs", f"{tmp_path}/x.npz"]
+    assert main([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["counted_runs"] == 3
+    assert report["counted_cycles_per_run"] == report["cycles"]
+    assert main(words) == 0
+    assert "over 3 run(s)" in capsys.readouterr().out
+
+
+def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "net.tflite"]) == 2
+    assert "name it with --target" in capsys.readouterr().err
+    assert main(["profile", str(model), "--device", "sim:vta-pynq"]) == 2
+    assert "was compiled for device 'vtaq-1x16x16', not for 'vta-pynq'" in capsys.readouterr().err

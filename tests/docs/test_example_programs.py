@@ -1,0 +1,127 @@
+"""Programs of the examples' own devices: mutated ones that the validator accepts never leave their
+regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.format import Artifact, ProgramStep
+from loadstone.backend.device import NO_DEVICE
+from loadstone.backend.plugins import load_plugins
+from loadstone.compiler import compile
+from loadstone.errors import ArtifactError, SimulationError
+from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.codec import instruction_offsets
+from loadstone.isa.machine import TableMachine
+from loadstone.isa.state import Dram, DramWindow, MachineFault
+from loadstone.isa.table import InstructionTable
+from loadstone.runtime import device
+from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
+from loadstone.runtime.native import ffi, lib
+from loadstone.simulator.table_profile import placed, relocated
+from tests.board.models import convolutions
+from tests.conftest import ROOT
+from tests.repeat import times
+
+CODE_BUS = 0x8000_0000
+EXAMPLES = {"systolic": "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64"}
+
+
+def mutated_code(code: bytes, table: InstructionTable, rng: np.random.Generator) -> bytes:
+    """Some bits flipped, some fields of instructions set to small and to any numbers."""
+    data = int.from_bytes(code, "little")
+    offsets = instruction_offsets(table, code)
+    for _ in range(int(rng.integers(0, 4))):
+        at = int(rng.choice(offsets))
+        form = table.by_opcode[code[at]]
+        if rng.random() < 0.2 or not form.fields:
+            data ^= 1 << int(rng.integers(8 * len(code)))
+            continue
+        field = form.fields[int(rng.integers(len(form.fields)))]
+        place = 8 * at + table.places[form.name][field.name]
+        value = int(rng.integers(1 << min(field.width, 62))) >> int(rng.integers(field.width))
+        data = data & ~(((1 << field.width) - 1) << place) | value << place
+    return data.to_bytes(len(code), "little")
+
+
+def mutated_step(step: ProgramStep, artifact: Artifact, rng: np.random.Generator) -> ProgramStep:
+    """Some relocations name other places."""
+    relocations = list(step.relocations)
+    for _ in range(int(rng.integers(0, 3))):
+        k = int(rng.integers(len(relocations)))
+        region = int(rng.integers(3))
+        size = artifact.regions[region].size_bytes
+        addend = max(0, size - int(rng.integers(0, 1 << int(rng.integers(1, 16)))))
+        relocations[k] = replace(relocations[k], region=region, addend_bytes=addend)
+    return replace(step, relocations=tuple(relocations))
+
+
+class Judge:
+    """The C validator for mutants of one artifact, and what the simulator does with them."""
+
+    def __init__(self, artifact: Artifact, opened: device.OpenedDevice) -> None:
+        hal = opened.handle(artifact).device.hal
+        self.set = AcceleratorSet(artifact, hal, None)
+        self.artifact = artifact
+        self.data = artifact.to_bytes()
+        self.model = ffi.new("lds_model *")
+        self.buffer = ffi.from_buffer(self.data)
+        assert lib().lds_model_open(self.model, self.buffer, len(self.data)) == 0
+
+    def accepts(self, step: ProgramStep, code: bytes) -> bool:
+        number, fault = self.artifact.steps.index(step), ffi.new("lds_fault *")
+        status = lib().lds_program_validate(self.model, number, self.set.table, code, fault)
+        return bool(status == 0)
+
+    def run(self, step: ProgramStep, code: bytes, accelerator: Accelerator) -> None:
+        """Raises MachineFault for what leaves its regions, or writes where it may not."""
+        windows, bases = placed(self.artifact)
+        try:
+            code = relocated(code, step.relocations, bases)
+        except SimulationError:  # the runtime refuses an address that does not fit
+            return
+        fetched = DramWindow(CODE_BUS, np.frombuffer(code, np.uint8), writable=False)
+        machine = TableMachine(accelerator, Dram([*windows, fetched]))
+        machine.run(CODE_BUS, step.instructions)
+
+
+@pytest.mark.parametrize("folder", EXAMPLES)
+def test_accepted_mutants_stay_in_their_regions(
+    folder: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    convolutions(tmp_path)
+    plugins = load_plugins([ROOT / "docs/examples" / folder])
+    made = compile(tmp_path / "convolutions.tflite", EXAMPLES[folder], plugins=plugins)
+    original = made.artifact
+    (accelerator,) = accelerators_of(original)
+    rng, accepted, refused = np.random.default_rng(14), 0, 0
+    outer = times(2, 105)
+    with device.OpenedDevice("null", "", NO_DEVICE) as opened:
+        for _ in range(outer):
+            steps = tuple(
+                mutated_step(s, original, rng) if isinstance(s, ProgramStep) else s
+                for s in original.steps
+            )
+            try:
+                judge = Judge(replace(original, steps=steps), opened)
+            except ArtifactError:
+                continue
+            for _ in range(100):
+                programs = judge.artifact.other_programs
+                step = programs[int(rng.integers(len(programs)))]
+                code = mutated_code(judge.artifact.code_of(step), accelerator.table, rng)
+                if not judge.accepts(step, code):
+                    refused += 1
+                    continue
+                accepted += 1
+                try:
+                    judge.run(step, code, accelerator)
+                except MachineFault as fault:
+                    raise AssertionError(f"{fault} at {fault.instruction}: {code.hex()}") from fault
+    assert min(accepted, refused) > (accepted + refused) // 20, (accepted, refused)
+    figure(f"{folder}: of {accepted + refused} mutants {accepted} accepted, none left its regions")

@@ -1,0 +1,76 @@
+"""Mutated artifacts through open, bind, run and host steps, with a size_t of 64 and of 32 bits.
+
+In:   tests/c/fuzz_artifact.c (libFuzzer, ASan, UBSan), artifacts of several devices as a corpus.
+Out:  how many were executed, and what they covered.
+Next: `python -m tests.fuzz artifacts`, tests/c/test_readers.py.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from loadstone.vta.hw_config import load_config
+from tests.artifact.test_format import every_operator_model
+from tests.c.build import includes, mode_flags
+from tests.c.test_c import board_sources, run, tool
+from tests.sample_model import copy_model, dense_model, with_host_memory
+
+__all__ = ["BITS", "fuzz"]
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Widths of size_t.
+BITS = (64, 32)
+
+
+def fuzz(bits: int, seconds: int, folder: Path) -> str:
+    """So many seconds with a size_t of so many bits; a line of figures. AssertionError with
+    libFuzzer's last words when it found something."""
+    clang = tool("clang", "clang libclang-rt-14-dev")
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    devices = ("vtaq-1x16x16", "vtaq-tiny", "vta-pynq")
+    models = [
+        copy_model(),
+        every_operator_model(),
+        *(dense_model(load_config(n)).artifact for n in devices),
+    ]
+    models += [
+        with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
+        with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
+    ]
+    for k, model in enumerate(models):
+        data = model.to_bytes()
+        (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
+    sources = [str(ROOT / "tests/c/fuzz_artifact.c"), *board_sources(ROOT)]
+    flags = [
+        *mode_flags(bits),
+        "-std=c99",
+        "-g",
+        "-O1",
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize-recover=all",
+        "-DLDS_FUZZ",
+    ]
+    run([clang, *flags, *includes(ROOT), *sources, "-o", "fuzz"], cwd=folder)
+    done = subprocess.run(
+        [
+            "./fuzz",
+            f"-max_total_time={seconds}",
+            "-max_len=32768",
+            "-timeout=5",
+            "-rss_limit_mb=1024",
+            "-print_final_stats=1",
+            "corpus",
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds + 120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return f"libFuzzer on artifacts, {bits} bits, {seconds} s: " + ", ".join(
+        re.findall(r"stat::number_of_executed_units: \d+|cov: \d+", done.stderr)[-2:]
+    )

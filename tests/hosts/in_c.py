@@ -1,0 +1,57 @@
+"""A model in the C runtime alone: what `loadstone export` writes, compiled, on lds_easy.h.
+
+In:   an artifact whose external steps are C.
+Out:  `run_in_c`: its outputs; no step of it is Python's.
+Next: test_easy.py, test_every_network_in_c.py.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from loadstone.artifact.format import Artifact
+from loadstone.commands.export import export
+from loadstone.numerics import Array
+from loadstone.runtime.c_step import C_FLAGS
+from loadstone.runtime.device import device_of_artifact
+from loadstone.runtime.native import ffi, lib, library_file
+from tests.hosts.easy import Easy, open_device
+
+__all__ = ["run_in_c"]
+
+
+def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Array]:
+    """inputs: (samples, ...) each."""
+    export(artifact, device_of_artifact(artifact), "linux", folder)
+    exported = Artifact.load(folder / "model.lds")
+    device = open_device("sim")
+    steps = _steps(folder)
+    if steps is not None:
+        external = ffi.cast("lds_easy_external", ffi.addressof(steps, "model_external"))
+        assert lib().lds_easy_device_external(device, external, ffi.NULL) == 0
+    samples = len(inputs[0])
+    views = [exported.tensors[index] for index in exported.outputs]
+    shapes = [(samples, view.shape[0] // exported.samples, *view.shape[1:]) for view in views]
+    outputs = [np.zeros(shape, view.dtype.numpy) for shape, view in zip(shapes, views, strict=True)]
+    with Easy(exported, device) as net:
+        net.run([np.ascontiguousarray(x) for x in inputs], outputs)
+    return outputs
+
+
+def _steps(folder: Path) -> object | None:
+    """The library of the external steps; None for a model that has none."""
+    if not (folder / "steps").is_dir():
+        return None
+    library = folder / "steps.so"
+    files = sorted((folder / "steps").glob("*.c"))
+    flags = [*C_FLAGS, "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,--no-undefined"]
+    include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
+    command = ["gcc", *flags, *include, "-o", library, *files, library_file()]
+    subprocess.run([*map(str, command), f"-Wl,-rpath,{library_file().parent}"], check=True)
+    private = type(ffi)()
+    private.include(ffi)
+    private.cdef("int model_external(void *ctx, lds_session *session, uint32_t step);")
+    return private.dlopen(str(library))

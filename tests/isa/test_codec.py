@@ -1,0 +1,90 @@
+"""Bytes of instructions and back, one by one and in columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadstone.errors import EncodingError
+from loadstone.isa.codec import (
+    At,
+    TableInsn,
+    check_fields,
+    decode,
+    decode_columns,
+    encode,
+    encode_columns,
+    instruction_offsets,
+)
+from loadstone.isa.table import InstructionTable
+from tests.isa.tables import NPU, random_insns, tables
+
+
+@given(tables(), st.integers(0, 2**32))
+def test_round_trip(table: InstructionTable, seed: int) -> None:
+    insns = random_insns(table, 20, seed)
+    code = encode(table, insns)
+    assert decode(table, code) == insns
+    sizes = [table.sizes[insn.name] for insn in insns]
+    assert instruction_offsets(table, code).tolist() == [sum(sizes[:k]) for k in range(20)]
+
+
+@given(tables(), st.integers(0, 2**32))
+def test_columns_are_the_same(table: InstructionTable, seed: int) -> None:
+    insns = random_insns(table, 20, seed)
+    found = decode_columns(table, encode(table, insns))
+    assert sorted(int(p) for positions, _ in found.values() for p in positions) == list(range(20))
+    for name, (positions, columns) in found.items():
+        chosen = [insns[int(p)] for p in positions]
+        rows = [{f: int(c[k]) for f, c in columns.items()} for k in range(len(chosen))]
+        assert rows == [dict(insn.fields) for insn in chosen]
+        if columns:
+            assert encode_columns(table, name, columns).tobytes() == encode(table, chosen)
+
+
+def test_bytes_by_hand() -> None:
+    insn = TableInsn("copy", {"address": 0x12, "stride": 0x2211, "rows": 3, "row": 0xABC})
+    assert encode(NPU, [insn]).hex() == "01" + "1200000000" + "1122" + "03c0ab00"
+    named = TableInsn("copy", {"address": At("x", 64), "rows": 1})
+    assert encode(NPU, [named])[1:6] == bytes(5)
+
+
+@pytest.mark.parametrize(
+    ("insn", "said"),
+    [
+        (TableInsn("jump", {}), "no instruction 'jump'; it has copy"),
+        (TableInsn("copy", {"size": 1}), "no field 'size'"),
+        (TableInsn("copy", {"rows": 4096}), r"rows=4096 is not in \[1, 4095\]"),
+        (TableInsn("copy", {}), "rows=0"),
+        (TableInsn("work", {"mode": 3}), r"mode=3 is not in \[0, 2\]"),
+        (TableInsn("work", {"gain": -201}), "gain=-201"),
+        (TableInsn("copy", {"rows": At("x")}), "rows is no address"),
+    ],
+)
+def test_field_checker(insn: TableInsn, said: str) -> None:
+    with pytest.raises(EncodingError, match=said):
+        check_fields(NPU, insn)
+    with pytest.raises(EncodingError, match=said):
+        encode(NPU, [insn])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("03000000", "byte 0: npu has no opcode 3"),
+        ("ff000000" + "01000000", "byte 4: copy has 12 bytes, 4 left"),
+        ("ff000001", "byte 0: end: reserved bits are set"),
+        ("01" + "00" * 11, "rows=0"),
+        ("ff", "end has 4 bytes, 1 left"),
+    ],
+)
+def test_refuses_bytes(code: str, said: str) -> None:
+    with pytest.raises(EncodingError, match=said):
+        decode(NPU, bytes.fromhex(code))
+
+
+def test_columns_keep_limits() -> None:
+    with pytest.raises(EncodingError, match="rows=0"):
+        encode_columns(NPU, "copy", {"rows": np.array([1, 0])})

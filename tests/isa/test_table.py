@@ -1,0 +1,68 @@
+"""What a table of instructions may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loadstone.errors import ConfigError
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
+from tests.isa.tables import NPU
+
+
+def one(*fields: Bits, **form: object) -> InstructionTable:
+    memories = (LocalMemory("pad", 8),)
+    return InstructionTable("t", (InstructionForm("go", 1, fields, **form),), memories)  # type: ignore[arg-type]
+
+
+def test_fields_follow_each_other_and_lengths_are_the_least() -> None:
+    assert NPU.places["copy"] == {"address": 8, "stride": 48, "rows": 64, "row": 76}
+    assert NPU.sizes == {"copy": 12, "store": 8, "work": 64, "end": 4}
+
+
+def test_reach_counts_places() -> None:
+    read = NPU.by_name["copy"].reaches[0]
+    assert read.places({"address": 100, "rows": 3, "stride": 32}) == (100, 180)
+    assert read.places({"address": 100, "rows": 0, "stride": 32}) == (100, 100)
+
+
+def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
+    first = NPU.forms[0]
+    said = replace(NPU, forms=(replace(first, doc="other", cycles=9, unit="x"), *NPU.forms[1:]))
+    assert said.fingerprint == NPU.fingerprint
+    for other in (
+        replace(first, opcode=9),
+        replace(first, reaches=()),
+        replace(first, size_bytes=20),
+    ):
+        assert replace(NPU, forms=(other, *NPU.forms[1:])).fingerprint != NPU.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: one(Bits("a", 65)), "width 65"),
+        (lambda: one(Bits("a", 8), Bits("a", 8)), "a stands twice"),
+        (lambda: one(Bits("a", 8), Bits("b", 8, at=12)), "bit 12 of b"),
+        (lambda: one(Bits("a", 8, at=4)), "bit 4 of a"),
+        (lambda: one(Bits("a", 60), size_bytes=8), "68 bits"),
+        (lambda: one(Bits("int!", 8)), "lower case"),
+        (lambda: one(Bits("do", 8)), "no word of C"),
+        (lambda: one(size_bytes=65), "65 bytes"),
+        (lambda: one(size_bytes=3), "3 bytes"),
+        (lambda: one(Bits("a", 4, high=16)), "limits 0 to 16"),
+        (lambda: one(Bits("a", 4, address=True, low=1)), "an address with"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("cache", "a"),)), "one of dram, pad"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", "b"),)), "b: not a field"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("dram", "a"),)), "address field"),
+        (lambda: one(Bits("a", 33), reaches=(Reach("pad", "a"),)), "at most 32 bits"),
+        (lambda: one(Bits("a", 4, signed=True), reaches=(Reach("pad", "a"),)), "unsigned"),
+        (lambda: InstructionTable("t", ()), "its forms"),
+        (lambda: InstructionTable("T", (InstructionForm("a", 1),)), "its name"),
+        (lambda: InstructionTable("t", (InstructionForm("a", 256),)), "opcode 256"),
+    ],
+)
+def test_refuses(make: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make()  # type: ignore[operator]

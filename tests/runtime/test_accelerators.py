@@ -1,0 +1,163 @@
+"""Programs of another accelerator in the C runtime: run on its simulator, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadstone.artifact.format import Artifact
+from loadstone.errors import ArtifactError, ConfigError, DeviceError, LoadstoneError
+from loadstone.isa import accelerator as accelerators
+from loadstone.isa.accelerator import Accelerator, register_accelerator
+from loadstone.isa.codec import TableInsn, encode
+from loadstone.runtime import device
+from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
+from tests.isa.tables import NPU, NPU_MEANING, npu
+
+DRIVER = """#include "lds_accelerator.h"
+int npu_refuse(const lds_insn_seen *seen);
+int npu_refuse(const lds_insn_seen *seen) {
+  return seen->form->opcode == 1u && seen->value[2] == 4u;
+}
+"""
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Accelerator], None]:
+    """Makes an accelerator known for one test."""
+    monkeypatch.setattr(accelerators, "_FACTORIES", {})
+    return lambda made: register_accelerator("npu", lambda _: made)
+
+
+def run(model: Artifact, **more: Any) -> tuple[np.ndarray, Any]:
+    with device.open("sim", **more) as opened, opened.load(model) as session:
+        session.inputs[0][...] = np.arange(64, dtype=np.int8)
+        session.execute()
+        return session.outputs[0].copy(), session.counters
+
+
+@pytest.mark.parametrize("shadow", [False, True])
+def test_runs(offered: Callable[[Accelerator], None], shadow: bool) -> None:
+    offered(npu())
+    y, counters = run(program_model(), shadow=shadow)
+    np.testing.assert_array_equal(y[0], np.arange(64))
+    assert (counters.cycles, counters.read_bytes, counters.write_bytes) == (1 + 8 + 1 + 1, 64, 64)
+
+
+def test_unknown_and_other_accelerators(offered: Callable[[Accelerator], None]) -> None:
+    with pytest.raises(ConfigError, match="'npu', which no plug-in describes"):
+        run(program_model())
+    first = replace(NPU.forms[0], opcode=9)
+    other = replace(NPU, forms=(first, *NPU.forms[1:]))
+    offered(Accelerator("npu", other, NPU_MEANING))
+    with pytest.raises(ConfigError, match="compile the model again"):
+        run(program_model())
+
+
+def code(*changes: Mapping[str, int]) -> bytes:
+    named = zip(("copy", "store", "end"), changes, strict=False)
+    plain = {"copy": {"stride": 16, "rows": 4}, "store": {"rows": 4}, "end": {}}
+    insns = {name: TableInsn(name, {**plain[name], **change}) for name, change in named}
+    return encode(NPU, [insns.get(name, TableInsn(name, plain[name])) for name in plain])
+
+
+R = RELOCATIONS
+REFUSED = {
+    "leaves the region behind": (code({"stride": 65}), R, "leaves its DRAM region"),
+    "begins too late": (CODE, (replace(R[0], addend_bytes=208), R[1]), "leaves its DRAM region"),
+    "stores behind": (CODE, (R[0], replace(R[1], addend_bytes=193)), "leaves its DRAM region"),
+    "no relocation": (CODE, R[:1], "leaves its DRAM region"),
+    "an address of its own": (code({"address": 1}), R[1:], "leaves its DRAM region"),
+    "address and relocation": (code({"address": 1}), R, "does not know"),
+    "relocation of no address": (CODE, (replace(R[0], bit=48, width=16), R[1]), "does not know"),
+    "another width": (CODE, (replace(R[0], width=32), R[1]), "does not know"),
+    "another shift": (CODE, (replace(R[0], shift=0), R[1]), "does not know"),
+    "inside an instruction": (
+        CODE,
+        (replace(R[0], offset_bytes=4), R[1]),
+        "leaves its DRAM region",
+    ),
+    "local memory": (code({"row": 61}), R, "leaves a scratchpad"),
+    "opcode": (b"\x03" + CODE[1:], R, "does not know"),
+    "reserved bit": (CODE[:-1] + b"\x80", R, "does not know"),
+    "cut": (CODE[:-4] + b"\x02\0\0\0", R, "does not know"),
+    "count": (CODE[:-4], R, "does not know"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(offered: Callable[[Accelerator], None], name: str) -> None:
+    offered(npu())
+    bytes_of, relocations, said = REFUSED[name]
+    with pytest.raises(ArtifactError, match=said):
+        run(program_model(bytes_of, relocations))
+
+
+def test_rights_of_regions(offered: Callable[[Accelerator], None]) -> None:
+    offered(npu())
+    model = program_model()
+    arena = replace(model.regions[0], device_writes=False)
+    with pytest.raises(ArtifactError, match="stores where it may not"):
+        run(replace(model, regions=(arena, model.regions[1])))
+
+
+def test_an_address_that_does_not_fit(offered: Callable[[Accelerator], None]) -> None:
+    offered(npu())
+    with pytest.raises(DeviceError, match="misaligned"):
+        run(program_model(CODE, (replace(R[0], addend_bytes=72), R[1])))
+
+
+def test_the_refused_instruction_is_named(offered: Callable[[Accelerator], None]) -> None:
+    offered(npu())
+    with pytest.raises(ArtifactError, match=r"step 'run', instruction 1 \(layer 'layer'\)"):
+        run(program_model(CODE, (R[0], replace(R[1], addend_bytes=193))))
+
+
+def test_c_of_the_plugin_refuses(offered: Callable[[Accelerator], None], tmp_path: Path) -> None:
+    driver = tmp_path / "npu.c"
+    driver.write_text(DRIVER)
+    offered(npu(driver=driver))
+    with pytest.raises(ArtifactError, match="does not know"):
+        run(program_model())
+    wrong = tmp_path / "wrong.c"
+    wrong.write_text("int npu_refuse(const lds_insn_seen *seen) { return 0 }")
+    offered(npu(driver=wrong))
+    with pytest.raises(DeviceError, match=r"wrong.c: .*error"):
+        run(program_model())
+
+
+def test_an_error_of_a_meaning_reaches_the_caller(offered: Callable[[Accelerator], None]) -> None:
+    def broken(state: Any, i: Any) -> None:
+        raise LoadstoneError("a meaning that fails")
+
+    offered(Accelerator("npu", NPU, {**NPU_MEANING, "store": broken}))
+    with pytest.raises(LoadstoneError, match="a meaning that fails"):
+        run(program_model())
+
+
+def test_a_fault_of_the_device_is_named(offered: Callable[[Accelerator], None]) -> None:
+    """A device that reaches further than its table says, stopped by its own bounds."""
+
+    def far(state: Any, i: Any) -> None:
+        state.dram.read(0, 1)
+
+    offered(Accelerator("npu", NPU, {**NPU_MEANING, "store": far}))
+    with pytest.raises(DeviceError, match=r"instruction 1 .*error 2 of npu: an access outside"):
+        run(program_model())
+
+
+def test_other_connections_have_one_device(offered: Callable[[Accelerator], None]) -> None:
+    offered(npu())
+    model = program_model()
+    other = replace(model.other_programs[0], device="npu2", name="second")
+    register_accelerator("npu2", lambda _: npu())
+    with (
+        device.open("null") as opened,
+        pytest.raises(DeviceError, match="several devices"),
+    ):
+        opened.load(replace(model, steps=(*model.steps, other)))

@@ -1,0 +1,59 @@
+"""What programs of other devices cost, without a host."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from loadstone.errors import SimulationError
+from loadstone.isa import accelerator as accelerators
+from loadstone.isa.accelerator import register_accelerator
+from loadstone.simulator.table_profile import (
+    relocated,
+    table_layer_cycles,
+    table_runs,
+    trace_text,
+)
+from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
+from tests.isa.tables import npu
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerators, "_FACTORIES", {})
+    register_accelerator("npu", lambda _: npu(clock_mhz=200))
+
+
+def test_addresses_are_filled_in() -> None:
+    code = relocated(CODE, RELOCATIONS, [0x10_0000, 0])
+    assert code[1:6] == (0x10_0040 >> 4).to_bytes(5, "little")
+    assert int.from_bytes(code[12:20], "little") >> 20 & 0xFFFFFFFF == 0x10_0080
+    for bases in ([0x10_0001], [1 << 45]):
+        with pytest.raises(SimulationError, match="does not fit"):
+            relocated(CODE, RELOCATIONS, bases)
+
+
+def test_cycles_of_programs_and_layers() -> None:
+    ((step, accelerator, run),) = table_runs(program_model())
+    assert (step.name, accelerator.name, run.cycles) == ("run", "npu", 1 + 8 + 1 + 1)
+    assert table_layer_cycles(program_model()) == {"layer": 10}
+
+
+def test_a_program_that_leaves_its_memory() -> None:
+    far = (RELOCATIONS[0], replace(RELOCATIONS[1], addend_bytes=240))
+    with pytest.raises(SimulationError, match="run, instruction 1: an access outside the memory"):
+        table_runs(program_model(CODE, far))
+
+
+def test_a_trace_for_perfetto() -> None:
+    events = json.loads(trace_text(program_model()))["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    assert [(e["name"], e["cat"], e["ts"], e["dur"]) for e in slices] == [
+        ("copy", "layer", 0, 9 / 200),
+        ("store", "layer", 9 / 200, 1 / 200),
+        ("end", "", 10 / 200, 1 / 200),
+    ]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert names == ["npu: run", "dma", "all"]
