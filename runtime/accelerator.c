@@ -2,7 +2,7 @@
  *
  * In:   a session whose regions have their places; lds_session_config.accelerators.
  * Out:  a stream for each program, jobs for their register blocks.
- * Next: run.c starts them.
+ * Next: run.c starts them. Nothing here is linked but through lds_session_config_accelerators.
  *
  * All devices of a session see the memory of the session's HAL at the same bus addresses. A program is copied, because its addresses
  * are filled in, and checked as it stands in the copy, which nobody else writes.
@@ -10,7 +10,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "accelerator.h"
 
-#include "claim.h"
 #include "program.h"
 #include "sizes.h"
 
@@ -55,7 +54,7 @@ static int check_one(const lds_session *s, const lds_program *p) {
   }
 }
 
-int lds_accelerators_check(const lds_session *s) {
+static int check(const lds_session *s) {
   lds_program p;
   uint32_t k;
   for (k = 0; k < steps_of(s); ++k) {
@@ -113,7 +112,7 @@ static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_
   return relocate(s, &p, code);
 }
 
-int lds_accelerators_open(lds_session *s, lds_fault *fault) {
+static int open_programs(lds_session *s, lds_fault *fault) {
   const lds_hal *hal = s->device->hal;
   const size_t size_bytes = code_offset(s, steps_of(s));
   size_t at = 0;
@@ -138,7 +137,7 @@ int lds_accelerators_open(lds_session *s, lds_fault *fault) {
   return hal->dma_sync(hal->ctx, &s->code, 0, size_bytes, LDS_DMA_TO_DEVICE) == LDS_HAL_OK ? LDS_OK : LDS_ERR_HAL;
 }
 
-lds_device *lds_accelerators_job(const lds_session *s, uint32_t step, lds_job *job) {
+static lds_device *job_of(const lds_session *s, uint32_t step, lds_job *job) {
   const size_t at = code_offset(s, step);
   lds_program p;
   (void)lds_program_read(s->model, step, &p); /* as at open */
@@ -149,31 +148,15 @@ lds_device *lds_accelerators_job(const lds_session *s, uint32_t step, lds_job *j
   return accelerator_of(s, &p)->device;
 }
 
-/* --- all devices ------------------------------------------------------------------------------------------------------------- */
-lds_device *lds_session_device(const lds_session *s, uint32_t index) {
-  if (index == 0) return s->device;
-  return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
+static const char *layer_of(const lds_model *model, uint32_t step, uint32_t instruction) {
+  lds_program p;
+  return lds_program_read(model, step, &p) ? lds_program_layer(model, &p, instruction) : "";
 }
 
-/* The first `count` of them. */
-static void release(const lds_session *s, uint32_t count) {
-  uint32_t k;
-  for (k = 0; k < count; ++k) {
-    lds_device *device = lds_session_device(s, k);
-    if (device != NULL) lds_release(&device->claimed);
-  }
+/* --- for a session ----------------------------------------------------------------------------------------------------------- */
+void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count) {
+  static const lds_program_set programs = {check, open_programs, job_of, layer_of};
+  config->accelerators = accelerators;
+  config->accelerator_count = count;
+  config->programs = &programs;
 }
-
-int lds_devices_claim(const lds_session *s) {
-  lds_device *device;
-  uint32_t k;
-  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
-    if (!lds_claim(&device->claimed)) {
-      release(s, k);
-      return 0;
-    }
-  }
-  return 1;
-}
-
-void lds_devices_release(const lds_session *s) { release(s, s->config.accelerator_count + 1u); }

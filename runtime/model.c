@@ -6,7 +6,6 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format.h"
-#include "program.h"
 
 static const uint8_t entry_bytes[LDS_SECTIONS] = {1, 32, 64, 4, 4, 16, 4, 16, 16, 1};
 
@@ -154,11 +153,7 @@ static int port_is_sound(const lds_model *model, int section, uint32_t index) {
 
 static int step_is_sound(const lds_model *model, uint32_t index) {
   const lds_step s = lds_model_step(model, index);
-  lds_program program;
   if (!is_string(model, s.name)) return 0;
-  if (s.kind == LDS_STEP_PROGRAM)
-    return lds_u32(model->bytes + 4) >= 2u && lds_inside(s.first, s.count, model->section[LDS_WORDS].count) &&
-           lds_program_read(model, index, &program);
   if (s.kind != LDS_STEP_DEVICE) return lds_inside(s.first, s.count, model->section[LDS_WORDS].count);
   return s.count != 0 && s.inputs == 0 && s.outputs == 0 && lds_inside(s.first, s.count, model->section[LDS_INSTRUCTIONS].count);
 }

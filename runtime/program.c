@@ -71,7 +71,8 @@ int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
   const lds_step s = lds_model_step(model, step);
   const uint32_t strings = model->section[LDS_STRINGS].count;
   uint64_t words = LDS_PROGRAM_WORDS;
-  if (s.kind != LDS_STEP_PROGRAM || s.inputs != 0 || s.outputs != 0 || s.count < LDS_PROGRAM_WORDS) return 0;
+  if (lds_u32(model->bytes + 4) < 2u || s.kind != LDS_STEP_PROGRAM || s.inputs != 0 || s.outputs != 0 || s.count < LDS_PROGRAM_WORDS)
+    return 0;
   if (lds_model_word(model, s.first) >= strings || lds_model_word(model, s.first + 1u) >= strings) return 0;
   out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, s.first);
   out->fingerprint = s.first + 2u;
@@ -84,6 +85,11 @@ int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
   if (!code_is_sound(model, lds_model_word(model, s.first + 10u), out)) return 0;
   return relocations_are_sound(model, out) && layers_are_sound(model, out);
+}
+
+int lds_program_check(const lds_model *model, uint32_t step) {
+  lds_program program;
+  return lds_program_read(model, step, &program) ? LDS_OK : LDS_ERR_OPERATOR;
 }
 
 const char *lds_program_layer(const lds_model *model, const lds_program *p, uint32_t instruction) {

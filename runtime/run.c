@@ -6,6 +6,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "accelerator.h"
+#include "claim.h"
 #include "lds_isa.h"
 #include "session.h"
 
@@ -47,13 +48,49 @@ int lds_device_recover(lds_device *device) {
   return device->dead != 0 ? LDS_ERR_DEAD : LDS_ERR_HUNG;
 }
 
+/* --- all devices of a session ------------------------------------------------------------------------------------------------ */
+/* Its own, then those of the configuration; NULL behind the last. */
+static lds_device *device_of(const lds_session *s, uint32_t index) {
+  if (index == 0) return s->device;
+  return index <= s->config.accelerator_count ? s->config.accelerators[index - 1u].device : NULL;
+}
+
+static void release(const lds_session *s, uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < count; ++k) {
+    lds_device *device = device_of(s, k);
+    if (device != NULL) lds_release(&device->claimed);
+  }
+}
+
+void lds_devices_release(const lds_session *s) { release(s, s->config.accelerator_count + 1u); }
+
+/* Whether all of them are now this session's; else none is. */
+static int claim(const lds_session *s) {
+  lds_device *device;
+  uint32_t k;
+  for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
+    if (!lds_claim(&device->claimed)) {
+      release(s, k);
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* Where the device that works is, or has come to an end. */
+static void fault_at(lds_session *s, uint32_t instruction) {
+  lds_fault_at(s->model, s->step, instruction, &s->fault);
+  if (s->running != s->device) s->fault.layer = s->config.programs->layer(s->model, s->step, instruction);
+}
+
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
 static void submit(lds_session *s, const lds_step *step) {
   lds_job job;
   uint32_t r;
   memset(&job, 0, sizeof job);
   if (step->kind == LDS_STEP_PROGRAM) {
-    s->running = lds_accelerators_job(s, s->step, &job);
+    s->running = s->config.programs->job(s, s->step, &job);
   } else {
     s->running = s->device;
     job.insn_bus = s->stream.bus + (uint64_t)step->first * LDS_INSN_BYTES;
@@ -91,7 +128,7 @@ static void add_counters(lds_session *s) {
 }
 
 static int device_error(lds_session *s, const lds_device_state *state) {
-  lds_fault_at(s->model, s->step, state->error_pc, &s->fault);
+  fault_at(s, state->error_pc);
   s->fault.error = state->error;
   s->fault.error_addr = state->error_addr;
   (void)acknowledge(s->running);
@@ -100,7 +137,7 @@ static int device_error(lds_session *s, const lds_device_state *state) {
 }
 
 static int hung(lds_session *s, const lds_device_state *state) {
-  lds_fault_at(s->model, s->step, state->insn_pc, &s->fault);
+  fault_at(s, state->insn_pc);
   return lds_device_recover(s->running);
 }
 
@@ -117,7 +154,7 @@ static int poll(lds_session *s, uint64_t until_ns) {
     case LDS_STATE_RUNNING:
       break;
     case UINT32_MAX: /* what an empty bus reads as: the device was there, and is gone */
-      lds_fault_at(s->model, s->step, s->progress, &s->fault);
+      fault_at(s, s->progress);
       return LDS_ERR_ABSENT;
     default: /* ERROR; or a device that lost its state */
       return device_error(s, &state);
@@ -204,11 +241,11 @@ int lds_session_start(lds_session *s) {
   uint32_t k;
   int status;
   if (s == NULL) return LDS_ERR_ARGUMENT;
-  if (s->phase == LDS_RUNNING || !lds_devices_claim(s)) return LDS_ERR_STATE;
+  if (s->phase == LDS_RUNNING || !claim(s)) return LDS_ERR_STATE;
   memset(&s->fault, 0, sizeof s->fault);
   memset(&s->counters, 0, sizeof s->counters);
   s->step = 0;
-  for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
+  for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
     if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
   }
   status = sync_ports(s, LDS_INPUTS, LDS_DMA_TO_DEVICE);

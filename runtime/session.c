@@ -9,7 +9,6 @@
 
 #include "accelerator.h"
 #include "geometry.h"
-#include "program.h"
 #include "sizes.h"
 
 enum { STREAM_ALIGN = 64, SESSION_ALIGN = 16 };
@@ -122,11 +121,10 @@ static int open_regions(lds_session *s, lds_memory memory) {
 /* --- instructions ------------------------------------------------------------------------------------------------------------ */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault) {
   const uint32_t at = lds_model_step(model, step).first + instruction;
-  lds_program program;
   uint32_t k;
   fault->step = step;
   fault->instruction = instruction;
-  fault->layer = lds_program_read(model, step, &program) ? lds_program_layer(model, &program, instruction) : "";
+  fault->layer = "";
   if (lds_model_step(model, step).kind != LDS_STEP_DEVICE) return;
   for (k = 0; k < model->section[LDS_SOURCE_MAP].count; ++k) {
     const uint8_t *p = model->section[LDS_SOURCE_MAP].bytes + 16u * k;
@@ -255,6 +253,7 @@ static int check_operators(const lds_model *model, const lds_session_config *con
   uint32_t k;
   for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
     const uint32_t kind = lds_model_step(model, k).kind;
+    if (kind == LDS_STEP_PROGRAM && config->programs == NULL) return LDS_ERR_ACCELERATOR;
     if (kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM) continue;
     if (config->operators == NULL || config->operators->check(model, k) != LDS_OK) return LDS_ERR_OPERATOR;
     if (kind == LDS_STEP_EXTERNAL && config->external == NULL) return LDS_ERR_EXTERNAL;
@@ -263,16 +262,17 @@ static int check_operators(const lds_model *model, const lds_session_config *con
 }
 
 static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
+  const lds_program_set *programs = s->config.programs;
   int status = check_device(s->model, s->device);
   uint32_t r;
   if (status == LDS_OK) status = check_operators(s->model, &s->config);
-  if (status == LDS_OK) status = lds_accelerators_check(s);
+  if (status == LDS_OK && programs != NULL) status = programs->check(s);
   if (status == LDS_OK) status = open_regions(s, memory);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags != 0) status = fill_region(s, r);
   }
   if (status == LDS_OK) status = open_stream(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
-  if (status == LDS_OK) status = lds_accelerators_open(s, fault);
+  if (status == LDS_OK && programs != NULL) status = programs->open(s, fault);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags == 0) status = fill_region(s, r);
   }

@@ -36,6 +36,8 @@ int lds_session_sync(lds_session *session, const lds_tensor *tensor, int directi
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
 /* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
 int lds_device_recover(lds_device *device);
+/* All devices of a session are anyone's again. */
+void lds_devices_release(const lds_session *session);
 /* Names the layer of an instruction of a step in *fault. */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault);
 

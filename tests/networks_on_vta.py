@@ -35,11 +35,12 @@ EDGES = "dequantize quantize reshape softmax transpose"
 @dataclass(frozen=True)
 class Known:
     """host: kinds of operators that may stay on the host. cycles: at most; None: no limit is known.
-    quick: whether `make test` compiles it."""
+    quick: whether `make test` compiles it. different: elements that may differ from the golden."""
 
     host: str = "softmax"
     cycles: int | None = None
     quick: bool = False
+    different: int = 0
 
 
 NETWORKS = {
@@ -51,7 +52,9 @@ NETWORKS = {
     "tflm_person_detect.tflite": Known(),
     "tflm_micro_speech.tflite": Known("reshape softmax"),
     "mlonmcu_micro_kws_m_int8.tflite": Known("reshape softmax"),
-    "mlonmcu_micro_kws_m_qdq.onnx": Known(EDGES),
+    # ONNX Runtime adds float32 products: five averages of four that end in a half (35.5, 102.5 ...)
+    # and a sum of 46.499999 fall to the other side there, and one output element with them.
+    "mlonmcu_micro_kws_m_qdq.onnx": Known(EDGES, different=1),
     "mlonmcu_micro_kws_m_qoperator.onnx": Known(EDGES),
     "coral_mnv1_0.25_128_u8.tflite": Known("requantize softmax"),
     "coral_tf2_mnv2_1.0_224_ptq.tflite": Known("requantize softmax", 12_000_000),
@@ -87,14 +90,14 @@ class Row:
             found.append(f"on the host: {', '.join(heavy)}")
         if self.macs_percent < LEAST_MACS_PERCENT:
             found.append(f"less than {LEAST_MACS_PERCENT} % on the device")
-        if self.different:
+        if self.different > known.different:
             found.append(f"{self.different} elements differ")
         if known.cycles is not None and self.cycles > known.cycles:
             found.append(f"more than {known.cycles} cycles")
         return found
 
 
-def measure(shared: Path, file: str, samples: int = 2) -> Row:
+def measure(shared: Path, file: str, samples: int = 4) -> Row:
     """Compiles a network, runs the first samples of its golden, checks every program."""
     config = load_config(DEVICE)
     compiled = compile(shared / "models" / file, DEVICE)

@@ -8,18 +8,19 @@
 import lds_config_pkg::*;
 import lds_types_pkg::*;
 module lds_bursts #(
-    parameter int ROW_BITS = 28  // of the bytes of a row, and from one row to the next
+    parameter int ROW_BITS = 28,  // of the bytes of a row, and from one row to the next
+    parameter int ADDRESS_BITS = 64
 ) (
     input logic clk,
     input logic clear,
     input logic setup,
-    input logic [63:0] address,
+    input logic [ADDRESS_BITS-1:0] address,
     input logic [ROW_BITS-1:0] row_bytes,
     input logic [15:0] rows,  // not 0
     input logic [ROW_BITS-1:0] stride_bytes,
     input logic [3:0] delay,
     output logic request,
-    output logic [63:0] request_address,
+    output logic [ADDRESS_BITS-1:0] request_address,
     output logic [8:0] request_beats,
     output logic last,
     input logic grant
@@ -30,8 +31,8 @@ module lds_bursts #(
 
   typedef enum logic [1:0] {IDLE, HELD, ASKING, BETWEEN} state_t;
   state_t state;
-  logic [63:0] row;  // the first byte of the row
-  logic [63-LOG_BEAT:0] at;  // in beats: what is asked for next
+  logic [ADDRESS_BITS-1:0] row;  // the first byte of the row
+  logic [ADDRESS_BITS-LOG_BEAT-1:0] at;  // in beats: what is asked for next
   logic [BEATS_BITS-1:0] left;  // beats of the row from there on
   logic [15:0] rows_left;
   logic [ROW_BITS-1:0] bytes, stride;
@@ -63,18 +64,18 @@ module lds_bursts #(
       end
       ASKING:
       if (grant) begin
-        at <= at + (64 - LOG_BEAT)'(request_beats);
+        at <= at + (ADDRESS_BITS - LOG_BEAT)'(request_beats);
         left <= left - BEATS_BITS'(request_beats);
         new_row <= row_ends;
         state <= last ? IDLE : BETWEEN;
         if (row_ends) begin
-          row <= row + 64'(stride);
+          row <= row + ADDRESS_BITS'(stride);
           rows_left <= rows_left - 1'b1;
         end
       end
       default: begin
         if (new_row) begin
-          at <= row[63:LOG_BEAT];
+          at <= row[ADDRESS_BITS-1:LOG_BEAT];
           left <= span(row[LOG_BEAT-1:0], bytes);
         end
         state <= ASKING;
@@ -82,7 +83,7 @@ module lds_bursts #(
     endcase
     if (setup) begin
       row <= address;
-      at <= address[63:LOG_BEAT];
+      at <= address[ADDRESS_BITS-1:LOG_BEAT];
       left <= span(address[LOG_BEAT-1:0], row_bytes);
       bytes <= row_bytes;
       stride <= stride_bytes;
@@ -92,4 +93,8 @@ module lds_bursts #(
     end
     if (clear) state <= IDLE;
   end
+
+`ifdef FORMAL_LDS_BURSTS
+`include "proofs/lds_bursts.svh"
+`endif
 endmodule

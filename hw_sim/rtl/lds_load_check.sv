@@ -53,4 +53,8 @@ module lds_load_check #(
                CAN_REGIONS && (end_offset > {1'b0, region.limit[62:0]} || (WRITES && region.limit[63])) ? ERROR_DRAM_BOUNDS : ERROR_NONE;
       error_address <= last > 35'(depth_of(memory)) ? 64'd0 : sum[63:0];
     end
+
+`ifdef FORMAL_LDS_LOAD_CHECK
+`include "proofs/lds_load_check.svh"
+`endif
 endmodule

@@ -142,4 +142,8 @@ module lds_registers (
     end else if (rready) rvalid <= 1'b0;
     if (rst) rvalid <= 1'b0;
   end
+
+`ifdef FORMAL_LDS_REGISTERS
+`include "proofs/lds_registers.svh"
+`endif
 endmodule

@@ -117,4 +117,8 @@ module lds_store_stage (
     else if (burst) sends <= 1'b1;
     if (clear) sends <= 1'b0;
   end
+
+`ifdef FORMAL_LDS_STORE_STAGE
+`include "proofs/lds_store_stage.svh"
+`endif
 endmodule

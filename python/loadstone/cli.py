@@ -41,6 +41,7 @@ COMMANDS = {
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
+    "compare": "find the first layer whose numbers are not those of the framework",
     "inspect": "show what is in a compiled model",
     "export": "write a small C project around a compiled model",
     "disasm": "show instructions as text, one line each",

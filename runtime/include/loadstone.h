@@ -117,7 +117,8 @@ typedef struct lds_tensor {
 
 enum { LDS_INT8, LDS_UINT8, LDS_INT16, LDS_INT32, LDS_INT64, LDS_FLOAT32, LDS_FLOAT16, LDS_BOOL, LDS_BFLOAT16 };
 
-/* Checks all rules of FORMAT.md but those of host steps (R19 to R21), which lds_session_open checks. */
+/* Checks all rules of FORMAT.md but those of host steps (R19 to R21) and of programs of other devices (R23), which lds_session_open
+ * checks. */
 LDS_EXPORT int lds_model_open(lds_model *model, const void *bytes, size_t size_bytes);
 LDS_EXPORT const char *lds_model_name(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
@@ -147,6 +148,7 @@ LDS_EXPORT int lds_validate(const lds_model *model, const uint8_t *instructions,
 LDS_EXPORT int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_bytes, lds_fault *fault);
 
 /* The program of a step of another device, as it stands in `code`, against that device's table; fault: the instruction, its layer. */
+LDS_EXPORT int lds_program_check(const lds_model *model, uint32_t step); /* rule R23, which lds_session_open checks */
 LDS_EXPORT int lds_program_validate(const lds_model *model, uint32_t step, const lds_accelerator *accelerator, const uint8_t *code,
                                     lds_fault *fault);
 
@@ -194,12 +196,17 @@ typedef struct lds_session_config {
   lds_dma_buffer region[LDS_REGIONS]; /* buffers of the caller's own for regions; cpu NULL: the session allocates */
   int (*external)(void *ctx, lds_session *session, uint32_t step); /* executes external steps, LDS_OK or an error; NULL: there are none */
   void *external_ctx;
-  const lds_accelerator *accelerators; /* further devices that the artifact names; they and what they name must stay */
+  const lds_accelerator *accelerators; /* further devices that the artifact names: lds_session_config_accelerators */
   uint32_t accelerator_count;
+  const struct lds_program_set *programs;
 } lds_session_config;
 
 /* Validator and all operators linked in, 1 s, nothing in place. */
 LDS_EXPORT void lds_session_config_default(lds_session_config *config);
+
+/* Gives a session further devices, and links in what checks and places their programs. The table and what it names must stay. All of
+ * them see the DMA memory of the session's own HAL at the same bus addresses, and are the session's while it runs. */
+LDS_EXPORT void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count);
 
 /* What lds_session_open needs of the caller's memory; 0 for a NULL argument; SIZE_MAX, and LDS_ERR_MEMORY from open, when it is more
  * than a size_t can say. */

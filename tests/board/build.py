@@ -7,12 +7,11 @@ Next: emulator.py boots it, or qemu-user runs it.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import objects
 from tests.board.tools import BUILD, ROOT, locked, need, run, work
 
 __all__ = ["RUNTIME", "TOOLCHAINS", "Toolchain", "drivers", "executable", "plugin"]
@@ -90,29 +89,13 @@ def executable(
         *map(str, flags),
     ]
     out = work() / f"{toolchain}-{name}"
-    run([*compile_, *(_object(source, toolchain, compile_) for source in sources), "-o", out])
+    run([*compile_, *(_object(source, compile_) for source in sources), "-o", out])
     return out
 
 
-def _object(source: Path, toolchain: str, compile_: Sequence[str]) -> Path:
-    """Its object file, from an earlier run where source, headers and flags are the same."""
-    if source.suffix != ".c":
-        return source
-    headers = [
-        h
-        for folder in ("runtime", "driver", "tests/board/guest")
-        for h in sorted((ROOT / folder).rglob("*.h"))
-    ]
-    key = hashlib.sha256(
-        "\0".join(compile_).encode() + b"".join(path.read_bytes() for path in (source, *headers))
-    )
-    out = BUILD / toolchain / f"{source.stem}-{key.hexdigest()[:16]}.o"
-    if not out.is_file():
-        out.parent.mkdir(parents=True, exist_ok=True)
-        made = work() / f"{toolchain}-{source.stem}.o"
-        run([*compile_, "-c", source, "-o", made])
-        os.replace(made, out)
-    return out
+def _object(source: Path, compile_: Sequence[str]) -> Path:
+    """Its object file; assembler is left to the linker's call."""
+    return objects.compiled(compile_, source) if source.suffix == ".c" else source
 
 
 def plugin() -> Path:

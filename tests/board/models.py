@@ -27,8 +27,10 @@ from tests.sample_model import dense_model
 from tests.tflite_builder import Activation, Graph, Padding, run
 
 __all__ = [
+    "DESCRIPTORS",
     "SYSTOLIC",
     "Network",
+    "autoencoder",
     "convolutions",
     "convolutions_on_systolic",
     "dense",
@@ -40,8 +42,8 @@ __all__ = [
 ]
 
 
-#: The example's folder: a device of a plug-in.
-SYSTOLIC = ROOT / "docs/examples/systolic"
+#: The examples' folders: devices of plug-ins.
+SYSTOLIC, DESCRIPTORS = (ROOT / "docs/examples" / name for name in ("systolic", "descriptors"))
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,16 @@ def resnet8_on_systolic(shared: Path) -> Network:
     file = shared / "models/mlpt_resnet8_int8.tflite"
     artifact = compile_model(file, "systolic", plugins=plugins).artifact
     return _checked(_native("systolic", artifact, golden["in0"][:2]), golden["out0"][:2].tobytes())
+
+
+def autoencoder(shared: Path) -> Network:
+    """MLPerf Tiny's autoencoder on the example whose instructions are layers."""
+    file = "mlpt_ad_int8.tflite"
+    golden = np.load(shared / f"models/golden/{file}.npz")
+    plugins = load_plugins([DESCRIPTORS])
+    artifact = compile_model(shared / "models" / file, "layer-engine", plugins=plugins).artifact
+    inputs = golden["in0"][:2]
+    return _checked(_native("layer-engine", artifact, inputs), golden["out0"][:2].tobytes())
 
 
 def convolutions_on_systolic(folder: Path) -> Network:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from loadstone.analysis.compare import differences, from_tensors, one_run
+from loadstone.analysis.taps import taps, values
 from loadstone.cli import main
+from loadstone.runtime import device
 from loadstone.simulator.rtl_build import library
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS, STATES
+from tests.analysis.faults import Fault, faults
 from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
@@ -105,7 +111,61 @@ def test_exported_programs_of_another_accelerator(systolic: Network, tmp_path: P
     check_exported(systolic, tmp_path, plugins=[models.SYSTOLIC])
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=more) for n in range(1, 11))])
+def test_a_fault_is_found_from_what_a_debug_build_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    """`make DEBUG=1` prints digests; `loadstone compare --digests` names the faulty layer. Of the
+    sound artifact they are those of the simulator."""
+    network = models.convolutions(tmp_path)
+    np.savez(tmp_path / "x.npz", in0=network.inputs[:1])
+    network.artifact.save(tmp_path / "good.lds")
+    subject, layers = network, frozenset[str]()
+    if seed:
+        fault = effective_fault(network, seed)
+        subject, layers = replace(network, artifact=fault.artifact), fault.layers
+    lines = exported_lines(subject, tmp_path, "DEBUG=1")
+    (tmp_path / "printed.txt").write_text("\n".join(lines))
+    words = ["compare", f"{tmp_path}/good.lds", "--inputs", f"{tmp_path}/x.npz"]
+    words += ["--against", "sim", "--digests", f"{tmp_path}/printed.txt", "--all", "--json"]
+    capsys.readouterr()
+    assert main(words) == bool(seed)
+    found = json.loads(capsys.readouterr().out)["layers"]
+    assert len(found) == sum(line.startswith("loadstone digest") for line in lines) > 3
+    wrong = [entry["layer"] for entry in found if entry["different"]]
+    assert wrong[:1] == [] if not seed else wrong[0] in layers
+
+
+def effective_fault(network: Network, seed: int) -> Fault:
+    """One that changes a number of some layer."""
+    inputs = one_run(network.artifact, [network.inputs[:1]], 0)
+    with device.open("sim") as opened:
+        right = dict(values(network.artifact, opened, inputs, taps(network.artifact)))
+        for fault in faults(network.artifact, seed):
+            expected = from_tensors({tap.name: value for tap, value in right.items()})
+            found = differences(fault.artifact, opened, inputs, expected)
+            if any(entry.different for entry in found):
+                return fault
+    raise AssertionError("there is always another fault")
+
+
+@more
+def test_exported_descriptors_with_registers_of_their_own(shared: Path, tmp_path: Path) -> None:
+    """The plug-in's C works its page; the autoencoder's ten layers are ten instructions."""
+    check_exported(models.autoencoder(shared), tmp_path, plugins=[models.DESCRIPTORS])
+
+
 def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
+    assert exported_lines(network, tmp_path, plugins=plugins) == [
+        "output " + " ".join(str(byte) for byte in network.outputs[0]),
+        f"cycles {network.cycles[0]}",
+    ]
+
+
+def exported_lines(
+    network: Network, tmp_path: Path, *make: str, plugins: Sequence[Path] = ()
+) -> list[str]:
+    """What an exported project prints. make: more words for it."""
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     need("make", "make")
     network.artifact.save(tmp_path / "model.lds")
@@ -127,7 +187,7 @@ def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = (
         f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u "
         f"-DBOARD_IRQ={machine.line}"
     )
-    run(["make", "-C", project, f"FLAGS={flags}"])
+    run(["make", "-C", project, f"FLAGS={flags}", *make])
     with boot(
         MACHINE,
         [
@@ -139,11 +199,7 @@ def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = (
         device=network.device,
         plugins=plugins,
     ) as board:
-        lines = board.finish()
-    assert lines == [
-        "output " + " ".join(str(byte) for byte in network.outputs[0]),
-        f"cycles {network.cycles[0]}",
-    ]
+        return board.finish()
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import objects
 from tests.board.tools import ROOT, missing, need, run
 
 __all__ = ["MODES", "SANITIZED", "STRICT", "compile_c", "includes", "mode_flags"]
@@ -81,5 +82,6 @@ def compile_c(
 ) -> Path:
     """Strict C99 with ASan and UBSan. Returns `out`."""
     need(compiler, compiler)
-    run([compiler, *mode_flags(bits), *STRICT, *SANITIZED, *flags, *sources, "-o", out])
+    command = [compiler, *mode_flags(bits), *STRICT, *SANITIZED, *flags]
+    run([*command, *objects.all_compiled(command, sources), "-o", out])
     return out

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import objects
 from tests.board.tools import need
 from tests.c.build import STRICT, includes, mode_flags
 
 pytestmark = pytest.mark.rung("0")
 
 
+#: What a firmware is compiled with besides, so that the linker can leave out what it does not call.
+SECTIONS = ("-ffreestanding", "-ffunction-sections", "-fdata-sections")
 #: Compiler, its flags, Debian's package. All build what runs on a board.
 COMPILERS = {
     "gcc": (["gcc", "-O2"], "gcc"),
@@ -59,12 +62,18 @@ def run(command: list[str], **options: object) -> str:
     return str(done.stdout)
 
 
-def board_sources(root: Path) -> list[str]:
+def board_sources(root: Path) -> list[Path]:
     """What a firmware is made of: the runtime, register blocks, the bare-metal HAL and its pool."""
     drivers = ["regs_native.c", "regs_chisel.c", "regs_hls.c", "hal_baremetal.c", "pool.c"]
-    return [str(p) for p in sorted((root / "runtime").glob("*.c"))] + [
-        str(root / "driver" / d) for d in drivers
-    ]
+    return sorted((root / "runtime").glob("*.c")) + [root / "driver" / d for d in drivers]
+
+
+def strict_command(name: str, root: Path) -> list[str]:
+    """The compiler with every flag: one for all tests of this file, which share its objects."""
+    (program, *flags), package = COMPILERS[name]
+    flags += mode_flags(32) if "-m32" in flags else ()
+    stack = ["-fstack-usage"] if "clang" not in name else []
+    return [tool(program, package), *flags, *STRICT, *SECTIONS, *stack, *includes(root)]
 
 
 @pytest.mark.parametrize(
@@ -73,31 +82,18 @@ def board_sources(root: Path) -> list[str]:
 def test_strict_flags_size_and_stack(
     name: str, root: Path, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
-    command, package = COMPILERS[name]
-    compiler = tool(command[0], package)
-    command = [*command, *(mode_flags(32) if "-m32" in command else ())]
-    stack = ["-fstack-usage"] if "clang" not in name else []
-    run(
-        [
-            compiler,
-            *command[1:],
-            *STRICT,
-            "-ffreestanding",
-            *stack,
-            *includes(root),
-            "-c",
-            *board_sources(root),
-        ],
-        cwd=tmp_path,
-    )
-    size = compiler.removesuffix("gcc").removesuffix("clang") + "size"
+    command = strict_command(name, root)
+    built = objects.all_compiled(command, board_sources(root))
+    size = command[0].removesuffix("gcc").removesuffix("clang") + "size"
     if shutil.which(size):
-        figure(
-            f"{name}\n"
-            + run([size, "-t", *(p.name for p in sorted(tmp_path.glob("*.o")))], cwd=tmp_path)
-        )
+        for path in built:
+            (tmp_path / path.name).symlink_to(path)
+        names = sorted(path.name for path in built)
+        figure(f"{name}\n" + run([size, "-t", *names], cwd=tmp_path))
+    usages = [path.with_suffix(".su") for path in built]
+    assert all(path.is_file() for path in usages) == ("clang" not in name)
     frames = {}
-    for usage in tmp_path.glob("*.su"):
+    for usage in filter(Path.is_file, usages):
         for line in usage.read_text().splitlines():
             place, size_bytes, kind = line.split("\t")
             assert kind != "dynamic", line
@@ -112,21 +108,11 @@ def test_strict_flags_size_and_stack(
 def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
     """The linker's word: everything else that the runtime needs is its own, or the compiler's
     helpers."""
-    compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
     for cpu in ("cortex-m0plus", "cortex-m55"):
-        flags = ["-mcpu=" + cpu, "-mthumb", "-Os", "-ffreestanding", *STRICT]
+        command = strict_command(cpu, root)
+        built = objects.all_compiled(command, board_sources(root))
         run(
-            [
-                compiler,
-                *flags,
-                *includes(root),
-                "-nostdlib",
-                "-r",
-                *board_sources(root),
-                "-lgcc",
-                "-o",
-                f"{cpu}.o",
-            ],
+            [*command, "-nostdlib", "-r", *map(str, built), "-lgcc", "-o", f"{cpu}.o"],
             cwd=tmp_path,
         )
         undefined = set(
@@ -138,21 +124,10 @@ def test_no_symbol_but_memcpy_and_memset(root: Path, tmp_path: Path) -> None:
 
 def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
     """Bytes of text that a minimal firmware keeps, by source folder, from the linker's map."""
-    compiler = tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
-    flags = [
-        "-mcpu=cortex-m55",
-        "-mthumb",
-        "-mfloat-abi=hard",
-        "-Os",
-        "-ffunction-sections",
-        "-fdata-sections",
-        "-ffreestanding",
-        *STRICT,
-    ]
-    sources = [str(root / "tests/c/firmware.c"), *board_sources(root)]
+    command = strict_command("cortex-m55", root)
     define = ["-DFULL"] if full else []
-    run([compiler, *flags, *define, *includes(root), "-c", *sources], cwd=folder)
-    objects = [Path(s).stem + ".o" for s in sources]
+    main = objects.compiled([*command, *define], root / "tests/c/firmware.c")
+    built = [main, *objects.all_compiled(command, board_sources(root))]
     symbols = [
         f"-Wl,--defsym={name}=0x1000"
         for name in (
@@ -172,7 +147,7 @@ def linked(root: Path, folder: Path, full: bool) -> dict[str, int]:
         "-Wl,-Map=firmware.map",
         *symbols,
     ]
-    run([compiler, *flags, *link, *objects, "-lgcc", "-o", "firmware.elf"], cwd=folder)
+    run([*command, *link, *map(str, built), "-lgcc", "-o", "firmware.elf"], cwd=folder)
     kept: dict[str, int] = {}
     body = (folder / "firmware.map").read_text().split("Linker script and memory map")[1]
     for section, size, place in re.findall(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from loadstone.artifact.format import Artifact
+from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
@@ -30,12 +31,17 @@ pytestmark = pytest.mark.rung("0")
 
 
 def c_accepts(data: bytes) -> bool:
-    """lds_model_open, and the rules of host steps as lds_session_open would check them."""
+    """lds_model_open, and the rules of host steps and programs as lds_session_open would check
+    them."""
     open_model = lib().lds_model_open
     model, buffer = ffi.new("lds_model *"), ffi.from_buffer(data)
     if open_model(model, buffer, len(data)):
         return False
-    return all(lib().lds_step_check(model, k) == 0 for k in range(model.section[5].count))
+    steps = ffi.cast("uint8_t *", model.section[5].bytes)
+    kinds = [steps[16 * k] | steps[16 * k + 1] << 8 for k in range(model.section[5].count)]
+    checks = {PROGRAM_STEP: lib().lds_program_check}
+    check = lib().lds_step_check
+    return all(checks.get(kind, check)(model, k) == 0 for k, kind in enumerate(kinds))
 
 
 def python_accepts(data: bytes) -> bool:
@@ -111,7 +117,7 @@ SLACK = 1 << 16
 
 @functools.cache
 def sizes_program(bits: int, root: Path) -> Path:
-    sources = [Path(p) for p in (root / "tests/c/sizes.c", *board_sources(root))]
+    sources = [root / "tests/c/sizes.c", *board_sources(root)]
     return compile_c(bits, work() / f"sizes-{bits}", sources, includes(root))
 
 
@@ -185,4 +191,4 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
 @pytest.mark.rung("2")
 @pytest.mark.parametrize("bits", MODES)
 def test_fuzzing_finds_nothing(bits: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    figure(fuzz(bits, times(10, 60), tmp_path))
+    figure(fuzz(bits, times(4, 60), tmp_path))

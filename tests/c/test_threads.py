@@ -17,6 +17,7 @@ from loadstone.errors import DeviceError
 from loadstone.runtime import device
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
+from tests import objects
 from tests.board.tools import need, run, work
 from tests.c.build import STRICT, includes
 from tests.fuzz.__main__ import LANES, VECTORS
@@ -142,24 +143,22 @@ def program(root: Path) -> Path:
     """tests/c/threads.c with runtime, drivers and simulator. The kernels work on memory of one
     device, and are left as they are."""
     need("g++", "g++")
-    objects, include = [], [*includes(root), f"-I{root}/hw_sim/include"]
+    built, include = [], [*includes(root), f"-I{root}/hw_sim/include"]
     drivers = ("hal_sim.c", "pool.c", "regs_native.c", "regs_chisel.c", "regs_hls.c")
     for source in [
         root / "tests/c/threads.c",
         *sorted((root / "runtime").glob("*.c")),
         *(root / "driver" / d for d in drivers),
     ]:
-        objects.append(work() / f"tsan-{source.stem}.o")
-        run(["gcc", *STRICT, *SANITIZER, *include, "-c", source, "-o", objects[-1]])
+        built.append(objects.compiled(["gcc", *STRICT, *SANITIZER, *include], source))
     for source in sorted((root / "hw_sim").glob("*.cc")):
-        objects.append(work() / f"tsan-{source.stem}-sim.o")
         flags = (
-            ["-O1", *LANES, *VECTORS.get(source.stem, []), "-Wno-psabi"]
+            ["-O0", *LANES, *VECTORS.get(source.stem, []), "-Wno-psabi"]
             if source.stem.startswith("kernels_")
             else SANITIZER
         )
-        run(["g++", "-std=c++17", *flags, *include, "-c", source, "-o", objects[-1]])
-    run(["g++", *SANITIZER, *objects, "-lpthread", "-o", work() / "threads"])
+        built.append(objects.compiled(["g++", "-std=c++17", *flags, *include], source))
+    run(["g++", *SANITIZER, *built, "-lpthread", "-o", work() / "threads"])
     return work() / "threads"
 
 

@@ -24,12 +24,19 @@ from loadstone.runtime import device
 from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
 from loadstone.runtime.native import ffi, lib
 from loadstone.simulator.table_profile import placed, relocated
-from tests.board.models import convolutions
+from tests.board.models import convolutions, island
 from tests.conftest import ROOT
 from tests.repeat import times
 
 CODE_BUS = 0x8000_0000
-EXAMPLES = {"systolic": "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64"}
+#: Folder -> a target, and what makes a network for it.
+EXAMPLES = {
+    "systolic": (
+        "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64",
+        "convolutions.tflite",
+    ),
+    "descriptors": ("layer-engine", "island.onnx"),
+}
 
 
 def mutated_code(code: bytes, table: InstructionTable, rng: np.random.Generator) -> bytes:
@@ -59,6 +66,11 @@ def mutated_step(step: ProgramStep, artifact: Artifact, rng: np.random.Generator
         addend = max(0, size - int(rng.integers(0, 1 << int(rng.integers(1, 16)))))
         relocations[k] = replace(relocations[k], region=region, addend_bytes=addend)
     return replace(step, relocations=tuple(relocations))
+
+
+def small_dense(folder: Path) -> None:
+    """A dense layer of 16 inputs and 10 outputs, and real numbers behind it."""
+    island(folder, "vtaq-1x16x16")
 
 
 class Judge:
@@ -94,9 +106,11 @@ class Judge:
 def test_accepted_mutants_stay_in_their_regions(
     folder: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
-    convolutions(tmp_path)
+    target, network = EXAMPLES[folder]
+    make = {"convolutions.tflite": convolutions, "island.onnx": small_dense}
+    make[network](tmp_path)
     plugins = load_plugins([ROOT / "docs/examples" / folder])
-    made = compile(tmp_path / "convolutions.tflite", EXAMPLES[folder], plugins=plugins)
+    made = compile(tmp_path / network, target, plugins=plugins)
     original = made.artifact
     (accelerator,) = accelerators_of(original)
     rng, accepted, refused = np.random.default_rng(14), 0, 0

@@ -65,6 +65,11 @@ CASES: dict[str, Function] = {
     "batch_norm of vectors": lambda x: NORM1D(x[0, :, 0].t()),
     "batch_norm of rows": lambda x: NORM1D(x[:, :, 0]),
     "layer_norm": seeded(nn.LayerNorm(14)),
+    "lstm": lambda x: LSTM(x[0])[0],
+    "lstm, its states": lambda x: torch.cat(LSTM(x[0], (STATES, STATES * x.mean()))[1], 2),
+    "gru": lambda x: GRU(x[0])[0],
+    "gru, its state": lambda x: GRU(x[0], STATES[:1, :6] * x.mean())[1],
+    "rnn": lambda x: RNNS[0](x[0])[0] + RNNS[1](x[0])[0],
     "dropout": nn.Dropout(0.5).eval(),
     "relu": lambda x: (x + 1).relu_(),
     "relu6": F.relu6,
@@ -78,6 +83,8 @@ CASES: dict[str, Function] = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
     "silu": F.silu,
+    "softplus": F.softplus,
+    "mish": F.mish,
     "hardsigmoid": F.hardsigmoid,
     "hardswish": F.hardswish,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
@@ -153,6 +160,10 @@ CASES: dict[str, Function] = {
     "cast": lambda x: (x * 10).to(torch.int32).to(torch.float32),
     "an input of two heads": lambda x: (F.relu(x) + F.relu(-x)).detach(),
 }
+LSTM = seeded(nn.LSTM(14, 5, 2, bidirectional=True))
+GRU = seeded(nn.GRU(14, 5, batch_first=True))
+RNNS = [seeded(nn.RNN(14, 5, bias=False, nonlinearity=name)) for name in ("tanh", "relu")]
+STATES = torch.linspace(-1, 1, 4 * 10 * 5).reshape(4, 10, 5)
 LINEAR, CONV1D, NORM1D = (
     seeded(nn.Linear(14, 5)),
     seeded(nn.Conv1d(6, 4, 3, stride=2, padding=1, dilation=2)),

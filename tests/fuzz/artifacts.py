@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from loadstone.vta.hw_config import load_config
+from tests import objects
 from tests.artifact.test_format import every_operator_model
 from tests.c.build import includes, mode_flags
 from tests.c.test_c import board_sources, run, tool
@@ -43,7 +44,6 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
     for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
-    sources = [str(ROOT / "tests/c/fuzz_artifact.c"), *board_sources(ROOT)]
     flags = [
         *mode_flags(bits),
         "-std=c99",
@@ -53,7 +53,9 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
         "-fno-sanitize-recover=all",
         "-DLDS_FUZZ",
     ]
-    run([clang, *flags, *includes(ROOT), *sources, "-o", "fuzz"], cwd=folder)
+    command = [clang, *flags, *includes(ROOT)]
+    sources = [ROOT / "tests/c/fuzz_artifact.c", *board_sources(ROOT)]
+    run([*command, *map(str, objects.all_compiled(command, sources)), "-o", "fuzz"], cwd=folder)
     done = subprocess.run(
         [
             "./fuzz",

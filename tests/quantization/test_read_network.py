@@ -73,9 +73,9 @@ def test_arithmetic_on_inputs_stays_on_the_host() -> None:
 
 def test_float_operators_stand_between_dequantize_and_quantize() -> None:
     graph = Graph()
-    shaped = graph.node("Sigmoid", conv(graph, graph.input(SHAPE, np.float32), 3, 4))
+    shaped = graph.node("Softmax", conv(graph, graph.input(SHAPE, np.float32), 3, 4), axis=1)
     found = read(graph, conv(graph, shaped, 4, 4), (1, 4, 12, 12))
-    sigmoid = next(layer for layer in found.layers if layer.kind == "sigmoid")
-    assert sigmoid.role is Role.FLOAT
-    assert {*sigmoid.inputs, sigmoid.output} <= set(found.quantized)
-    assert set(found.results()) == {sigmoid.inputs[0], found.weighted[1].output}
+    softmax = next(layer for layer in found.layers if layer.kind == "nn.softmax")
+    assert softmax.role is Role.FLOAT
+    assert {*softmax.inputs, softmax.output} <= set(found.quantized)
+    assert set(found.results()) == {softmax.inputs[0], found.weighted[1].output}

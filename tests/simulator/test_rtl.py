@@ -147,6 +147,12 @@ def test_an_instruction_that_the_device_does_not_know(tiny: RtlDevice) -> None:
         result = tiny.run(insns)
         expected = "BAD_INSTRUCTION"
         assert (result.status, result.error_pc) == (expected, 1), (byte, bit)
+    for opcode in (6, 7):
+        insns = np.frombuffer(assemble("nop compute\nfinish", TINY), np.uint8).copy()
+        insns[16] = opcode
+        result = tiny.run(insns)
+        assert (result.status, result.error_pc, result.insns_done) == ("BAD_INSTRUCTION", 1, 1)
+        assert tiny.register("STATUS") == STATES["ERROR"]
 
 
 def test_abort_ends_a_long_instruction(tiny: RtlDevice) -> None:

@@ -132,6 +132,16 @@ def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
         allocate(operations, CONFIG)
 
 
+def test_what_neither_spreading_nor_packing_places_is_fitted() -> None:
+    """Tiles of several sizes, of which at most 240 live at a time."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    x = [tile(Memory.INP, size, f"x{k}") for k, size in enumerate((80, 30, 30, 80, 80, 80, 30))]
+    operations: list[Operation] = [load(wgt, "w")]
+    for kind, k in zip("lllululululuuu", (0, 1, 2, 2, 3, 1, 4, 3, 5, 5, 6, 0, 4, 6), strict=True):
+        operations.append(load(x[k], "x", 100 * k) if kind == "l" else use(x[k], acc, wgt))
+    verified(operations, allocate(operations, CONFIG).address)
+
+
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
 

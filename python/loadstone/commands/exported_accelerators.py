@@ -111,8 +111,7 @@ int model_accelerators(const lds_hal *hal, lds_session_config *config) {{
       if (status != LDS_OK) return status;
     }}
   }}
-  config->accelerators = accelerators;
-  config->accelerator_count = MODEL_ACCELERATORS;
+  lds_session_config_accelerators(config, accelerators, MODEL_ACCELERATORS);
   return LDS_OK;
 }}
 """

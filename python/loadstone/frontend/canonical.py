@@ -36,6 +36,7 @@ from loadstone.frontend.real import (
     on_grid,
     quantized_constant,
 )
+from loadstone.frontend.tables import with_tables
 from loadstone.relax.compat import (
     DeadCodeElimination,
     channels_last_conv2d,
@@ -84,7 +85,7 @@ def canonical(module: IRModule) -> IRModule:
     others = ((v, f) for v, f in module.functions.items() if v.name_hint != "main")
     functions = dict(others)
     single = in_single(module["main"])
-    functions["main"] = _Canonical(channels_last(two_dimensional(single))).run()
+    functions["main"] = with_tables(_Canonical(channels_last(two_dimensional(single))).run())
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 
@@ -223,9 +224,8 @@ class _Canonical(Rewriter):
 
     def dequantize_of(self, call: Call) -> Real | None:
         """What a dequantize of an activation, emitted by `read`, stands for."""
-        if not is_call(call, "dequantize") or is_constant(call.args[0]):
-            return None
-        return on_grid(call.args[0], call)
+        activation = is_call(call, "dequantize") and not is_constant(call.args[0])
+        return on_grid(call.args[0], call) if activation else None
 
     def moved(self, call: Call) -> Expr | Real:
         """A move of constants is done now, one of integers is closed by a quantize and a

@@ -50,7 +50,8 @@ UNARY = (
         "abs",
         "negative",
     ),
-    *("nn.silu", "nn.gelu", "erf", "floor", "ceil", "round"),
+    *("nn.silu", "nn.gelu", "nn.gelu_tanh", "nn.softplus", "erf", "floor", "ceil", "round"),
+    *("log", "rsqrt", "square", "sign", "sin", "cos"),
 )
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
@@ -189,6 +190,9 @@ class _ChannelsLast(Rewriter):
             )
         if name == "nn.softmax":
             return relax.op.nn.softmax(self.env[value.args[0]], axis=TO_FIRST[int(attrs.axis) % 4])
+        if name == "nn.prelu":
+            slopes, axis = self.mapped(value.args[1]), TO_FIRST[int(attrs.axis) % 4]
+            return relax.op.nn.prelu(self.env[value.args[0]], slopes, axis=axis)
         if name == "nn.pad":
             pads = integers(attrs.pad_width)
             moved = [pads[2 * axis + side] for axis in TO_LAST for side in (0, 1)]

@@ -22,6 +22,7 @@ import onnx.version_converter
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx_graph import fold_shapes, input_shapes, read
+from loadstone.frontend.onnx_recurrent import RECURRENT, recurrent
 from loadstone.frontend.qoperator import rewrite_to_qdq
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import (
@@ -51,6 +52,8 @@ DYNAMIC = (
     "MatMulIntegerToFloat",
     "DynamicQuantizeLSTM",
 )
+#: Nodes that hold graphs of their own.
+CONTROL = ("If", "Loop", "Scan")
 MAX_TENSOR_ELEMENTS = 2**31 - 1
 #: From here on an initializer need not be an input too. Quantizers add such initializers to older
 #: models and leave the number as it is.
@@ -164,8 +167,13 @@ def _checked(model: ModelProto, name: str) -> IRModule:
             raise UnsupportedError(
                 f"{name}: {_describe(node)}: no importer for this operator of {node.domain}"
             )
+        if node.op_type in CONTROL:
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: which nodes run is decided when the model runs: "
+                "export the model with the condition fixed, or cut it with --inputs and --outputs"
+            )
         if (
-            node.op_type not in ("Constant", "If")
+            node.op_type not in ("Constant", *RECURRENT)
             and node.op_type not in onnx_importer()._get_convert_map()  # noqa: SLF001 (TVM has no public one)
         ):
             raise UnsupportedError(f"{name}: {_describe(node)}: no importer for this operator")
@@ -214,6 +222,9 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
 
     where: Mapping[str, str]
 
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """`_checked` has."""
+
     def _convert_operator(
         self, op_name: str, inputs: Sequence[Expr], attrs: OnnxAttributes, opset: int
     ) -> Expr:
@@ -235,11 +246,16 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
             converted = relax.op.nn.max_pool2d(inputs[0], pool_size=(shape(inputs[0]) or ())[2:])
         elif op_name == "Pad" and _is_constant_pad(inputs, attrs):
             converted = _pad(inputs, attrs)
+        elif op_name in RECURRENT:
+            return recurrent(op_name, list(inputs), attrs, lambda call: self._emitted(call, name))
         else:
             _set_pads(op_name, inputs, attrs)
             converted = super()._convert_operator(op_name, inputs, attrs, opset)
         if not isinstance(converted, relax.Call):
             return converted
+        return self._emitted(converted, name)
+
+    def _emitted(self, converted: Expr, name: str) -> Expr:
         normal = self.bb.normalize(converted)
         return (
             self.bb.emit(normal, name_hint=name)

@@ -42,6 +42,7 @@ __all__ = ["two_dimensional"]
 UNARY = (
     *("quantize", "dequantize", "nn.relu", "clip", "sigmoid", "tanh", "nn.silu", "nn.gelu"),
     *("nn.leakyrelu", "exp", "sqrt", "abs", "negative", "erf", "nn.dropout", "astype"),
+    *("nn.gelu_tanh", "nn.softplus", "log", "rsqrt", "square", "sign", "sin", "cos"),
 )
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 #: Not the averages: ONNX sums them in float32, and ties would differ.

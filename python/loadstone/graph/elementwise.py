@@ -142,6 +142,7 @@ class Lookup(Operator):
 
     kind: ClassVar[str] = "lookup"
     patterns: ClassVar[tuple[str, ...]] = (
+        "table",
         "sigmoid",
         "leaky_relu",
         "hard_swish",

@@ -55,7 +55,7 @@ __all__ = [
 
 MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
 #: Fields of one instruction, as the validator in C has room for.
-MAX_FIELDS = 64
+MAX_FIELDS = 32
 #: Loops of one Reach.
 MAX_LOOPS = 3
 #: The memory that host and device share, in a Reach; it counts bytes.

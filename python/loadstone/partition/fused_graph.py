@@ -10,7 +10,7 @@ Next: partition/eager.py, which alone imports it, says who runs each operator; h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -150,12 +150,12 @@ class FusedGraph:
 
     # -- what stays Relax --------------------------------------------------------------------------
 
-    def _flush(self, pending: list[tuple[Var, Expr]], read: set[Var]) -> list[tuple[Var, Expr]]:
+    def _flush(self, pending: list[tuple[Var, Expr]], read: Set[Var]) -> list[tuple[Var, Expr]]:
         """Makes Host operators of the connected groups that `read` needs; returns what is still
         pending."""
         rest = []
         for group in _connected(pending):
-            if read.intersection(variable for variable, _ in group):
+            if not read.isdisjoint(variable for variable, _ in group):
                 self._host(group)
             else:
                 rest += group

@@ -9,7 +9,7 @@ Next: fused_graph.py makes Host operators, cost/candidates.py prices them, relax
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from loadstone.graph import Host, Tensor
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["extracted", "host_operator", "renamed", "variables"]
 
 
-def variables(expr: Expr) -> set[Var]:
-    """The variables that an expression reads."""
-    return set(relax.analysis.free_vars(expr))
+def variables(expr: Expr) -> Set[Var]:
+    """The variables that an expression reads, in the order in which it names them: a plain set of
+    variables has the order of their addresses, another one in each run."""
+    return dict.fromkeys(relax.analysis.free_vars(expr)).keys()
 
 
 def extracted(

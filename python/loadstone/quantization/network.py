@@ -9,7 +9,8 @@ Next: simulate.py runs it, plan.py chooses scales for its groups, rewrite.py put
 Layers by what they do to a quantized tensor:
 
     WEIGHTED  multiplies with constant weights: conv2d, matmul; with its bias and activation
-    COMPUTED  computes new values: add, subtract, multiply, average pool, mean; with its activation
+    COMPUTED  computes new values: add, subtract, multiply, average pool, mean, with its activation;
+                            or is a function of one tensor: sigmoid, SiLU, GELU (TABLE)
     MOVED     chooses among the values it gets: reshape, concat, max pool, relu ... : one scale on
                             both sides
     FLOAT     has no int8 form: it stays on the host, between dequantize and quantize
@@ -37,7 +38,11 @@ from loadstone.relax.compat import (
 if TYPE_CHECKING:
     from loadstone.relax.types import RelaxFunction, Var
 
-__all__ = ["Layer", "Network", "Role", "readers_of"]
+__all__ = ["TABLE", "Layer", "Network", "Role", "readers_of"]
+
+#: The kind of a layer that is a function of one tensor, however many operators compute it
+#: (chains.py).
+TABLE = "table"
 
 
 class Role(Enum):

@@ -10,14 +10,15 @@ only the host reads, stay with the host; a moved tensor shares the scale of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.quantization.network import Layer, Network, Role, readers_of
+from loadstone.quantization.chains import Chains
+from loadstone.quantization.network import TABLE, Layer, Network, Role, readers_of
 from loadstone.relax.compat import (
     bindings,
     is_call,
@@ -96,10 +97,14 @@ class _Reader:
                     self.reader[operand] = (variable, call)
 
     def layers(self) -> Iterator[Layer]:
-        """One for each call that is no bias or activation of another."""
-        taken: set[Var] = set()
+        """One for each call that is no bias or activation of another, nor inside a chain."""
+        chains, taken = self.chains(), set()
+        taken |= chains.inside
         for variable, call in self.bound:
             if variable in taken or isinstance(call, relax.Var | relax.Tuple):
+                continue
+            if variable in chains.ends:
+                yield _table(variable, chains.ends[variable])
                 continue
             output, bias, clamp, members = self.tail(variable, call)
             taken.update(members)
@@ -111,6 +116,24 @@ class _Reader:
                 clamp,
                 name_of(dict(self.bound)[output]) or output.name,
             )
+
+    def chains(self) -> Chains:
+        """Those behind what is a layer with its bias and its activation."""
+        alone = self.chains_without(lambda variable, name: name in ("nn.conv2d", "matmul"))
+        return self.chains_without(
+            lambda variable, name: (
+                name in ("nn.conv2d", "matmul", *_COMPUTED) and variable not in alone.source
+            )
+        )
+
+    def chains_without(self, is_layer: Callable[[Var, str], bool]) -> Chains:
+        """None of them takes the tail of a layer in."""
+        tails: set[Expr] = set()
+        for variable, call in self.bound:
+            if isinstance(call, relax.Call) and is_layer(variable, op_name(call)):
+                tails.update(self.tail(variable, call)[3])
+        others = [(v, call if v not in tails else relax.Tuple([])) for v, call in self.bound]
+        return Chains(others, result(self.function))
 
     def tail(
         self, variable: Var, call: Call
@@ -170,6 +193,11 @@ def _layer(
     if kind in _COMPUTED:
         return replace(layer, role=Role.COMPUTED, constants=constants)
     return replace(layer, role=Role.MOVED) if not constants and _moves(call) else layer
+
+
+def _table(variable: Var, source: Var) -> Layer:
+    """A function of one tensor, by its last variable."""
+    return Layer(variable.name, TABLE, Role.COMPUTED, variable, variable, (source,))
 
 
 def _has_weights(call: Call) -> bool:
@@ -236,7 +264,7 @@ def _quantized(
         before = len(host)
         for layer in layers:
             read = all(reader.output in host for reader in readers.get(layer.output, ()))
-            if (layer.role is Role.MOVED or layer.kind in _ELEMENTWISE) and (
+            if (layer.role is Role.MOVED or layer.kind in (*_ELEMENTWISE, TABLE)) and (
                 _fed_by_host(layer, host, parameters) or (read and layer.kind not in _REDUCING)
             ):
                 host.add(layer.output)

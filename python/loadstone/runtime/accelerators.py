@@ -224,7 +224,7 @@ def _compiled(file: Path, name: str) -> tuple[CData, Any]:
         types = type(ffi)()
         types.include(ffi)
         types.cdef(
-            f"extern const lds_register_block {name}_registers;"
+            f"extern lds_register_block {name}_registers;"
             f"int {name}_refuse(const lds_insn_seen *seen);"
         )
         return types.dlopen(target), types

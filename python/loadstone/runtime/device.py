@@ -289,6 +289,12 @@ class OpenedDevice:
         self._sessions.append(session)
         return session
 
+    def forget(self, session: Session) -> None:
+        """Closes a session that is not needed any more: its memory is free for others."""
+        session.close()
+        if session in self._sessions:
+            self._sessions.remove(session)
+
     def handle(self, artifact: Artifact | None = None) -> Handle:
         """The open device as C knows it, opened on demand. artifact: the first model."""
         if self._handle is None:

@@ -128,8 +128,8 @@ class Session:
         self.accelerators: AcceleratorSet | None = None
         if artifact.other_programs:
             self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.memory)
-            config.accelerators = self.accelerators.table
-            config.accelerator_count = self.accelerators.count
+            given = self.accelerators.table, self.accelerators.count
+            lib().lds_session_config_accelerators(config, *given)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)

@@ -16,8 +16,9 @@ stream is known, so two more things are:
   away.
 
 Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
-allocated again, packed: tiles of constants from the top, all others from the bottom. Where that
-fails, too, weights are loaded as late as the program says.
+allocated again, packed: tiles of constants from the top, all others from the bottom; or fitted: in
+the windows that leave the largest piece of the rest. Where that fails, too, weights are loaded as
+late as the program says.
 
               +------+------+------------+----------+
     INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted
@@ -29,7 +30,10 @@ fails, too, weights are loaded as late as the program says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 from loadstone.errors import LoweringError
@@ -45,6 +49,16 @@ __all__ = ["Allocate", "Allocation", "allocate", "contents"]
 Content: TypeAlias = tuple[tuple[object, ...], ...]
 
 _NEVER = 1 << 60
+
+
+class _Order(Enum):
+    """Which windows are preferred. SPREAD: those that were last used longest ago. FITTED: those
+    that leave the largest piece of what does not live, and among these as SPREAD. PACKED: constants
+    from the top, all others from the bottom."""
+
+    SPREAD = "spread"
+    FITTED = "fitted"
+    PACKED = "packed"
 
 
 @dataclass(frozen=True)
@@ -101,10 +115,10 @@ class _Block:
 class _Scratchpad:
     """One scratchpad: blocks in address order; gaps are free since ever."""
 
-    def __init__(self, memory: Memory, depth: int, *, packed: bool) -> None:
+    def __init__(self, memory: Memory, depth: int, order: _Order) -> None:
         self.memory = memory
         self.depth = depth
-        self.packed = packed
+        self.order = order
         self.blocks: list[_Block] = []
         self.resident: dict[Content, _Block] = {}
 
@@ -138,28 +152,44 @@ class _Scratchpad:
         first block that ends behind the window's start.
         """
         blocks = self.blocks
-        best: tuple[int, int] | None = None
+        best: tuple[int, ...] | None = None
         chosen: tuple[int, int, int] | None = None
         first = 0
+        pieces = self._pieces(now) if self.order is _Order.FITTED else []
         for start in self._starts(size):
             end = start + size
             if start < 0 or end > self.depth:
                 continue
             while first < len(blocks) and blocks[first].end <= start:
                 first += 1
-            cost = self._cost(first, end, now, wanted)
-            if cost is not None and self.packed:
-                cost = (0 if held is None else -start, start, cost[2])
-            if cost is not None and (best is None or cost[:2] < best):
-                best, chosen = cost[:2], (start, first, cost[2])
+            found = self._cost(first, end, now, wanted)
+            if found is None:
+                continue
+            cost: tuple[int, ...] = found[:2]
+            if self.order is _Order.PACKED:
+                cost = (0 if held is None else -start, start)
+            elif pieces:
+                cost = (-_largest_left(pieces, start, end), *cost)
+            if best is None or cost < best:
+                best, chosen = cost, (start, first, found[2])
         return chosen
 
     def _starts(self, size: int) -> list[int]:
-        """Windows begin at 0 or behind a block; packed, they also end before one or at the end."""
+        """Windows begin at 0 or behind a block; but where they are spread, they also end before
+        one or at the end."""
         starts = [0, *(block.end for block in self.blocks)]
-        if not self.packed:
+        if self.order is _Order.SPREAD:
             return starts
         return sorted({*starts, self.depth - size, *(block.start - size for block in self.blocks)})
+
+    def _pieces(self, now: int) -> list[tuple[int, int]]:
+        """(start, end) of what lies between the blocks that live."""
+        live = [(block.start, block.end) for block in self.blocks if block.last_use >= now]
+        return [
+            (end, start)
+            for (_, end), (start, _) in pairwise([(0, 0), *live, (self.depth, self.depth)])
+            if end < start
+        ]
 
     def _cost(
         self, first: int, end: int, now: int, wanted: dict[Content, list[int]]
@@ -181,6 +211,13 @@ class _Scratchpad:
         return next(b for b in self.blocks if b.tile is tile)
 
 
+def _largest_left(pieces: Sequence[tuple[int, int]], start: int, end: int) -> int:
+    """The largest piece when [start, end) is taken from the one that it lies in."""
+    return max(
+        max(start - low, high - end) if low <= start < high else high - low for low, high in pieces
+    )
+
+
 def _next_use(uses: list[int], now: int) -> int:
     """`uses` is consumed from its end: what is past has been popped."""
     while uses and uses[-1] <= now:
@@ -190,13 +227,13 @@ def _next_use(uses: list[int], now: int) -> int:
 
 def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
     """Raises LoweringError when the tiles of one operation do not fit a scratchpad together."""
-    try:
-        return _allocate(operations, config, packed=False)
-    except LoweringError:
-        return _allocate(operations, config, packed=True)
+    for order in (_Order.SPREAD, _Order.PACKED):
+        with suppress(LoweringError):
+            return _allocate(operations, config, order)
+    return _allocate(operations, config, _Order.FITTED)
 
 
-def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool) -> Allocation:
+def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) -> Allocation:
     last_use: dict[VirtualTile, int] = {}
     first_use: dict[VirtualTile, int] = {}
     for number, operation in enumerate(operations):
@@ -208,10 +245,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, *, packed: bool
     for tile, first in reversed(first_use.items()):
         if tile in content:
             wanted.setdefault(content[tile], []).append(first)
-    pads = {
-        m: _Scratchpad(m, config.depth(m), packed=packed)
-        for m in (Memory.INP, Memory.WGT, Memory.ACC)
-    }
+    pads = {m: _Scratchpad(m, config.depth(m), order) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
     address: dict[VirtualTile, int] = {}
     resident: set[VirtualTile] = set()
     kept: list[int] = []

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "board.h"
+#include "lds_layers.h"
 #include "model.h"
 
 static uint64_t session_memory[(MODEL_SESSION_BYTES + 7) / 8];
@@ -22,6 +23,25 @@ static void print_number(uint32_t value) {
   } while (value > 0);
   board_print(p);
 }
+
+#ifdef MODEL_DIGESTS
+static void print_digest(void *ctx, uint32_t step, uint32_t behind, uint32_t elements, uint32_t digest) {
+  char text[9];
+  int k;
+  (void)ctx;
+  for (k = 0; k < 8; ++k) text[k] = "0123456789abcdef"[digest >> (28 - 4 * k) & 15u];
+  text[8] = '\0';
+  board_print("loadstone digest ");
+  print_number(step);
+  board_print(" ");
+  print_number(behind);
+  board_print(" ");
+  print_number(elements);
+  board_print(" ");
+  board_print(text);
+  board_print("\n");
+}
+#endif
 
 static int run(void) {
   static lds_hal hal;
@@ -70,6 +90,9 @@ static int run(void) {
     print_number((uint32_t)counters.cycles);
     board_print("\n");
   }
+#ifdef MODEL_DIGESTS
+  if (status == LDS_OK) status = lds_session_digests(session, &model, print_digest, NULL);
+#endif
   lds_session_close(session);
   return status;
 }

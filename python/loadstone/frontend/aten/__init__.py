@@ -11,7 +11,14 @@ compared with PyTorch itself (tests/frontend/test_aten.py). To add one: a functi
 `@importer("aten.name")`, and a line in that test.
 """
 
-from loadstone.frontend.aten import elementwise, movement, pooling, quantized, weighted  # noqa: F401  (each fills the table)
+from loadstone.frontend.aten import (  # noqa: F401  (each fills the table)
+    elementwise,
+    movement,
+    pooling,
+    quantized,
+    recurrent,
+    weighted,
+)
 from loadstone.frontend.aten.build import OPERATORS, Build
 
 __all__ = ["OPERATORS", "Build"]

@@ -2,7 +2,7 @@
 
 In:   nothing.
 Out:  OPERATORS, which the files beside this one fill; Build; helpers.
-Next: quantized.py, weighted.py, elementwise.py, pooling.py, movement.py.
+Next: quantized.py, weighted.py, elementwise.py, pooling.py, movement.py, recurrent.py.
 """
 
 from __future__ import annotations

@@ -163,3 +163,13 @@ def _reciprocal(build: Build, x: Expr) -> Expr:
 @importer("aten.pow.Tensor_Scalar")
 def _pow(build: Build, x: Expr, exponent: float) -> Expr:
     return relax.op.multiply(x, x) if exponent == 2 else relax.op.power(x, like(x, exponent))
+
+
+@importer("aten.softplus")
+def _softplus(build: Build, x: Expr, beta: float = 1, threshold: float = 20) -> Expr:
+    return relax.op.nn.softplus(x, beta=float(beta), threshold=float(threshold))
+
+
+@importer("aten.mish")
+def _mish(build: Build, x: Expr) -> Expr:
+    return relax.op.multiply(x, build.emit(relax.op.tanh(build.emit(_softplus(build, x)))))

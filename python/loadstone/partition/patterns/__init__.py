@@ -68,6 +68,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern(
         "leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu
     ),
+    OperatorPattern("table", elementwise.table_pattern, elementwise.table),
     OperatorPattern("hard_swish", elementwise.hard_swish_pattern, elementwise.hard_swish),
     *(
         OperatorPattern(name, elementwise.function_pattern(name), elementwise.tflite_function(name))

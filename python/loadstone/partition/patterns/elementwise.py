@@ -1,7 +1,8 @@
 """Operators on elements: their patterns, and what they read as.
 
 In:   quantize(relu? (add | subtract | multiply | divide (dequantize(a), dequantize(b)))),
-      quantize(dequantize(x)), softmax, sigmoid, leakyrelu, abs, sqrt, rsqrt.
+      quantize(take(table, x + 128)), quantize(dequantize(x)), softmax, sigmoid, leakyrelu, abs,
+      sqrt, rsqrt.
 Out:  Add, Sub, Mul, Div, SquaredDifference, Lookup, Requantize, Quantize, Dequantize, Softmax.
 Next: partition/patterns/__init__.py lists them.
 """
@@ -34,7 +35,7 @@ from loadstone.graph import (
 from loadstone.graph.kernels import onnx, tflite
 from loadstone.partition.patterns.forms import anything, const, dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
-from loadstone.relax.compat import dtype, is_call, name_of, scalar, shape
+from loadstone.relax.compat import dtype, is_call, name_of, scalar, shape, value
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, DFPattern, Expr
@@ -59,6 +60,8 @@ __all__ = [
     "softmax_pattern",
     "squared_difference",
     "squared_difference_pattern",
+    "table",
+    "table_pattern",
     "tflite_function",
 ]
 
@@ -233,6 +236,28 @@ def hard_swish(reader: Reader, root: Call) -> Lookup:
     if sources[0].scale >= 128 * reader.output(root).scale:
         raise Mismatch("its input's scale is 128 times its output's, or more")  # LiteRT refuses it
     return _table(sources[0], reader.output(root), tflite.hard_swish)
+
+
+def table_pattern() -> DFPattern:
+    """Real numbers by the bytes of an int8, as frontend/tables.py writes them."""
+    index = op("add")(op("astype")(anything()), const())
+    return q(op("take")(const(), index))
+
+
+def table(reader: Reader, root: Call) -> Lookup:
+    """Raises Mismatch for another table than that of all int8 values."""
+    taken, output = reader.call(root.args[0]), reader.output(root)
+    index = reader.call(taken.args[1])
+    stored = reader.call(index.args[0]).args[0]
+    source = _int8(reader.tensor(stored))
+    reals, first = value(taken.args[0]), value(index.args[1])
+    if reals.shape != (256,) or int(first) != 128 or source.quantization is None:
+        raise Mismatch("it takes from a table that is not one of all int8 values")
+    assert output.quantization is not None
+    rules = tflite if reader.tflite else onnx
+    numbers = np.where(np.isnan(reals), -np.float32(np.inf), reals)  # FORMAT.md: it gives low
+    levels = np.asarray(rules.quantize(numbers, output.quantization), np.int8)
+    return Lookup(name=output.name, inputs=(source,), outputs=(output,), table=levels)
 
 
 def leaky_relu(reader: Reader, root: Call) -> Lookup:

@@ -1,0 +1,48 @@
+// In the place of lds_bursts when others are proved: all that proofs/lds_bursts.svh proves of it, and nothing else.
+//
+// In:   as lds_bursts.
+// Out:  any bursts: of 1 to 256 beats; a request stays until it is granted, then none stands for a cycle; after the last one none comes.
+// Next: lds_store_stage.svh.
+// SPDX-License-Identifier: Apache-2.0
+(* blackbox *)
+module any_value #(  // of the solver's choice, in every cycle
+    parameter int BITS = 1
+) (
+    output logic [BITS-1:0] value
+);
+endmodule
+
+module lds_bursts #(
+    parameter int ROW_BITS = 28,
+    parameter int ADDRESS_BITS = 64
+) (
+    input logic clk,
+    input logic clear,
+    input logic setup,
+    input logic [ADDRESS_BITS-1:0] address,
+    input logic [ROW_BITS-1:0] row_bytes,
+    input logic [15:0] rows,
+    input logic [ROW_BITS-1:0] stride_bytes,
+    input logic [3:0] delay,
+    output logic request,
+    output logic [ADDRESS_BITS-1:0] request_address,
+    output logic [8:0] request_beats,
+    output logic last,
+    input logic grant
+);
+  any_value #(.BITS(ADDRESS_BITS + 11)) bursts (.value({request, last, request_address, request_beats}));
+
+  reg works = 0, waits = 0, granted = 0, before_last = 0;
+  reg [ADDRESS_BITS-1:0] before_address = 0;
+  reg [8:0] before_beats = 0;
+  always_ff @(posedge clk) begin
+    works <= !clear && (setup || (works && !(request && grant && last)));
+    waits <= !clear && request && !grant;
+    granted <= !clear && request && grant;
+    {before_last, before_address, before_beats} <= {last, request_address, request_beats};
+  end
+  always_comb begin
+    if (request) assume (works && !granted && request_beats != 0 && request_beats <= 9'd256);
+    if (waits) assume (request && last == before_last && request_address == before_address && request_beats == before_beats);
+  end
+endmodule

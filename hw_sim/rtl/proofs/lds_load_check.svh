@@ -1,0 +1,40 @@
+// Proof, inside lds_load_check: what is let through lies in its region, all rows of it, and is not written where stores are refused.
+//
+// In:   any instruction of three rows at most (products of wide numbers are beyond a solver); any regions.
+// Out:  assertions.
+// Next: tests/simulator/test_rtl_proofs.py.
+// SPDX-License-Identifier: Apache-2.0
+reg started = 0, let_through = 0;
+reg [127:0] checked;
+reg [63:0] checked_address;
+region_t checked_region;
+wire [2:0] checked_memory = WRITES ? MEMORY_OUT : checked[MEMORY_MEMORY_ID_AT+:3];
+wire [15:0] checked_rows = checked[MEMORY_Y_SIZE_AT+:16];
+wire [17:0] stride = 18'(checked[MEMORY_X_STRIDE_AT+:16]);
+wire [33:0] rows_reach = checked_rows == 0 ? 34'd0 : 34'(checked[MEMORY_X_SIZE_AT+:16]) +
+    34'(checked_rows == 3 ? stride << 1 : checked_rows == 2 ? stride : 18'd0);
+wire [65:0] checked_end = 66'(checked_address) + (66'(rows_reach) << tile_log2(checked_memory));
+wire [65:0] region_end = 66'(checked_region.base) + 66'(checked_region.limit[62:0]);
+
+reg [127:0] head_before;
+always_ff @(posedge clk) begin
+  started <= 1;
+  head_before <= head;
+  let_through <= started && begins;
+  checked <= insn;
+  checked_address <= address;
+  checked_region <= region;
+end
+always_comb begin
+  assume (!started || !begins || insn == head_before);  // lds_stage_queue keeps what starts
+  assume (y_size < 4);
+end
+always_comb
+  if (started && let_through && error == ERROR_NONE) begin
+    assert (checked_end < (66'd1 << 64));
+    if (CAN_REGIONS) begin
+      assert (checked_address >= checked_region.base);
+      assert (checked_end <= region_end);
+      assert (!WRITES || !checked_region.limit[63]);
+    end
+  end

@@ -1,0 +1,54 @@
+// Proof, inside lds_store_stage: an address and a word stay on the bus until they are taken; a burst has as many words as its address
+// said, the last one marked; the next one begins when memory has acknowledged it; the stage asks for nothing that the check refused.
+//
+// In:   any instructions, one at a time; any bursts (lds_bursts_proved.sv); a memory that takes addresses and words when it likes, and
+//       acknowledges a burst of which it has all.
+// Out:  assertions, proved by induction.
+// Next: tests/simulator/test_rtl_proofs.py.
+// SPDX-License-Identifier: Apache-2.0
+reg started = 0, works = 0, before_read = 0, before_aw = 0, before_w = 0, before_last = 0, before_asks = 0;
+reg [63:0] before_awaddr = 0;
+reg [7:0] before_awlen = 0;
+reg [BUS_BITS-1:0] before_wdata = 0;
+reg [INP_BITS-1:0] before_out = 0;
+entry_t before_running = 0;
+region_t [MAX_REGIONS-1:0] before_regions = 0;
+always_ff @(posedge clk) begin
+  started <= 1;
+  works <= !clear && (start || (works && !done));
+  before_read <= out_read;
+  before_out <= out_data;
+  before_running <= running;
+  before_regions <= regions;
+  before_asks <= started && !clear && asks && !grant;
+  before_aw <= started && !clear && awvalid && !awready;
+  before_w <= started && !clear && wvalid && !wready;
+  {before_awaddr, before_awlen, before_wdata, before_last} <= {awaddr, awlen, wdata, wlast};
+end
+always_comb begin
+  // what the others promise
+  if (!started) assume (clear);
+  if (start) assume (!works);  // lds_stage_queue
+  if (works && !begins && !second) assume (running == before_running && regions == before_regions);
+  if (started && clear) assume (!sends && halt);  // lds_control
+  if (!before_read) assume (out_data == before_out);  // lds_ram, of which compute writes no tile that is stored
+  if (bvalid) assume (sends && addressed && sent_all);  // memory
+
+  if (started) begin
+    assert (!begins || (works && !sends && !second && !bursts.works));
+    assert (!second || (works && !sends && !bursts.works));
+    assert (!bursts.works || works);
+    assert (before_asks == bursts.waits);
+    assert (!sends || (asks && bad == ERROR_NONE));
+    assert (sent <= beats || !asks);
+    assert (sends || !bursts.works || (!addressed && sent == 0));
+    assert (32'(word) < INP_WORDS);
+    if (before_aw || before_w) assert (before_asks && sends);
+    if (before_aw) assert (before_awaddr == bursts.before_address && 9'(before_awlen) + 9'd1 == bursts.before_beats);
+    if (before_aw) assert (awvalid && awaddr == before_awaddr && awlen == before_awlen);
+    if (before_w) assert (wvalid && wdata == before_wdata && wlast == before_last);
+    if (awvalid) assert (!addressed && bad == ERROR_NONE && 9'(awlen) + 9'd1 == beats);
+    if (wvalid) assert (sent < beats && wlast == (sent + 9'd1 == beats));
+    if (done || failed) assert (!awvalid && !wvalid);
+  end
+end

@@ -1,0 +1,165 @@
+"""Find the first layer whose numbers are wrong.
+
+In:   an artifact, a device, inputs; what is right: the network's own tensors, or another run.
+Out:  a LayerDifference for each layer, in order.
+Next: commands/compare.py prints the first that differs.
+
+What is right comes from one of
+
+    the network       graph/reference.py on the model's file: every tensor, to the last bit what the
+                      model's framework gives
+    another device    the same artifact there, the simulator for instance
+    another artifact  of the same network
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadstone.analysis.taps import Tap, taps, values
+from loadstone.artifact.format import Artifact
+from loadstone.errors import ModelError
+from loadstone.numerics import Array
+from loadstone.runtime.device import OpenedDevice
+
+__all__ = [
+    "Expected",
+    "LayerDifference",
+    "differences",
+    "digest",
+    "from_tensors",
+    "one_run",
+    "read_digests",
+]
+
+#: The value that a tap should have; None where nobody knows.
+Expected = Callable[[Tap], Array | None]
+_FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """How a layer differs. first: where the first element that differs stands, batch first,
+    channels last; got, wanted: that element. elements 0: nothing to compare it with."""
+
+    layer: str
+    tensor: str
+    step: int
+    shape: tuple[int, ...]
+    elements: int
+    different: int = 0
+    largest: float = 0.0
+    first: tuple[int, ...] = ()
+    got: float = 0.0
+    wanted: float = 0.0
+
+
+def differences(
+    artifact: Artifact,
+    device: OpenedDevice,
+    inputs: Sequence[Array],
+    expected: Expected,
+    *,
+    trust: bool = False,
+) -> Iterator[LayerDifference]:
+    """Layer by layer, in order; what nobody asks for any more is not run. inputs: of one run."""
+    known = [tap for tap in taps(artifact) if expected(tap) is not None]
+    for tap, got in values(artifact, device, inputs, known, trust=trust):
+        wanted = expected(tap)
+        assert wanted is not None
+        yield difference(tap, got, wanted)
+
+
+def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
+    """Of one layer. Raises ModelError where the two have different numbers of elements."""
+    if got.size != wanted.size:
+        raise ModelError(
+            f"layer {tap.layer!r} has {got.size} elements, and {wanted.size} where it is compared "
+            "with: not the same network"
+        )
+    wanted = wanted.reshape(got.shape)
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    different = (a != b) & ~(np.isnan(a) & np.isnan(b))
+    count = int(different.sum())
+    if not count:
+        return LayerDifference(tap.layer, tap.name, tap.step, got.shape, got.size)
+    apart = np.abs(a - b)[different]
+    first = tuple(int(k) for k in np.argwhere(different)[0])
+    return LayerDifference(
+        tap.layer,
+        tap.name,
+        tap.step,
+        got.shape,
+        got.size,
+        count,
+        float(np.inf if np.isnan(apart).any() else apart.max()),
+        first,
+        float(a[first]),
+        float(b[first]),
+    )
+
+
+def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Array]:
+    """The inputs of the run that holds a sample, as the device takes them: with zeros where the
+    samples end. inputs: (samples, ...) each. Raises ModelError."""
+    group = artifact.samples
+    found = []
+    for index, array in zip(artifact.inputs, inputs, strict=True):
+        tensor = artifact.tensors[index]
+        shape = (tensor.shape[0] // group, *tensor.shape[1:])
+        if array.shape[1:] != shape or array.dtype != tensor.dtype.numpy:
+            raise ModelError(
+                f"input {tensor.name!r} has shape {array.shape} and type {array.dtype}, not "
+                f"(samples, {', '.join(map(str, shape))}) and {tensor.dtype.name.lower()}"
+            )
+        if not 0 <= sample < len(array):
+            raise ModelError(f"--sample {sample} is not in [0, {len(array) - 1}], what there is")
+        begin = sample - sample % group
+        rows = np.zeros((group, *shape), array.dtype)
+        rows[: len(array[begin : begin + group])] = array[begin : begin + group]
+        found.append(rows.reshape(tensor.memory_shape))
+    return found
+
+
+def from_tensors(tensors: Mapping[str, Array]) -> Expected:
+    """What tensors of these names are. A tensor that nobody knows is compared with nothing."""
+
+    def expected(tap: Tap) -> Array | None:
+        value, dtype = tensors.get(tap.name), tap.view.dtype.numpy
+        if value is not None and value.dtype == np.uint8 and dtype == np.int8:
+            return (value.astype(np.int16) - 128).astype(np.int8)  # as the device has unsigned ones
+        return value if value is not None and value.dtype == dtype else None
+
+    return expected
+
+
+def digest(array: Array) -> int:
+    """FNV-1a of a tensor's bytes, batch first, channels last: as runtime/layers.c has it."""
+    value = _FNV_START
+    for byte in np.ascontiguousarray(array).tobytes():
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return value
+
+
+def read_digests(text: str) -> dict[tuple[int, int], tuple[int, int]]:
+    """What a debug build of the firmware prints, a line for each tensor:
+
+        loadstone digest STEP BEHIND ELEMENTS DIGEST
+
+    BEHIND: the layer's last store, or the number of the output of a step of the host. Returns
+    {(step, behind): (elements, digest)}, other lines left out. Raises ModelError where there is
+    none.
+    """
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:2] == ["loadstone", "digest"] and len(words) == 6:
+            found[int(words[2]), int(words[3])] = (int(words[4]), int(words[5], 16))
+    if not found:
+        raise ModelError(
+            "no line says `loadstone digest`: build the firmware with DEBUG=1, keep what it prints"
+        )
+    return found

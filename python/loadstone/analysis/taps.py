@@ -1,0 +1,203 @@
+"""What every layer of an artifact leaves in memory, on any device: run to behind it, and look.
+
+In:   an artifact; a device as runtime/device.py opens it; one run's inputs.
+Out:  Taps, in the order in which they are made; their values, batch first, channels last.
+Next: compare.py compares them.
+
+Each run is one of a smaller artifact, through the C runtime as it is: the steps up to a layer's,
+with the program that stops behind the layer (simulator/stops.py), and as outputs the bytes of what
+is alive then. Layers whose outputs are still whole behind later ones share a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    DataType,
+    DeviceProgram,
+    HostStep,
+    ViewLayout,
+)
+from loadstone.errors import ArtifactError
+from loadstone.numerics import Array
+from loadstone.runtime.device import OpenedDevice
+from loadstone.simulator.meaning import memory_behind
+from loadstone.simulator.stops import LayerStores, layer_stores, without_stores
+
+__all__ = ["Tap", "logical", "meant", "taps", "values"]
+
+_ON_DEVICE = " on device"
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A tensor that a layer or a step of the host makes. name: the tensor's, as the network has it.
+    behind: the layer's last store; None for a step of the host."""
+
+    name: str
+    layer: str
+    step: int
+    view: BufferView
+    behind: int | None = None
+    stores: LayerStores | None = None
+
+
+def taps(artifact: Artifact) -> list[Tap]:
+    """Of all steps, in order. Raises ArtifactError for an artifact that does not say where its
+    layers' outputs stand: one of an older compiler."""
+    views = {view.name: view for view in artifact.tensors}
+    found: list[Tap] = []
+    for number, step in enumerate(artifact.steps):
+        if isinstance(step, HostStep):
+            for index in step.outputs:
+                view = artifact.tensors[index]
+                name = view.name.removesuffix(_ON_DEVICE)
+                found.append(Tap(name, step.name, number, view))
+            continue
+        for stores in layer_stores(step, artifact.fingerprint):
+            made = views.get(stores.layer + _ON_DEVICE)
+            if made is not None:
+                found.append(Tap(stores.layer, stores.layer, number, made, stores.last, stores))
+    if artifact.programs and not any(tap.stores for tap in found):
+        raise ArtifactError(
+            f"model {artifact.name!r} does not say where its layers' outputs stand: compile it anew"
+        )
+    return found
+
+
+def values(
+    artifact: Artifact,
+    device: OpenedDevice,
+    inputs: Sequence[Array],
+    wanted: Sequence[Tap],
+    *,
+    trust: bool = False,
+) -> Iterator[tuple[Tap, Array]]:
+    """Each tap with its value, in order; runs are made when they are needed.
+
+    inputs: of one run: arrays of the shapes of the artifact's inputs.
+    """
+    left = list(wanted)
+    while left:
+        together = _together(left)
+        smaller = _stopped(artifact, together)
+        with device.load(smaller, trust=trust) as session:
+            for view, array in zip(session.inputs, inputs, strict=True):
+                view[...] = array
+            session.execute()
+            for tap, raw in zip(together, session.outputs, strict=True):
+                yield tap, logical(raw.tobytes(), tap.view)
+        device.forget(session)
+        left = left[len(together) :]
+
+
+def _together(left: Sequence[Tap]) -> list[Tap]:
+    """The first tap, and those behind it of the same program, as long as nothing is overwritten."""
+    together = [left[0]]
+    for tap in left[1:]:
+        if tap.stores is None or tap.step != left[0].step or left[0].stores is None:
+            break
+        if any(_meet(tap.stores, earlier.view) for earlier in together):
+            break
+        together.append(tap)
+    return together
+
+
+def _meet(stores: LayerStores, view: BufferView) -> bool:
+    apart = (
+        stores.end_bytes <= view.offset_bytes
+        or view.offset_bytes + view.size_bytes <= stores.start_bytes
+    )
+    return stores.region == view.region and not apart
+
+
+def _stopped(artifact: Artifact, together: Sequence[Tap]) -> Artifact:
+    last = together[-1]
+    step = artifact.steps[last.step]
+    if isinstance(step, DeviceProgram):
+        assert last.behind is not None
+        step = without_stores(step, last.behind, artifact.fingerprint)
+    views = [_raw(tap.view, artifact.samples) for tap in together]
+    count = len(artifact.tensors)
+    return replace(
+        artifact,
+        tensors=(*artifact.tensors, *views),
+        outputs=tuple(range(count, count + len(views))),
+        steps=(*artifact.steps[: last.step], step),
+    )
+
+
+def _raw(view: BufferView, samples: int) -> BufferView:
+    """The bytes of a tensor as an output, which has a row for each sample."""
+    rows = samples if view.size_bytes % samples == 0 else 1
+    shape = (rows, view.size_bytes // rows)
+    return BufferView(view.name, shape, DataType.UINT8, view.region, view.offset_bytes)
+
+
+def logical(raw: bytes, view: BufferView) -> Array:
+    """A tensor's bytes in memory as (N, H, W, C), or in its own shape, without fillers."""
+    dtype = view.dtype.numpy if view.dtype != DataType.BOOL else np.dtype(np.bool_)
+    array = np.frombuffer(raw, dtype).reshape(view.memory_shape)
+    if view.layout == ViewLayout.ROW_MAJOR:
+        return array
+    rows, blocks, height, width, batch, channels = view.memory_shape
+    whole = array.transpose(0, 4, 2, 3, 1, 5)
+    whole = whole.reshape(rows * batch, height, width, blocks * channels)
+    n, h, w, c = view.shape
+    return np.ascontiguousarray(whole[:n, :h, :w, :c])
+
+
+def meant(
+    artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], *, trust: bool = False
+) -> dict[str, Array]:
+    """By tensor, what the instructions mean (simulator/meaning.py); steps of the host are run by
+    the C runtime, on what `device` leaves before them."""
+    found: dict[str, Array] = {}
+    all_taps = taps(artifact)
+    for number, step in enumerate(artifact.steps):
+        mine = [tap for tap in all_taps if tap.step == number]
+        if isinstance(step, HostStep):
+            for tap, value in values(artifact, device, inputs, mine, trust=trust):
+                found[tap.name] = value
+            continue
+        before = _regions_before(artifact, device, inputs, number, trust)
+        wanted = {tap.behind: tap.view for tap in mine if tap.behind is not None}
+        seen = memory_behind(step, artifact, before, wanted)
+        for tap in mine:
+            if tap.behind is not None:
+                found[tap.name] = logical(seen[tap.behind], tap.view)
+    return found
+
+
+def _regions_before(
+    artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], step: int, trust: bool
+) -> dict[int, bytes]:
+    """What the regions that the device sees hold before a step."""
+    numbers = [
+        n for n, region in enumerate(artifact.regions) if region.on_device and not region.data
+    ]
+    views = [
+        _raw(BufferView(f"region {n}", (artifact.regions[n].size_bytes,), DataType.UINT8, n, 0), 1)
+        for n in numbers
+    ]
+    count, rows = len(artifact.tensors), artifact.samples
+    views = [replace(view, shape=(rows, view.size_bytes // rows)) for view in views]
+    smaller = replace(
+        artifact,
+        tensors=(*artifact.tensors, *views),
+        outputs=tuple(range(count, count + len(views))),
+        steps=artifact.steps[:step],
+    )
+    with device.load(smaller, trust=trust) as session:
+        for view, array in zip(session.inputs, inputs, strict=True):
+            view[...] = array
+        session.execute()
+        found = {n: out.tobytes() for n, out in zip(numbers, session.outputs, strict=True)}
+    device.forget(session)
+    return found

@@ -1,0 +1,198 @@
+"""`loadstone compare MODEL.lds --inputs IN.npz --against NET.tflite`: the first layer that is wrong.
+
+In:   an artifact, inputs, a device; what is right: the model's file, another artifact, another
+      device, or the meaning of the instructions. Or what a firmware has printed.
+Out:  the first layer that differs: how many elements, by how much, where. Exit status 1 when one
+      does.
+Next: docs/debug.md says what to do about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.analysis.compare import (
+    Expected,
+    LayerDifference,
+    differences,
+    digest,
+    from_tensors,
+    one_run,
+    read_digests,
+)
+from loadstone.analysis.names import short_names
+from loadstone.analysis.taps import meant, taps, values
+from loadstone.artifact.format import Artifact
+from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.errors import ConfigError, ModelError
+from loadstone.files import read_whole
+from loadstone.numerics import Array
+from loadstone.printable import one_line
+from loadstone.runtime import device as devices
+from loadstone.runtime.arrays import read_arrays
+
+__all__ = ["configure", "extend", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone compare model.lds --inputs x.npz --against net.tflite       the simulator with the network itself
+  loadstone compare model.lds --inputs x.npz --device uio:/dev/uio0 --against sim      a board with the simulator
+  loadstone compare model.lds --inputs x.npz --against reference        with the meaning of the instructions: finds wrong tokens
+  loadstone compare model.lds --inputs x.npz --against good.lds         with another artifact of the same network
+  loadstone compare model.lds --inputs x.npz --against net.onnx --all --json       every layer, for programs
+  loadstone compare model.lds --inputs x.npz --against sim --digests printed.txt   what a firmware has printed (make DEBUG=1)
+
+Each layer is looked at where it stands in memory, behind a run that stops there: on a board as on the simulator.
+exit status: 0 all layers are equal; 1 one differs; 2 a mistake
+"""
+_MODELS = (".tflite", ".onnx", ".pt2")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds MODEL and the options."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
+    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    parser.add_argument(
+        "--against",
+        metavar="WHAT",
+        required=True,
+        help="what is right: reference, sim or another device, the model's file, another artifact",
+    )
+    parser.add_argument(
+        "--device", metavar="D", default="sim", help="what is looked at (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sample", metavar="N", type=int, default=0, help="which sample (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--digests", metavar="FILE", help="look at what a firmware printed, not at a device"
+    )
+    parser.add_argument("--all", action="store_true", help="every layer, not only the first")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run steps that are code: only for files of people whom you trust",
+    )
+
+
+def extend(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False, installed=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """1 when a layer differs."""
+    artifact = Artifact.load(args.model)
+    given = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
+    inputs = one_run(artifact, given, args.sample)
+    expected = _expected(args, artifact, inputs)
+    found: list[LayerDifference] = []
+    for entry in _compared(args, artifact, inputs, expected):
+        found.append(entry)
+        if entry.different and not args.all:
+            break
+    wrong = [entry for entry in found if entry.different]
+    if args.json:
+        print(json.dumps({"compared": len(found), "layers": [vars(e) for e in found]}, indent=2))
+    else:
+        print(_text(found, args))
+    return 1 if wrong else 0
+
+
+def _compared(
+    args: argparse.Namespace, artifact: Artifact, inputs: list[Array], expected: Expected
+) -> Iterator[LayerDifference]:
+    if args.digests is not None:
+        yield from _printed(args.digests, artifact, expected)
+        return
+    with devices.open(args.device) as opened:
+        yield from differences(artifact, opened, inputs, expected, trust=args.trust)
+
+
+def _printed(path: str, artifact: Artifact, expected: Expected) -> Iterator[LayerDifference]:
+    """What a firmware printed: a digest says that a layer differs, not where."""
+    printed = read_digests(read_whole(path).decode("utf-8", "replace"))
+    seen: dict[int, int] = {}
+    for tap in taps(artifact):
+        output = seen[tap.step] = seen.get(tap.step, -1) + 1
+        key = (tap.step, output if tap.behind is None else tap.behind)
+        wanted = expected(tap)
+        if wanted is None or key not in printed:
+            continue
+        elements, value = printed[key]
+        same = (elements, value) == (wanted.size, digest(wanted))
+        yield LayerDifference(
+            tap.layer, tap.name, tap.step, tap.view.shape, elements, 0 if same else elements
+        )
+
+
+def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array]) -> Expected:
+    against = str(args.against)
+    if against.endswith(_MODELS):
+        return from_tensors(_network(against, artifact, inputs))
+    if against == "reference":
+        with devices.open("sim") as opened:
+            return from_tensors(meant(artifact, opened, inputs, trust=args.trust))
+    other, spec = artifact, against
+    if against.endswith(".lds"):
+        other, spec = Artifact.load(against), "sim"
+        if [other.tensors[i].shape for i in other.inputs] != [a.shape for a in inputs]:
+            raise ModelError(f"{against} has other inputs than {args.model}")
+    elif against == args.device and args.digests is None:
+        raise ConfigError(
+            f"--against {against} is the device itself: name another, the model's file, or reference"
+        )
+    with devices.open(spec) as opened:
+        found = {
+            tap.name: value
+            for tap, value in values(other, opened, inputs, taps(other), trust=args.trust)
+        }
+    return from_tensors(found)
+
+
+def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Array]:
+    """Every tensor of the network, by its definition in NumPy."""
+    from loadstone.frontend import load
+    from loadstone.graph.batching import batched
+    from loadstone.graph.reference import run_all
+    from loadstone.partition.eager import partition
+
+    network, _ = batched(partition(load(path), (), Path(path).stem).graph, artifact.samples)
+    shapes = [tensor.shape for tensor in network.inputs]
+    if shapes != [array.shape for array in inputs]:
+        raise ModelError(f"{path} has inputs {shapes}, {artifact.name} {[a.shape for a in inputs]}")
+    return run_all(network, inputs)
+
+
+def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
+    short = short_names([entry.layer for entry in found])
+    what = f"{args.digests or args.device} with {args.against}"
+    lines = []
+    if args.all:
+        lines += [
+            f"{short[e.layer]:<40.40} {e.elements:>9} elements  {_how(e)}".rstrip() for e in found
+        ]
+    wrong = next((entry for entry in found if entry.different), None)
+    if wrong is None:
+        return "\n".join([*lines, f"{what}: {len(found)} tensors compared, all equal"])
+    before = [entry for entry in found[: found.index(wrong)] if not entry.different]
+    lines.append(f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})")
+    lines.append(f"  {_how(wrong)}")
+    lines.append(f"  {len(before)} tensors before it are equal")
+    return "\n".join(lines)
+
+
+def _how(entry: LayerDifference) -> str:
+    if not entry.different:
+        return "equal"
+    if not entry.first:
+        return f"its digest over {entry.elements} elements differs"
+    return (
+        f"{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at most; the "
+        f"first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, not {entry.wanted:g}"
+    )

@@ -1,0 +1,69 @@
+"""Object files of C and C++, each compiled once for all tests and processes.
+
+In:   a compiler with its flags, a source.
+Out:  `compiled`: the object file, with what the compiler writes beside it (x.su).
+Next: board/build.py, c/build.py, c/test_c.py, c/test_threads.py, fuzz/__main__.py link them.
+
+They stay in build/objects from one run to the next. The name holds the compiler, its flags, the
+source and every header of the repository: what has changed is compiled again, whatever its time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.board.tools import ROOT, run
+
+__all__ = ["all_compiled", "compiled"]
+
+OBJECTS = ROOT / "build" / "objects"
+_HEADERS = (".h", ".hh", ".inc")
+
+
+def compiled(command: Sequence[str | Path], source: Path) -> Path:
+    """`command -c source -o object`; the object."""
+    words = [str(word) for word in command]
+    folder = OBJECTS / _key(words, source)
+    made = folder / f"{source.stem}.o"
+    if not made.is_file():
+        OBJECTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=OBJECTS, ignore_cleanup_errors=True) as fresh:
+            run([*words, "-c", source, "-o", Path(fresh, made.name)])
+            try:
+                os.rename(fresh, folder)
+            except OSError:  # another process was faster: its object is the same
+                assert made.is_file()
+    return made
+
+
+def all_compiled(
+    command: Sequence[str | Path], sources: Sequence[Path], jobs: int = 1
+) -> list[Path]:
+    """The objects of several sources, in their order."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda source: compiled(command, source), sources))
+
+
+def _key(words: Sequence[str], source: Path) -> str:
+    compiler = Path(shutil.which(words[0]) or words[0]).resolve().stat()
+    digest = hashlib.sha256("\0".join([*words, str(source)]).encode())
+    digest.update(f"{compiler.st_size} {compiler.st_mtime_ns}".encode())
+    digest.update(_headers() + source.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+@functools.cache
+def _headers() -> bytes:
+    """A digest of every header, by name; they do not change while tests run."""
+    digest = hashlib.sha256()
+    for part in ("runtime", "driver", "hw_sim", "tests"):
+        for path in sorted(p for p in (ROOT / part).rglob("*") if p.suffix in _HEADERS):
+            digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.digest()
