@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loadstone.analysis.taps import Tap, taps, values
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, DataType
 from loadstone.errors import ModelError
+from loadstone.graph.bfloat16 import widened
 from loadstone.numerics import Array
 from loadstone.runtime.device import OpenedDevice
 
@@ -43,7 +44,8 @@ _FNV_START, _FNV_PRIME = 0x811C9DC5, 0x01000193
 @dataclass(frozen=True)
 class LayerDifference:
     """How a layer differs. first: where the first element that differs stands, batch first,
-    channels last; got, wanted: that element. elements 0: nothing to compare it with."""
+    channels last; got, wanted: that element. elements 0: nothing to compare it with.
+    decibels: signal to noise; None where nothing differs."""
 
     layer: str
     tensor: str
@@ -55,6 +57,7 @@ class LayerDifference:
     first: tuple[int, ...] = ()
     got: float = 0.0
     wanted: float = 0.0
+    decibels: float | None = None
 
 
 def differences(
@@ -81,7 +84,7 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
             "with: not the same network"
         )
     wanted = wanted.reshape(got.shape)
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    a, b = _numbers(tap, got), _numbers(tap, wanted)
     different = (a != b) & ~(np.isnan(a) & np.isnan(b))
     count = int(different.sum())
     if not count:
@@ -99,7 +102,28 @@ def difference(tap: Tap, got: Array, wanted: Array) -> LayerDifference:
         first,
         float(a[first]),
         float(b[first]),
+        _decibels(a, b),
     )
+
+
+def _is_bfloat16(tap: Tap) -> bool:
+    return tap.view.dtype == DataType.BFLOAT16
+
+
+def _numbers(tap: Tap, array: Array) -> Array:
+    """As float64; of bfloat16 an array may hold the bits."""
+    if _is_bfloat16(tap) and array.dtype == np.uint16:
+        array = widened(array)
+    return array.astype(np.float64)
+
+
+def _decibels(got: Array, wanted: Array) -> float | None:
+    """10 log10(signal / noise); None where either is nothing, or no number."""
+    with np.errstate(all="ignore"):
+        signal, noise = float(np.square(wanted).sum()), float(np.square(got - wanted).sum())
+    if not (0 < signal < np.inf and 0 < noise < np.inf):
+        return None
+    return round(10 * float(np.log10(signal / noise)), 2)
 
 
 def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Array]:
@@ -129,6 +153,8 @@ def from_tensors(tensors: Mapping[str, Array]) -> Expected:
 
     def expected(tap: Tap) -> Array | None:
         value, dtype = tensors.get(tap.name), tap.view.dtype.numpy
+        if value is not None and value.dtype == np.float32 and _is_bfloat16(tap):
+            return value
         if value is not None and value.dtype == np.uint8 and dtype == np.int8:
             return (value.astype(np.int16) - 128).astype(np.int8)  # as the device has unsigned ones
         return value if value is not None and value.dtype == dtype else None

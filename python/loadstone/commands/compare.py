@@ -25,7 +25,7 @@ from loadstone.analysis.compare import (
 )
 from loadstone.analysis.names import short_names
 from loadstone.analysis.taps import meant, taps, values
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, DataType
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import read_whole
@@ -156,7 +156,12 @@ def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array])
 
 
 def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Array]:
-    """Every tensor of the network, by its definition in NumPy."""
+    """Every tensor of the network, by its definition in NumPy; of a network that runs in bfloat16
+    in float32."""
+    if any(view.dtype == DataType.BFLOAT16 for view in artifact.tensors):
+        from loadstone.analysis.float_network import float_tensors
+
+        return float_tensors(path, inputs, artifact.samples)
     from loadstone.frontend import load
     from loadstone.graph.batching import batched
     from loadstone.graph.reference import run_all
@@ -192,7 +197,8 @@ def _how(entry: LayerDifference) -> str:
         return "equal"
     if not entry.first:
         return f"its digest over {entry.elements} elements differs"
+    noise = "" if entry.decibels is None else f"{entry.decibels:.1f} dB; "
     return (
-        f"{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at most; the "
+        f"{noise}{entry.different} of {entry.elements} elements differ, by {entry.largest:g} at most; the "
         f"first at {list(entry.first)} of {list(entry.shape)}: {entry.got:g}, not {entry.wanted:g}"
     )

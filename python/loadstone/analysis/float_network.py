@@ -1,0 +1,48 @@
+"""A float network's own tensors in float32, to say how far a device that rounds is from them.
+
+In:   a model file; one run's inputs.
+Out:  every float tensor by its name, batch first, channels last.
+Next: compare.py measures what a device of bfloat16 left in memory against them.
+
+Batch normalizations are folded, as in the network that the device runs, so that its layers are the
+same; nothing else is changed, and the weights are those of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from loadstone.frontend import load
+from loadstone.numerics import Array
+from loadstone.partition.relax_parts import extracted
+from loadstone.quantization.fold import fold
+from loadstone.relax.compat import bindings, dtype, name_of, relax
+from loadstone.relax.saved import run_module
+
+__all__ = ["float_tensors"]
+
+
+def float_tensors(path: str | Path, inputs: Sequence[Array], samples: int) -> dict[str, Array]:
+    """By name. inputs: one per input of the network, each in its shape, of `samples` one behind the
+    other."""
+    module = fold(load(path))
+    main = module["main"]
+    group = [(variable, value) for variable, value in bindings(main) if _is_call(value)]
+    named = {
+        name_of(value) or str(variable.name): variable
+        for variable, value in group
+        if not isinstance(variable.ty, relax.TupleType) and dtype(variable) == "float32"
+    }
+    if not named:
+        return {}
+    whole = extracted(module, list(main.params), group, list(named.values()))
+    parts = [np.split(array, samples) for array in inputs]
+    runs = [run_module(whole, one) for one in zip(*parts, strict=True)]
+    return dict(zip(named, map(np.concatenate, zip(*runs, strict=True)), strict=True))
+
+
+def _is_call(value: object) -> bool:
+    return not isinstance(value, relax.Var | relax.Tuple)
