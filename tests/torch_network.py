@@ -10,7 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-__all__ = ["INPUT", "Network", "float_program", "int8_program", "quantized_values"]
+__all__ = [
+    "INPUT",
+    "Network",
+    "float_program",
+    "images",
+    "int8_program",
+    "quantize",
+    "quantized_values",
+]
 
 #: No extent is like a number of channels, so that no order of axes can pass for another.
 INPUT = (1, 3, 20, 28)
@@ -75,6 +83,11 @@ def float_program() -> Any:
 def int8_program() -> Any:
     """The network quantized as executorch's XNNPACK back end wants it: per channel, int8; average
     pools stay float."""
+    return quantize(network(), images(8, seed=1))
+
+
+def quantize(module: Any, samples: Any) -> Any:
+    """Any network of one input, quantized so with some samples, as torch.export.export gives it."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.testing.pt2e._xnnpack_quantizer import (
         XNNPACKQuantizer,
@@ -84,10 +97,11 @@ def int8_program() -> Any:
     quantizer = XNNPACKQuantizer().set_global(
         get_symmetric_quantization_config(is_per_channel=True)
     )
-    prepared = prepare_pt2e(float_program().module(), quantizer)
-    for image in images(8, seed=1):
-        prepared(image)
-    return torch.export.export(convert_pt2e(prepared), (torch.zeros(INPUT),))
+    example = (torch.zeros_like(samples[0]),)
+    prepared = prepare_pt2e(torch.export.export(module, example).module(), quantizer)
+    for sample in samples:
+        prepared(sample)
+    return torch.export.export(convert_pt2e(prepared), example)
 
 
 class _Recorder(torch.fx.Interpreter):

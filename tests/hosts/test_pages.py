@@ -42,6 +42,10 @@ def with_c_project(folder: Path, root: Path, shared: Path) -> None:
     (folder / "image.bin").write_bytes(golden(shared, file, 1)[0][0].tobytes())
 
 
+def with_executorch(folder: Path, root: Path, shared: Path) -> None:
+    pytest.importorskip("executorch", reason="pip install loadstone[executorch]")
+
+
 @pytest.mark.parametrize(
     ("page", "prepare"),
     [
@@ -49,6 +53,7 @@ def with_c_project(folder: Path, root: Path, shared: Path) -> None:
         ("litert.md", with_tflite),
         ("onnxruntime.md", with_onnx),
         pytest.param("c-projects.md", with_c_project, marks=more),
+        pytest.param("executorch.md", with_executorch, marks=more),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -21,7 +21,8 @@ from __future__ import annotations
 import importlib
 import io
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,12 +37,12 @@ from loadstone.relax.compat import abandoning, constant, dtype, relax, shape
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
-    from torch.export import ExportedProgram
-    from torch.fx import Node
+    from torch.export import ExportedProgram, ExportGraphSignature
+    from torch.fx import Graph, Node
 
     from loadstone.relax.types import Expr, IRModule, Var
 
-__all__ = ["from_bytes", "from_program", "label"]
+__all__ = ["FunctionalProgram", "from_bytes", "from_functional", "from_program", "label"]
 
 DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
 DYNAMIC = ("choose_qparams", "per_token", "per_channel_group")
@@ -113,7 +114,7 @@ def from_program(program: ExportedProgram, name: str) -> IRModule:
 # --------------------------------------------------------------------------------------------------
 
 
-def _check_inputs(program: ExportedProgram, name: str) -> bool:
+def _check_inputs(program: ExportedProgram | FunctionalProgram, name: str) -> bool:
     """Tensors of known shapes and types. Returns whether the batch of one is symbolic."""
     wanted, symbolic = set(program.graph_signature.user_inputs), False
     for node in program.graph.nodes:
@@ -177,11 +178,30 @@ Value: TypeAlias = Any
 Argument: TypeAlias = Any
 
 
+@dataclass(frozen=True, eq=False)
+class FunctionalProgram:
+    """What of a torch.export.ExportedProgram is read: a graph of operators that write nothing in
+    place, which of its placeholders are weights, and these."""
+
+    graph: Graph
+    graph_signature: ExportGraphSignature
+    state_dict: Mapping[str, TorchTensor]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+def from_functional(program: FunctionalProgram, name: str) -> IRModule:
+    """As from_program, for a program that is static and functional already, such as a part of one:
+    operators keep their nodes' names."""
+    if _check_inputs(program, name):
+        raise UnsupportedError(f"{name}: a dimension of an input is symbolic")
+    return _Walk(program, name).module()
+
+
 class _Walk:
     """From the nodes of a graph to the bindings of a function. A value is a Relax expression, a
     constant (torch.Tensor), or a list of them."""
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
+    def __init__(self, program: ExportedProgram | FunctionalProgram, name: str) -> None:
         self.program, self.name = program, name
         self.values: dict[Node, Value] = {}
         self.builder = relax.BlockBuilder()

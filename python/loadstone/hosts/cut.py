@@ -16,15 +16,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.target import Target
 from loadstone.errors import LoadstoneError, ModelError, UnsupportedError
 from loadstone.files import write_whole
-from loadstone.frontend import load
+from loadstone.frontend import Model, load
 from loadstone.hosts.offload import divided_module, offload
 from loadstone.partition.lowering import lower_partition
 from loadstone.partition.network_pass import apply_graph_passes
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
 
 __all__ = ["CutModel", "HostModel", "Node", "Part", "boundary", "cut", "groups"]
 
@@ -67,12 +71,13 @@ class HostModel:
 @dataclass(frozen=True, eq=False)
 class CutModel:
     """name: for messages. outputs: tensors that somebody outside the nodes reads. extract: (nodes,
-    inputs, outputs) -> the bytes of a model file of these nodes. suffix: of such a file."""
+    inputs, outputs) -> the bytes of a model file of these nodes, or a model in memory. suffix: of
+    such a file."""
 
     name: str
     nodes: Sequence[Node]
     outputs: Collection[str]
-    extract: Callable[[Sequence[int], Sequence[str], Sequence[str]], bytes]
+    extract: Callable[[Sequence[int], Sequence[str], Sequence[str]], bytes | IRModule]
     suffix: str
     #: Nodes that stay with the host whatever the target is -> why.
     stays: Mapping[int, str] = field(default_factory=dict)
@@ -159,7 +164,7 @@ class _Cutter:
         """None where no accelerator takes anything of it, or where some of it was left."""
         inputs, outputs = boundary(self.model, group)
         try:
-            module = load(self.file(group, inputs, outputs))
+            module = load(self.extracted(group, inputs, outputs))
             divided = apply_graph_passes(
                 divided_module(module, self.target, self.part_name(group)), self.target.backends
             )
@@ -182,10 +187,15 @@ class _Cutter:
         """Of the artifact: the model's, and the first node's number."""
         return f"{self.model.name}_{group[0]}"
 
-    def file(self, group: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> Path:
-        """A model file of the group."""
+    def extracted(
+        self, group: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Model:
+        """A model of the group: a file, unless it is in memory."""
+        made = self.model.extract(group, inputs, outputs)
+        if not isinstance(made, bytes):
+            return made
         path = self.folder / f"{self.part_name(group)}{self.model.suffix}"
-        path.write_bytes(self.model.extract(group, inputs, outputs))
+        path.write_bytes(made)
         return path
 
     def leave(self, group: Sequence[int], reasons: Mapping[str, str]) -> bool:
@@ -201,18 +211,24 @@ class _Cutter:
     def made_by(self, name: str) -> int | None:
         """The node that an operator comes from. What computes `t/float` is behind the node that
         quantizes it to t: it could be quantized here."""
-        index = self.maker.get(_tensor(name))
+        index = self.maker_of(_tensor(name))
         if index is None or not name.endswith("/float"):
             return index
         (node,) = (node for node in self.model.nodes if node.index == index)
         return self.maker.get(node.inputs[0], index)
+
+    def maker_of(self, name: str) -> int | None:
+        """By the longest beginning that is a tensor's name: a rewriting may have added to it."""
+        while name not in self.maker and "/" in name:
+            name = name.rpartition("/")[0]
+        return self.maker.get(name)
 
     def give_up(self, group: Sequence[int], error: LoadstoneError) -> None:
         """The nodes that cannot be read by themselves stay; if there is none, all do."""
         alone = {}
         for index in group if len(group) > 1 else ():
             try:
-                load(self.file([index], *boundary(self.model, [index])))
+                load(self.extracted([index], *boundary(self.model, [index])))
             except LoadstoneError as reason:
                 alone[index] = str(reason)
         self.left.update(alone or dict.fromkeys(group, str(error)))
