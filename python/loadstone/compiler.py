@@ -231,7 +231,9 @@ class Compiled:
             "instructions": sum(len(p) for p in programs),
             "programs": len(programs),
             "steps": len(self.artifact.steps),
-            "steps_in_python": [f"{s.name} ({_python_name(s)})" for s in self.python_steps],
+            "steps_in_python": [
+                f"{s.name} ({s.function.removeprefix('loadstone.')})" for s in self.python_steps
+            ],
             "regions_bytes": {r.name: r.size_bytes for r in self.artifact.regions},
             "arena_bytes": arena.size_bytes,
             "arena_sum_bytes": arena.sum_bytes,
@@ -316,7 +318,9 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(target.backends, Phase.RELAX, module)
-    partitioner = _partitioner(module, _name_of(model), target, options)
+    partitioner = _partitioner(
+        module, Path(model).stem if isinstance(model, str | Path) else "model", target, options
+    )
     lowered = partitioner.run(clock)
     _dump(lowered, writer)
     return _compiled(lowered, target, partitioner, clock, options.states)
@@ -327,10 +331,6 @@ def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]
     given = dict(options.options or {})
     shifts = any(backend.scheme == "pow2" for backend in target.backends)
     return {**given, "scheme": given.get("scheme") or ("pow2" if shifts else "affine")}
-
-
-def _name_of(model: str | Path | Any) -> str:
-    return Path(model).stem if isinstance(model, str | Path) else "model"
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:
@@ -385,10 +385,6 @@ def _dump(lowered: LoweredPartition, writer: Dump) -> None:
                     writer.write(f"{layer}.{title}", text)
     writer.write("steps", "\n".join(map(_described, lowered.deployment.artifact.steps)))
     writer.check()
-
-
-def _python_name(step: HostStep) -> str:
-    return step.function.removeprefix("loadstone.")
 
 
 def _described(step: DeviceProgram | ProgramStep | HostStep) -> str:
