@@ -20,12 +20,14 @@ import pytest
 from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
 from loadstone.artifact.program_step import PROGRAM_STEP
 from loadstone.errors import ArtifactError
+from loadstone.isa.c_table import c_table
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.artifact.test_format import every_operator_model
 from tests.board.tools import work
 from tests.c.build import MODES, compile_c, includes, mode_flags
 from tests.c.test_c import board_sources, run, tool
+from tests.isa.tables import NPU
 from tests.repeat import times
 from tests.sample_model import copy_model, dense_model
 
@@ -198,6 +200,13 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
     assert {less for _, _, less in found} == {lib().LDS_ERR_MEMORY}
 
 
+def npu_model() -> Artifact:
+    """Of a device with instructions of its own."""
+    from tests.artifact.test_program_step import program_model  # which imports this file
+
+    return program_model()
+
+
 def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
     clang = tool("clang", "clang libclang-rt-14-dev")
     corpus = folder / "corpus"
@@ -211,11 +220,14 @@ def fuzz(bits: int, root: Path, folder: Path, seconds: int) -> str:
     models += [
         with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
         with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
+        npu_model(),
     ]
     for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
-    sources = [str(root / "tests/c/fuzz_artifact.c"), *board_sources(root)]
+    (folder / "npu_table.c").write_text(c_table(NPU))
+    harness = str(root / "tests/c/fuzz_artifact.c")
+    sources = [harness, str(folder / "npu_table.c"), *board_sources(root)]
     flags = [
         *mode_flags(bits),
         "-std=c99",
