@@ -46,7 +46,7 @@ static int nothing(void *ctx, lds_session *session, uint32_t step) {
   return LDS_OK;
 }
 
-/* Another device beside the model's own, whose instructions npu_table.c has. */
+/* Another device beside the model's own; loadstone.isa.c_table writes its instructions. */
 extern const lds_insn_table npu_table;
 
 static void run(const lds_model *model, uint8_t *pool) {
