@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from loadstone.artifact.file_layout import HEADER, HEADER_BYTES, MAGIC, SECTIONS, VERSION
+from loadstone.artifact.file_layout import HEADER, HEADER_BYTES, MAGIC, SECTIONS
 from loadstone.artifact.writer import ArtifactWriter
 from loadstone.errors import ArtifactError
 from tests.sample_model import copy_model
@@ -24,7 +24,7 @@ def test_the_header_says_size_checksum_and_device() -> None:
     model = copy_model()
     data = ArtifactWriter(model).file()
     magic, version, size, crc, fingerprint, config_hash, samples, *_ = HEADER.unpack_from(data)
-    assert (magic, version, size) == (MAGIC, VERSION, len(data))
+    assert (magic, version, size) == (MAGIC, 1, len(data))
     assert crc == zlib.crc32(data[16:])
     assert (fingerprint, config_hash) == (model.fingerprint, zlib.crc32(model.fingerprint))
     assert samples == model.samples

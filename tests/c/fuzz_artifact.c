@@ -32,7 +32,8 @@ static void put(uint8_t *p, uint32_t v) {
 }
 
 static void seal(uint8_t *p, size_t size) {
-  memcpy(p, "LDSM\1\0\0\0", 8);
+  memcpy(p, "LDSM", 4);
+  put(p + 4, p[4] == 2 ? 2 : 1);
   put(p + 8, (uint32_t)size);
   put(p + 36, crc32(p + 16, 20));
   put(p + 12, crc32(p + 16, size - 16));
@@ -45,9 +46,13 @@ static int nothing(void *ctx, lds_session *session, uint32_t step) {
   return LDS_OK;
 }
 
+/* Another device beside the model's own; loadstone.isa.c_table writes its instructions. */
+extern const lds_insn_table npu_table;
+
 static void run(const lds_model *model, uint8_t *pool) {
-  fake_device f;
-  lds_device device;
+  fake_device f, other;
+  lds_device device, npu;
+  const lds_accelerator accelerator = {"npu", &npu, &npu_table, NULL};
   lds_session_config config;
   lds_session *session;
   size_t size, given;
@@ -56,6 +61,9 @@ static void run(const lds_model *model, uint8_t *pool) {
   if (lds_device_open(&device, &f.hal, &lds_registers_native, 0) != LDS_OK) abort();
   lds_session_config_default(&config);
   config.external = nothing;
+  fake_device_open(&other, crc32(npu_table.fingerprint, LDS_FINGERPRINT_BYTES), pool, MEMORY);
+  if (lds_device_open(&npu, &other.hal, &lds_registers_native, 0) != LDS_OK) abort();
+  lds_session_config_accelerators(&config, &accelerator, 1);
   size = lds_session_size_bytes(model, &config);
   given = size < MEMORY ? size : MEMORY;
   memory = malloc(given); /* of exactly this size: the sanitizer sees a byte too many */

@@ -61,7 +61,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "hw_sim/constants.h": ("vta/devices/timing/NAME.json",),
     "hw_sim/include/lds_sim.h": ("vta/devices/timing/NAME.json",),
     "python/loadstone/backend/template/test_backend.py": ("my_npu.py",),  # the file as written
-    "python/loadstone/backend/template/isa_test_backend.py": ("my_npu.py",),
+    "python/loadstone/backend/template/test_isa_backend.py": ("my_npu.py",),
     "python/loadstone/boards/cortex-m/board.c": ("model.h",),  # `loadstone export` writes it
     "python/loadstone/commands/backend.py": ("DIR/NAME.py", "DIR/test_NAME.py"),
     "python/loadstone/commands/export.py": ("main.c",),

@@ -11,11 +11,13 @@ import re
 import subprocess
 from pathlib import Path
 
+from loadstone.isa.c_table import c_table
 from loadstone.vta.hw_config import load_config
 from tests import objects
 from tests.artifact.test_format import every_operator_model
 from tests.c.build import includes, mode_flags
 from tests.c.test_c import board_sources, run, tool
+from tests.isa.tables import NPU
 from tests.sample_model import copy_model, dense_model, with_host_memory
 
 __all__ = ["BITS", "fuzz"]
@@ -28,6 +30,8 @@ BITS = (64, 32)
 def fuzz(bits: int, seconds: int, folder: Path) -> str:
     """So many seconds with a size_t of so many bits; a line of figures. AssertionError with
     libFuzzer's last words when it found something."""
+    from tests.artifact.test_program_step import program_model  # whose readers' tests import this
+
     clang = tool("clang", "clang libclang-rt-14-dev")
     corpus = folder / "corpus"
     corpus.mkdir()
@@ -40,10 +44,13 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
     models += [
         with_host_memory(copy_model(), [(1 << 31, 16)] * 2),
         with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
+        program_model(),  # of a device with instructions of its own
     ]
     for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))
+    table = folder / "npu_table.c"
+    table.write_text(c_table(NPU))
     flags = [
         *mode_flags(bits),
         "-std=c99",
@@ -55,7 +62,8 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
     ]
     command = [clang, *flags, *includes(ROOT)]
     sources = [ROOT / "tests/c/fuzz_artifact.c", *board_sources(ROOT)]
-    run([*command, *map(str, objects.all_compiled(command, sources)), "-o", "fuzz"], cwd=folder)
+    made = objects.all_compiled(command, sources)
+    run([*command, table, *made, "-o", "fuzz"], cwd=folder)
     done = subprocess.run(
         [
             "./fuzz",

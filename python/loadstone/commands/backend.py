@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     title = "".join(part.capitalize() for part in stem.split("_"))
     files = {
         folder / f"{stem}.py": "isa_backend.py" if args.isa else "backend.py",
-        folder / f"test_{stem}.py": "isa_test_backend.py" if args.isa else "test_backend.py",
+        folder / f"test_{stem}.py": "test_isa_backend.py" if args.isa else "test_backend.py",
     }
     for path in files:
         if path.exists():

@@ -2,7 +2,7 @@
 
 In:   an InstructionTable; TableInsn objects, or text.
 Out:  text that a person reads and `assemble` takes; TableInsn objects.
-Next: `loadstone inspect` shows it; people write it.
+Next: people read it and write it.
 
     mvin address=@x+64 stride=16 rows=4 row=12   # what is 0 may be left out
 """
