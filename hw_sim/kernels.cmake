@@ -2,7 +2,8 @@
 # Flags of the vector kernels, per file: the rest of the library runs on any host, and asks the CPU before it calls them.
 include(CheckCXXCompilerFlag)
 # psabi: vectors are passed between functions of one file only. maybe-uninitialized: gcc 12 warns inside its own header of intrinsics.
-set(LDS_LANES "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off;-Wno-psabi")
+set(LOADSTONE_KERNEL_OPTIMIZATION -O3 CACHE STRING "of the vector kernels; tests compile them sooner")
+set(LDS_LANES "${LOADSTONE_KERNEL_OPTIMIZATION};-fno-math-errno;-fno-trapping-math;-ffp-contract=off;-Wno-psabi")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND LDS_LANES -Wno-maybe-uninitialized)
 endif()

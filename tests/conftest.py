@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -68,6 +69,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (rung := item.get_closest_marker("rung")) is not None:
             item.user_properties.append(("rung", rung.args[0]))
+
+
+def pytest_collection_finish() -> None:
+    """What is there now, modules and tests, stays: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _rungs(reports: list[pytest.TestReport]) -> list[str]:

@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.board.tools import ROOT, locked, need, run
+from tests.repeat import ALL
 
 __all__ = ["PROCESSORS", "TOOLCHAINS", "Processor", "Toolchain", "executable", "library"]
 
-#: Compiled sooner than -O3, and fast enough for emulators; the kernels have flags of their own, as
-#: always.
-_OPTIMIZE = ("-DCMAKE_C_FLAGS_RELEASE=-O1", "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
+#: Compiled sooner than -O3, and fast enough for emulators; the kernels too, but in `make test-all`.
+_OPTIMIZE = (
+    "-DCMAKE_C_FLAGS_RELEASE=-O1",
+    "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
+    f"-DLOADSTONE_KERNEL_OPTIMIZATION={'-O3' if ALL else '-O1'}",
+)
 _ARM64 = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64")
 _CLANG_ARM64 = tuple(
     f"-DCMAKE_{language}_COMPILER_TARGET=aarch64-linux-gnu" for language in ("C", "CXX")

@@ -67,7 +67,8 @@ def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
     original, random = model.to_bytes(), np.random.default_rng(1)
     assert c_accepts(original)
     accepted = 0
-    for k in range(6000):
+    changes = times(2000, 6000)
+    for k in range(changes):
         data = bytearray(original)
         for _ in range(random.integers(1, 3)):
             at = int(random.integers(16, len(data)))
@@ -97,7 +98,7 @@ def test_both_readers_refuse_the_same_files(model: Artifact) -> None:
             (i, original[i], data[i]) for i in range(16, len(data)) if original[i] != data[i]
         ]
         accepted += verdict
-    assert 100 < accepted < 5900
+    assert 30 < accepted < changes - 100
 
 
 def test_a_file_cut_anywhere_is_refused_by_c() -> None:

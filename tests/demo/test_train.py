@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 from loadstone.demo import load_digits, network_path, train
 
 pytest.importorskip("onnxruntime")
-pytest.importorskip("sklearn")
 
 from tests.onnx_builder import session
+
+# Not imported before a test needs it: a second of processor time in every worker.
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is absent")
 
 
 def test_the_split_is_the_same_every_time_and_shares_no_image() -> None:

@@ -29,6 +29,10 @@ _STRANGE: list[Any] = [
 ]  # fmt: skip
 
 
+#: So many at least, however slow the machine is.
+LEAST = 50
+
+
 def fuzz(seconds: float, folder: Path, seed: int = 0) -> tuple[Counter[str], list[str]]:
     """Verdicts, and what was wrong."""
     rng = np.random.default_rng(seed)
@@ -40,7 +44,7 @@ def fuzz(seconds: float, folder: Path, seed: int = 0) -> tuple[Counter[str], lis
     wrong: list[str] = []
     end = time.monotonic() + seconds
     path = folder / "device.json"
-    while time.monotonic() < end:
+    while time.monotonic() < end or sum(counts.values()) < LEAST:
         data = json.loads(texts[rng.integers(len(texts))])
         for _ in range(rng.integers(1, 4)):
             _mutate(data, rng)

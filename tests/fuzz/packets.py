@@ -31,7 +31,7 @@ def fuzz(seconds: float, folder: Path, seed: int = 0) -> tuple[Counter[str], lis
     wrong: list[str] = []
     end = time.monotonic() + seconds
     with process(folder) as (server, path):
-        while time.monotonic() < end and not wrong:
+        while (time.monotonic() < end or not counts) and not wrong:
             for _ in range(CONNECTIONS):
                 counts["packets"] += _connection(path, rng)
                 counts["connections"] += 1
