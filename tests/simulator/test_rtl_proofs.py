@@ -48,6 +48,7 @@ PROOFS = [
         "-G ROW_BITS=6 -G ADDRESS_BITS=9",
     ),
     Proof("lds_load_check", ("WRITES && region.limit[63]", "1'b0"), "-G WRITES=1"),
+    Proof("lds_load_check", ("{1'b0, region.limit[62:0]}", "region.limit"), "-G WRITES=0"),
     Proof("lds_registers", ("assign arready = !rvalid", "assign arready = 1'b1")),
     Proof(
         "lds_store_stage",
@@ -100,7 +101,7 @@ INDUCTION = "sat -tempinduct -prove-asserts -set-assumes -verify -maxsteps"
 
 
 @more
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda p: p.module)
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda p: f"{p.module}{p.parameters[-2:]}")
 @pytest.mark.parametrize("mistaken", [False, True], ids=["right", "mistaken"])
 def test_the_bus_and_the_regions(
     proof: Proof, mistaken: bool, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
