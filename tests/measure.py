@@ -123,7 +123,6 @@ TESTED_ELSEWHERE = {
     "runtime/sources": ("commands/test_export", "it finds a folder, which an export copies"),
     "relax/c_loops": ("relax/test_c_printer", "loops as the printer writes them"),
     "artifact/c_text": ("artifact/c_kernels/test_body", "the text of kernels, compiled and run"),
-    "frontend/tflite_converters": ("frontend/test_tflite_kernels", "compared with LiteRT"),
     "graph/reduction": ("frontend/test_tflite_kernels", "dataclasses; compared with LiteRT"),
     "graph/kernels/tflite/reduction": ("frontend/test_tflite_kernels", "compared with LiteRT"),
     "hosts/offload": ("hosts/test_tvm", "each host's test goes through it"),
