@@ -2,7 +2,7 @@
  *
  * In:   a session, whose pinned instructions are changed.
  * Out:  digests.
- * Next: loadstone/analysis/taps.py does the same from outside, with artifacts.
+ * Next: python/loadstone/analysis/taps.py does the same from outside, with artifacts.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "geometry.h"

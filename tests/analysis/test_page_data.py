@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import profile_report
+from loadstone.backend.plugins import load_plugins
+from loadstone.compiler import compile
 from loadstone.vta.hw_config import load_config
 from tests.browser import body_data, cells, opened
 from tests.compiled import network
+from tests.conftest import ROOT
+from tests.repeat import more
 from tests.sample_model import dense_model
 
 
@@ -55,3 +60,35 @@ def test_what_chromium_draws_are_the_figures(shared: Path, tmp_path: Path) -> No
     assert all(int(drawn[f"drawnpad{memory}"]) for memory in ("inp", "wgt", "acc", "uop"))
     chosen = cells(opened(path, "layer=conv2d_4"), visible=True)
     assert [row[0] for row in chosen] == ["conv2d_4/Conv2D"]
+
+
+@more
+def test_a_large_network_opens(shared: Path, tmp_path: Path, figure: Callable[[str], None]) -> None:
+    """MobileNetV2 224: ten thousand instructions."""
+    compiled = network(shared, "coral_tf2_mnv2_1.0_224_ptq.tflite", "vtaq-1x16x16")
+    report = compiled.profile()
+    path = tmp_path / "mobilenet.html"
+    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    dom = opened(path, "theme=dark")
+    drawn = body_data(dom)
+    figure(f"MobileNetV2: {path.stat().st_size} bytes, drawn in {drawn['openedms']} ms")
+    assert len(cells(dom)) == len(report.rows)
+    # of rectangles narrower than a pixel one for each pixel
+    assert 1000 < int(drawn["drawntimeline"]) < len(compiled.artifact.programs[0])
+
+
+@more
+def test_three_devices_in_one_page(shared: Path, tmp_path: Path) -> None:
+    folders = [ROOT / "docs/examples" / name for name in ("c_library", "systolic")]
+    compiled = compile(
+        shared / "models/mlpt_resnet8_int8.tflite",
+        ["my-accel -max_kernel=1", "systolic", "vtaq-1x16x16"],
+        plugins=load_plugins(folders),
+    )
+    report = compiled.profile()
+    path = tmp_path / "composite.html"
+    path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
+    rows = cells(opened(path))
+    assert {row[1] for row in rows} == {"host", "my-accel", "systolic", "vtaq-1x16x16"}
+    shown = [float(row[8].replace(",", "")) for row in rows]
+    assert shown == pytest.approx([row.us for row in report.rows], abs=0.0051)

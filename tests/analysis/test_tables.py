@@ -32,3 +32,28 @@ def test_the_table_ends_with_the_sums() -> None:
     assert lines[0].split()[:3] == ["layer", "where", "kind"]
     assert lines[-1] == f"together: {REPORT.us:,.1f} us a run of 1 sample(s)"
     assert any(f"{REPORT.cycles:,} cycles (simulated)" in line for line in lines)
+
+
+#: Columns of Vela's per-layer CSV (ethos-u-vela 4) -> ours.
+VELA = {
+    "Original Operator": "kind",
+    "NNG Operator": "kind",
+    "Target": "where",
+    "Staging Usage": "arena_bytes",
+    "Peak% (Staging)": "arena_share_percent",
+    "Op Cycles": "cycles",
+    "Network% (cycles)": "share_percent",
+    "NPU": "compute_busy_cycles",
+    "SRAM AC": "inp_bus_cycles",
+    "DRAM AC": "out_bus_cycles",
+    "OnFlash AC": "wgt_bus_cycles",
+    "OffFlash AC": "wgt_bus_cycles",
+    "MAC Count": "macs",
+    "Network% (MAC)": "macs_share_percent",
+    "Util% (MAC)": "utilisation_percent",
+    "Name": "name",
+}
+
+
+def test_what_vela_tells_is_here() -> None:
+    assert set(VELA.values()) <= CSV_COLUMNS.keys()

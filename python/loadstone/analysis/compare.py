@@ -68,7 +68,10 @@ def differences(
     *,
     trust: bool = False,
 ) -> Iterator[LayerDifference]:
-    """Layer by layer, in order; what nobody asks for any more is not run. inputs: of one run."""
+    """Layer by layer, in order; what nobody asks for any more is not run.
+
+    inputs: of one run, each in the shape (samples of a run * rows, ...) that the artifact gives it.
+    """
     known = [tap for tap in taps(artifact) if expected(tap) is not None]
     for tap, got in values(artifact, device, inputs, known, trust=trust):
         wanted = expected(tap)
@@ -149,7 +152,8 @@ def one_run(artifact: Artifact, inputs: Sequence[Array], sample: int) -> list[Ar
 
 
 def from_tensors(tensors: Mapping[str, Array]) -> Expected:
-    """What tensors of these names are. A tensor that nobody knows is compared with nothing."""
+    """What tensors of these names are, of any shape with as many elements, batch first, channels
+    last. A tensor that nobody knows is compared with nothing."""
 
     def expected(tap: Tap) -> Array | None:
         value, dtype = tensors.get(tap.name), tap.view.dtype.numpy
@@ -163,7 +167,7 @@ def from_tensors(tensors: Mapping[str, Array]) -> Expected:
 
 
 def digest(array: Array) -> int:
-    """FNV-1a of a tensor's bytes, batch first, channels last: as runtime/layers.c has it."""
+    """FNV-1a of the bytes of an array of any shape, in order: as runtime/layers.c has it."""
     value = _FNV_START
     for byte in np.ascontiguousarray(array).tobytes():
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF

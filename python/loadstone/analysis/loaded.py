@@ -101,7 +101,7 @@ def load(path: str | Path, *, device: str | None = None, trust: bool = False) ->
 
 
 def arrays_of(inputs: Sequence[Any]) -> Sequence[Array] | Mapping[str, Array]:
-    """What a caller gives as arrays. Raises ModelError for what is none."""
+    """What a caller gives, as arrays (samples, ...). Raises ModelError for what is none."""
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         return {str(name): _array(value, str(name)) for name, value in inputs[0].items()}
     return [_array(value, f"input {number}") for number, value in enumerate(inputs)]

@@ -158,7 +158,8 @@ def meant(
     artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], *, trust: bool = False
 ) -> dict[str, Array]:
     """By tensor, what the instructions mean (simulator/meaning.py); steps of the host are run by
-    the C runtime, on what `device` leaves before them."""
+    the C runtime, on what `device` leaves before them. inputs: of one run, in the shapes that the
+    artifact gives them; each array of the result is (N, H, W, C), or has its tensor's shape."""
     found: dict[str, Array] = {}
     all_taps = taps(artifact)
     for number, step in enumerate(artifact.steps):
