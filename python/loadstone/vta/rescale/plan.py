@@ -163,6 +163,36 @@ class _Planner:
         channels = np.concatenate([self.blocks[number] for number in numbers])
         left = np.concatenate([lefts[number] for number in numbers])
         found = self._search(setting, channels, left)
+        self._offer_digits(setting, numbers, left, found)
+        self._even_out(setting, numbers, left, found)
+
+    def _even_out(
+        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
+    ) -> None:
+        """Blocks with a plan again, with one last shift for all lanes: an immediate is cheaper than
+        a tile."""
+        shift = found.shift.copy()
+        at, chosen, positions = 0, [], []
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            live = lanes[~self.runs.constant[self.blocks[number]]]
+            if self.best[number] is None or not live.size or np.ptp(shift[live]) == 0:
+                continue
+            shift[lanes] = shift[live].min()
+            chosen.append(number)
+            positions.append(lanes)
+        if not chosen:
+            return
+        lanes = np.concatenate(positions)
+        own = self.runs.take(np.concatenate([self.blocks[number] for number in chosen]))
+        form = DigitForm(setting.digits, setting.signed, left[lanes], shift[lanes])
+        self._offer_digits(setting, chosen, left[lanes], search_digits(own, form))
+
+    def _offer_digits(
+        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
+    ) -> None:
+        """Plans of what was found for some blocks, those that are proven."""
         at = 0
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
@@ -220,11 +250,29 @@ class _Planner:
         limit = 127 * ((256**parts - 1) // 255) // np.maximum(widest[channels], 1)
         runs = self.runs.take(channels)
         found = search_parts(runs, limit, 8 * (parts - 1) + _LAST_SHIFT)
+        self._offer_parts(parts, numbers, found, (limit, sum_steps))
+        # Again with one shift for all lanes of a block.
+        shift, at = found.shift.copy(), 0
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            live = lanes[~runs.constant[lanes]]
+            shift[lanes] = found.shift[live].min() if live.size else 0
+        if (shift != found.shift)[~runs.constant].any():
+            even = search_parts(runs, limit, shift)
+            self._offer_parts(parts, numbers, even, (limit, sum_steps))
+
+    def _offer_parts(
+        self, parts: int, numbers: list[int], found: Found, cost: tuple[IntArray, int]
+    ) -> None:
+        """Plans of what was found for some blocks, those that are proven. cost: the largest
+        multipliers, and GEMM steps of a sum."""
+        limit, sum_steps = cost
         at = 0
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
-            own = runs.take(lanes)
+            own = self.runs.take(self.blocks[number])
             if not (found.ok[lanes] | own.constant).all():
                 continue
             plan = _part_plan(own, parts, found.take(lanes), limit[lanes])

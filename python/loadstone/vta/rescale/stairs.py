@@ -45,6 +45,8 @@ _LOST = 8
 _LEVELS = (0, 8, 16, 24)
 _LAST_SHIFT, _LARGEST_IMMEDIATE = 15, (1 << 15) - 1
 _OFFSETS = 31
+#: Bits that a block may give up to be like the rest of its layer.
+_NEAR = 1
 #: Distances from the nearest multipliers: of M0 (the other neighbour), M1, M2.
 _BENDS = [(a, b, c) for a in (0, 1) for b in (0, -1, 1, -2, 2, -4) for c in (0, 4, -4)]
 #: After so many offsets a block that lacks more lanes than this wants another division.
@@ -137,8 +139,12 @@ class _Search:
             if division.fine:
                 span = int((high - low)[channels].max()) + 2
                 self.left[channels] = max(0, (2 * _ROOM // span).bit_length() - 1)
-            largest = float(runs.scale[channels][live[channels]].max())
-            self.bits[channels] = self.left[channels] + int(np.floor(np.log2((_TOP - 1) / largest)))
+            own, layer = (
+                int(np.floor(np.log2((_TOP - 1) / runs.scale[some].max())))
+                for some in (channels[live[channels]], live)
+            )
+            # One spacing for blocks whose scales are near, so that one kernel does them.
+            self.bits[channels] = self.left[channels] + (layer if own - layer <= _NEAR else own)
         self.real = runs.scale * 2.0 ** (self.bits - self.left)
         self.open &= (change <= 1).all(axis=1) & (self.bits - _LOST >= 1)
         self.open &= self.bits - _LOST <= 2 * _LAST_SHIFT - 1
