@@ -212,6 +212,8 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
         lanes = len(plan.dead)
         if run.shape.shift is None:
             rows[number, 0, :lanes] = last_shift(plan)
+        if kernel.added:
+            rows[number, kernel.bias_row] = layer.biases[run.first + number]
         if isinstance(plan, DigitPlan) and kernel.right:
             rows[number, -1, :lanes] = plan.right
     shape = (rows.shape[0] * rows.shape[1], layer.config.batch, layer.config.block)

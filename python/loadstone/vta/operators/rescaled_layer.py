@@ -150,6 +150,7 @@ class RescaledLayer:
         assert len(self.plans) == len(plans), "the predicate refused it"
         # Lanes that belong to no channel, in whole blocks: the output is padded to them.
         folded = constants.folded_bias(op)
+        self._runs: Sequence[Blocks] | None = None
         self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
         self._chains: dict[tuple[int, ChainShape], Int8Array] = {}
 
@@ -165,16 +166,38 @@ class RescaledLayer:
             bias[:lanes] = own + plan.offset
         return bias
 
-    def runs_of_blocks(self) -> Iterator[Blocks]:
-        """Neighbouring blocks that one kernel can do: several only where a tile has few pixels.
-        Blocks of one kind have one shape, so that few kernels are lowered."""
-        most = max(1, _PIXELS // self.pixels)
-        if self.spec.out_blocks > 1 and self.spec.groups > 1:
-            most = 1
-        kinds: dict[tuple[object, ...], list[int]] = {}
-        for number, plan in enumerate(self.plans):
-            kinds.setdefault(_kind(plan), []).append(number)
-        shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
+    def runs_of_blocks(self) -> Sequence[Blocks]:
+        """Neighbouring blocks that one kernel can do: as many as the cost model says, where a tile
+        has few pixels. Blocks of one kind have one shape, so that few kernels are lowered."""
+        if self._runs is None:
+            kinds: dict[tuple[object, ...], list[int]] = {}
+            for number, plan in enumerate(self.plans):
+                kinds.setdefault(_kind(plan), []).append(number)
+            shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
+            least = max(1, _PIXELS // self.pixels)
+            if self.spec.out_blocks > 1 and self.spec.groups > 1:
+                least = 1
+                choices = [list(self._joined(shapes, 1))]
+            else:
+                counts = [least, *(n for n in (2, 4, 8) if least < n <= _MOST // self.pixels)]
+                choices = [list(self._joined(shapes, most)) for most in counts]
+            self._runs = min(choices, key=self._cycles) if len(choices) > 1 else choices[0]
+        return self._runs
+
+    def _cycles(self, runs: Sequence[Blocks]) -> int:
+        """What the cost model says; where a tile of so many blocks fits no scratchpad, too many."""
+        try:
+            return sum(
+                rescaled_tile.choose(self.kernel(blocks), self.count, self.config).cycles
+                for blocks in runs
+            )
+        except LoweringError:
+            return 1 << 60
+
+    def _joined(
+        self, shapes: dict[tuple[object, ...], tuple[ChainShape, int]], most: int
+    ) -> Iterator[Blocks]:
+        """Runs of at most so many neighbouring blocks of one kind."""
         first = 0
         for kind, group in groupby(self.plans, key=_kind):
             plans = list(group)
@@ -260,7 +283,7 @@ class RescaledLayer:
             blocks=len(blocks.plans),
             own_input=self.own_input,
             tile=(1, 1, 1),
-            bias=blocks.bias,
+            bias=0 if blocks.bias > _BIAS_STEPS else blocks.bias,
             left=plan.left,
             right=bool(plan.right.any()),
             digits=plan.digits,
@@ -268,6 +291,7 @@ class RescaledLayer:
             signed=plan.signed,
             chain=blocks.shape,
             multipliers=blocks.multipliers,
+            added=blocks.bias > _BIAS_STEPS,
         )
         return self._tiled(spec)
 
@@ -302,8 +326,12 @@ class RescaledLayer:
 
 #: So few pixels do not make up for loading weights in several parts, however short the sum.
 _FEW_PIXELS, _MANY_STEPS = 32, 1 << 20
+#: A tile that is added takes as long as so many products of constants.
+_BIAS_STEPS = 2
 #: Output pixels of one tile, at least, where blocks of channels can be joined.
 _PIXELS = 64
+#: And at most.
+_MOST = 512
 
 
 def _kind(plan: BlockPlan) -> tuple[object, ...]:

@@ -192,6 +192,36 @@ class Planner:
         channels = np.concatenate([self.blocks[number] for number in numbers])
         left = np.concatenate([lefts[number] for number in numbers])
         found = self._search(setting, channels, left)
+        self._offer_digits(setting, numbers, left, found)
+        self._even_out(setting, numbers, left, found)
+
+    def _even_out(
+        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
+    ) -> None:
+        """Blocks with a plan again, with one last shift for all lanes: an immediate is cheaper than
+        a tile."""
+        shift = found.shift.copy()
+        at, chosen, positions = 0, [], []
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            live = lanes[~self.runs.constant[self.blocks[number]]]
+            if self.best[number] is None or not live.size or np.ptp(shift[live]) == 0:
+                continue
+            shift[lanes] = shift[live].min()
+            chosen.append(number)
+            positions.append(lanes)
+        if not chosen:
+            return
+        lanes = np.concatenate(positions)
+        own = self.runs.take(np.concatenate([self.blocks[number] for number in chosen]))
+        form = DigitForm(setting.digits, setting.signed, left[lanes], shift[lanes])
+        self._offer_digits(setting, chosen, left[lanes], search_digits(own, form))
+
+    def _offer_digits(
+        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
+    ) -> None:
+        """Plans of what was found for some blocks, those that are proven."""
         at = 0
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
@@ -248,16 +278,37 @@ class Planner:
         limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[channels], 1)
         runs = self.runs.take(channels)
         found = search_parts(runs, limit, 8 * (parts - 1) + _LAST_SHIFT)
+        self.parts.update(((number, parts), None) for number in numbers)
+        self._offer_parts(parts, numbers, found, limit)
+        # Again with one shift for all lanes of a block.
+        shift, at = found.shift.copy(), 0
+        for number in numbers:
+            lanes = np.arange(at, at + len(self.blocks[number]))
+            at += len(lanes)
+            live = lanes[~runs.constant[lanes]]
+            shift[lanes] = found.shift[live].min() if live.size else 0
+        if (shift != found.shift)[~runs.constant].any():
+            self._offer_parts(parts, numbers, search_parts(runs, limit, shift), limit)
+
+    def _offer_parts(self, parts: int, numbers: list[int], found: Found, limit: IntArray) -> None:
+        """Plans of what was found for some blocks: those that are proven, and cheaper than what
+        there is. How long a sum is adds the same to each."""
         at = 0
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
-            own = runs.take(lanes)
-            self.parts[number, parts] = None
-            if (found.ok[lanes] | own.constant).all():
-                plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
-                if prove_parts(plan, own).all():
-                    self.parts[number, parts] = plan
+            own = self.runs.take(self.blocks[number])
+            if not (found.ok[lanes] | own.constant).all():
+                continue
+            plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
+            there = self.parts[number, parts]
+            if there is not None and self._tail(plan) >= self._tail(there):
+                continue
+            if prove_parts(plan, own).all():
+                self.parts[number, parts] = plan
+
+    def _tail(self, plan: PartPlan) -> int:
+        return tail_steps(plan, 1, self.block)
 
     def _left(self, channels: IntArray, setting: _Setting) -> IntArray | None:
         """By how much each lane is shifted to the left before it is split; None where the setting

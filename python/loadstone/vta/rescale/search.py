@@ -42,11 +42,12 @@ _LAST_SHIFT = 15
 @dataclass(frozen=True)
 class DigitForm:
     """count: digits without the sign digit. signed: with it. left: shift of x before it is split,
-    per channel."""
+    per channel. shift: the last one, per channel; None: what leaves most bits, or a few less."""
 
     count: int
     signed: bool
     left: IntArray
+    shift: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ def search_digits(runs: Runs, form: DigitForm) -> Found:
     """Every channel of `runs` on its own; a channel with one output is never ok."""
     search = _DigitSearch(runs, form)
     for candidate in _candidates(form):
+        if form.shift is not None and (candidate.finer or candidate.far):
+            continue
         if not search.wanted():
             break
         search.attempt(candidate)
@@ -118,6 +121,7 @@ class _Candidate:
     other: bool
     second: int
     third: int
+    far: bool
 
 
 def _candidates(form: DigitForm) -> Iterator[_Candidate]:
@@ -130,16 +134,18 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
+    near_ring = near[:ring]
     for part, apart, bits in (
-        (near[:ring], offsets, 2),
+        (near_ring, offsets, 2),
         (near[ring:], offsets, 2),
-        (near[:ring], () if form.signed else range(-126, 127, 36), 3),
+        (near_ring, () if form.signed else range(-126, 127, 36), 3),
     ):
         for offset in apart:
             for finer in range(bits):
                 for other in (False, True):
                     for second, third in part:
-                        yield _Candidate(offset, finer, other, second, third)
+                        far = part is not near_ring or bits > 2
+                        yield _Candidate(offset, finer, other, second, third, far)
 
 
 class _DigitSearch:
@@ -157,6 +163,8 @@ class _DigitSearch:
         with np.errstate(divide="ignore"):
             exponent = np.floor(np.log2(_TOP / np.where(self.dead, 1.0, self.scale)))
         self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
+        if form.shift is not None:
+            self.exponent = form.shift
         self.centre = self._offsets()
         low, high = self._bounds()
         room = self._most() - self._least()
@@ -321,9 +329,9 @@ def needs_sign(runs: Runs) -> NDArray[np.bool_]:
     return two & ~one
 
 
-def search_parts(runs: Runs, limit: IntArray, shift_limit: int) -> Found:
+def search_parts(runs: Runs, limit: IntArray, shift_limit: int | IntArray) -> Found:
     """One multiplier for the whole accumulator: output = clamp((acc M + constant) >> shift). limit:
-    (C,) the largest multiplier."""
+    (C,) the largest multiplier; shift_limit: the largest shift, of all or (C,)."""
     live = ~runs.constant
     scale = np.where(live, runs.scale, 1.0)
     exponent = np.clip(np.floor(np.log2(limit / scale)), 0, shift_limit).astype(np.int64)

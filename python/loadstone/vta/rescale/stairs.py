@@ -45,6 +45,8 @@ _LOST = 8
 _LEVELS = (0, 8, 16, 24)
 _LAST_SHIFT, _LARGEST_IMMEDIATE = 15, (1 << 15) - 1
 _OFFSETS = 31
+#: Bits that a block may give up to be like the rest of its layer.
+_NEAR = 1
 #: Distances from the nearest multipliers: of M0 (the other neighbour), M1, M2.
 _BENDS = [(a, b, c) for a in (0, 1) for b in (0, -1, 1, -2, 2, -4) for c in (0, 4, -4)]
 #: After so many offsets a block that lacks more lanes than this wants another division.
@@ -137,8 +139,12 @@ class _Search:
             if division.fine:
                 span = int((high - low)[channels].max()) + 2
                 self.left[channels] = max(0, (2 * _ROOM // span).bit_length() - 1)
-            largest = float(runs.scale[channels][live[channels]].max())
-            self.bits[channels] = self.left[channels] + int(np.floor(np.log2((_TOP - 1) / largest)))
+            own, layer = (
+                int(np.floor(np.log2((_TOP - 1) / runs.scale[some].max())))
+                for some in (channels[live[channels]], live)
+            )
+            # One spacing for blocks whose scales are near, so that one kernel does them.
+            self.bits[channels] = self.left[channels] + (layer if own - layer <= _NEAR else own)
         self.real = runs.scale * 2.0 ** (self.bits - self.left)
         self.open &= (change <= 1).all(axis=1) & (self.bits - _LOST >= 1)
         self.open &= self.bits - _LOST <= 2 * _LAST_SHIFT - 1
@@ -305,14 +311,8 @@ def _plan(search: _Search, channels: IntArray, block: int) -> DigitPlan | None:
     ]
     if any(np.abs(value).max() > limit for own in constants for value in own):
         return None
-    stairs = []
-    for number, step in enumerate(search.steps):
-        difference = np.where(dead, 0, search.constants[number, channels] - last)
-        sign = np.where(dead, 0, search.sign[number, channels])
-        if np.abs(difference).max() > limit or np.abs(sign).max() > 127:
-            return None
-        stairs.append(_stair(step, runs, unit, (difference, sign if signed else None)))
-    if max(abs(stair.add) for stair in stairs) > _LARGEST_IMMEDIATE:
+    stairs = _stairs(search, channels, last, limit)
+    if stairs is None:
         return None
     offset = np.where(dead, 0, search.offset[channels])
     x = np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1) + offset[:, None]
@@ -330,10 +330,30 @@ def _plan(search: _Search, channels: IntArray, block: int) -> DigitPlan | None:
                 list(enumerate(zip(upper, constants, strict=True)))
             )
         ),
-        tuple(stairs),
+        stairs,
     )
     clamped = bool(np.any((x < -128) | (x > 127)))
     return DigitPlan(offset, left, 0 * offset, _COUNT, clamped, signed, dead, chain)
+
+
+def _stairs(
+    search: _Search, channels: IntArray, last: IntArray, limit: int
+) -> tuple[Stair, ...] | None:
+    """The stairs of one block; None where a constant is none that one step can add. last: (lanes,)
+    the constant of the last one, which is in the sum. limit: what one product of constants adds."""
+    runs = search.runs.take(channels)
+    dead, unit = runs.constant, int(search.unit[channels].max())
+    signed = search.division.sign is not None
+    stairs = []
+    for number, step in enumerate(search.steps):
+        difference = np.where(dead, 0, search.constants[number, channels] - last)
+        sign = np.where(dead, 0, search.sign[number, channels])
+        stair = _stair(step, runs, unit, (difference, sign if signed else None))
+        held = np.abs(difference).max() <= limit and np.abs(sign).max() <= 127
+        if not held or abs(stair.add) > _LARGEST_IMMEDIATE:
+            return None
+        stairs.append(stair)
+    return tuple(stairs)
 
 
 def _stair(step: _Step, runs: Runs, unit: int, lanes: tuple[IntArray, IntArray | None]) -> Stair:

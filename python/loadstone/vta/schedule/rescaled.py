@@ -91,6 +91,7 @@ class _Writer(TileWriter):
         statements = [*self._constants(), tirx.AllocBuffer(self.acc)]
         statements += [self.cleared(self.acc)]
         statements += [self._constant(self.b_chip, tile, 0) for tile in range(self.spec.bias)]
+        statements += [self.add_tile(self.spec.bias_row)] if self.spec.added else []
         if self.spec.digits:
             statements += self._sum()
             statements += self._split()

@@ -120,9 +120,10 @@ class Window:
 @dataclass(frozen=True)
 class RescaledSpec:
     """blocks: of output channels, side by side. own_input: each has input blocks of its own
-    (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it. left, right: shifts in
-    front of the split: by an immediate, then by a tile. multipliers: sets of weight tiles of the
-    chain: `blocks`, or 1 for all. digits 0: the levels add up products of parts of the weights."""
+    (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it; added: it is an
+    operand tile instead. left, right: shifts in front of the split: by an immediate, then by a
+    tile. multipliers: sets of weight tiles of the chain: `blocks`, or 1 for all. digits 0: the
+    levels add up products of parts of the weights."""
 
     window: Window
     blocks: int
@@ -136,6 +137,7 @@ class RescaledSpec:
     signed: bool
     chain: ChainShape
     multipliers: int
+    added: bool = False
 
     @property
     def stored(self) -> int:
@@ -149,5 +151,10 @@ class RescaledSpec:
 
     @property
     def operand_rows(self) -> int:
-        """Operand tiles of a block."""
-        return int(self.right) + (self.chain.shift is None)
+        """Operand tiles of a block: the last shift, the bias, the shift in front of the split."""
+        return self.bias_row + self.added + self.right
+
+    @property
+    def bias_row(self) -> int:
+        """Of the operand tiles, where the bias is one."""
+        return int(self.chain.shift is None)

@@ -141,6 +141,12 @@ class TileWriter:
             lambda value, at: extern("shr", value, self.p_chip[at[0], row, at[3], at[4]])
         )
 
+    def add_tile(self, row: int) -> Stmt:
+        """The sum += a row of the operands."""
+        return self.alu(
+            lambda value, at: extern("add", value, self.p_chip[at[0], row, at[3], at[4]])
+        )
+
     def clamp(self, low: int, high: int) -> Stmt:
         """The sum within bounds."""
         return self.alu(lambda value, _: extern("min", extern("max", value, low), high))
