@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone.errors import LoweringError
 from loadstone.numerics import Array
 from loadstone.vta import constants
+from loadstone.vta.allocate import allocate
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.lower import Kernel
@@ -38,7 +40,7 @@ from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
-from loadstone.vta.stream import DramTile
+from loadstone.vta.stream import DramTile, Operation
 
 __all__ = ["CONSTANT", "lower"]
 
@@ -100,19 +102,33 @@ class _Lowering:
         lanes = constant_tile(self.config.block)
         self.own[CONSTANT] = (Memory.INP, np.tile(lanes, (1, self.config.batch, 1)))
         weights = self._tiles(self.parts)
+        groups: dict[RescaledSpec, list[Slot]] = {}
         slots: list[Slot] = []
         for sample in range(spec.samples):
             for run in layer.runs_of_blocks():
                 kernel = layer.kernel(run)
-                slots += self._slots(kernel, self._places(sample, run, kernel, weights, stored))
+                own = self._slots(kernel, self._places(sample, run, kernel, weights, stored))
+                groups.setdefault(kernel, []).extend(own)
+                slots += own
         tiles = spec.samples * layer.count * layer.pixels * stored
         return LoweredOperator(
-            list(interleaved(slots)),
+            self._side_by_side(slots, list(groups.values())),
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
             _remark(layer),
         )
+
+    def _side_by_side(self, slots: list[Slot], groups: list[list[Slot]]) -> list[Operation]:
+        """All slots beside their neighbours; where one kernel's digits and another's input leave
+        no room for each other, kernel after kernel."""
+        operations = list(interleaved(slots))
+        if len(groups) > 1:
+            try:
+                allocate(operations, self.config)
+            except LoweringError:
+                return [operation for group in groups for operation in interleaved(group)]
+        return operations
 
     def _places(
         self, sample: int, run: Blocks, kernel: RescaledSpec, weights: Int8Array, stored: int
