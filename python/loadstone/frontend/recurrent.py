@@ -58,8 +58,8 @@ class States:
 
 
 def gates_of(kind: str, arrays: Sequence[Array], order: Sequence[int], **options: object) -> Gates:
-    """arrays: weights of the input, of the state, biases of both, with the gates in another order;
-    order: where this one's gates stand there."""
+    """arrays: weights (gates * H, ...) of the input and of the state, biases (gates * H,) of both,
+    with the gates in another order; order: where this one's gates stand there."""
 
     def ordered(array: Array) -> Array:
         parts = np.split(np.asarray(array, np.float32), GATES[kind])

@@ -173,7 +173,10 @@ def _divide_by_power(x: ArrayLike, bits: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def leading_sign_bits(x: NDArray[np.int64]) -> NDArray[np.int64]:
-    """By how many bits an int32 can be shifted left before it overflows."""
+    """By how many bits an int32 can be shifted left before it overflows.
+
+    x: of any shape; the result has the same shape.
+    """
     magnitude = np.where(x >= 0, x, ~x)
     bits = np.ceil(np.log2(magnitude.astype(np.float64) + 1)).astype(np.int64)
     return np.asarray(31 - bits, np.int64)
