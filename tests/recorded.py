@@ -47,15 +47,21 @@ def _program(program: Program) -> bytes:
             for name, constant in config.timing.items()
         ),
         *(_bytes(array.tobytes()) for array in (program.insns, program.memory, after)),
-        _numbers(3),
     ]
-    for memory, tiles in (
-        (Memory.ACC, machine.acc),
-        (Memory.INP, machine.inp),
-        (Memory.WGT, machine.wgt),
-    ):
+    pads = {Memory.ACC: machine.acc, Memory.INP: machine.inp, Memory.WGT: machine.wgt}
+    if config.is_float:
+        pads |= {memory: _upper_halves(pads[memory]) for memory in (Memory.INP, Memory.WGT)}
+        if np.isnan(machine.acc).any():  # which not-a-number a lane holds is not defined
+            del pads[Memory.ACC]
+    parts.append(_numbers(len(pads)))
+    for memory, tiles in pads.items():
         parts += [_numbers(memory, len(tiles)), _mostly_zeros(tiles)]
     return b"".join(parts)
+
+
+def _upper_halves(tiles: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The bfloat16 that each is, bit for bit."""
+    return (tiles.view(np.uint32) >> np.uint32(16)).astype("<u2")
 
 
 def _numbers(*values: int) -> bytes:
