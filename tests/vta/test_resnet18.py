@@ -15,6 +15,7 @@ from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.numerics import Rounding
 from tests.onnx_builder import Graph, run
+from tests.repeat import more
 from tests.resnet18 import LAYERS, Rounds, onnx_file
 
 QUICK = ("C10", "C11")
@@ -41,9 +42,7 @@ def test_a_layer_is_exact_and_its_vector_replays_without_a_race(
     replays(compiled, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", [n if n == "C4" else pytest.param(n, marks=pytest.mark.full) for n in LAYERS]
-)
+@pytest.mark.parametrize("name", [n if n == "C4" else pytest.param(n, marks=more) for n in LAYERS])
 def test_a_layer_of_any_scale_is_exact(name: str, tmp_path: Path) -> None:
     """ONNX Runtime sums this file in float32, so what QLinearConv does of the same integers is
     asked: exact sums, one product in float32, ties to even."""

@@ -75,7 +75,8 @@ def dense(state: MachineState, i: Mapping[str, int]) -> None:
     rows, inputs, outputs = i["rows"], i["inputs"], i["outputs"]
 
     def array(name: str, count: int, dtype: Any) -> Array:
-        return state.dram.read(i[name], count * np.dtype(dtype).itemsize).view(dtype)[0]
+        found: Array = state.dram.read(i[name], count * np.dtype(dtype).itemsize).view(dtype)[0]
+        return found
 
     x = array("x", rows * inputs, np.int8).reshape(rows, inputs).astype(np.int64) - i["zero_x"]
     acc = matmul(x, array("weights", outputs * inputs, np.int8).reshape(outputs, inputs).T)
@@ -169,7 +170,7 @@ class LayerEngineBackend(Backend):
         for operator in segment.operators:
             assert isinstance(operator, Dense)
             multiplier, shift = lanes(operator)
-            kept = {
+            kept: dict[str, Array] = {
                 "weights": operator.weights,
                 "bias": operator.bias,
                 "multiplier": multiplier,

@@ -297,18 +297,13 @@ class Planner:
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
-            own = self.runs.take(self.blocks[number])
+            own, there = self.runs.take(self.blocks[number]), self.parts[number, parts]
             if not (found.ok[lanes] | own.constant).all():
                 continue
             plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
-            there = self.parts[number, parts]
-            if there is not None and self._tail(plan) >= self._tail(there):
-                continue
-            if prove_parts(plan, own).all():
+            least = tail_steps(there, 1, self.block) if there else _NEVER
+            if tail_steps(plan, 1, self.block) < least and prove_parts(plan, own).all():
                 self.parts[number, parts] = plan
-
-    def _tail(self, plan: PartPlan) -> int:
-        return tail_steps(plan, 1, self.block)
 
     def _left(self, channels: IntArray, setting: _Setting) -> IntArray | None:
         """By how much each lane is shifted to the left before it is split; None where the setting
