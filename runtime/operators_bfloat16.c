@@ -16,53 +16,23 @@ static uint32_t nearest(const uint8_t *from) {
   return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
 }
 
-/* Where the next element of a pixel stands: lane after lane, block after block. */
-typedef struct cursor {
-  uint8_t *at;
-  size_t to_next_block;
-  uint32_t lane, lanes;
-} cursor;
-
-static cursor cursor_of(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x) {
+/* Where an element stands in the tiles. */
+static uint8_t *element(const lds_operand *o, uint32_t n, uint32_t y, uint32_t x, uint32_t ch) {
   const lds_tensor *t = &o->tensor;
-  const size_t cell = (size_t)t->batch_block * t->channel_block, block = (size_t)t->dims[1] * t->dims[2] * cell;
   const size_t blocks = lds_blocks(t->dims[3], t->channel_block);
-  const size_t pixel = ((size_t)y * t->dims[2] + x) * cell + (size_t)(n % t->batch_block) * t->channel_block;
-  cursor c;
-  c.at = o->data + 2u * (n / t->batch_block * blocks * block + pixel);
-  c.to_next_block = 2u * (block - t->channel_block);
-  c.lane = 0;
-  c.lanes = t->channel_block;
-  return c;
+  const size_t tile = ((n / t->batch_block * blocks + ch / t->channel_block) * t->dims[1] + y) * t->dims[2] + x;
+  return o->data + 2u * ((tile * t->batch_block + n % t->batch_block) * t->channel_block + ch % t->channel_block);
 }
 
-static void advance(cursor *c) {
-  c->at += 2;
-  if (++c->lane == c->lanes) {
-    c->lane = 0;
-    c->at += c->to_next_block;
-  }
-}
-
-static void put(cursor *c, uint32_t bits) {
-  c->at[0] = (uint8_t)(bits & 0xFFu);
-  c->at[1] = (uint8_t)(bits >> 8);
-  advance(c);
-}
-
-/* The elements of one window; rows and columns beside the image are zeros. */
-static void pack_window(cursor *to, const lds_operand *from, const int32_t *p, size_t image, int64_t y, int64_t x) {
-  const size_t h = (size_t)p[0], w = (size_t)p[1], channels = (size_t)p[2];
-  const size_t c_stride = p[10] ? h * w : 1u, x_stride = p[10] ? 1u : channels;
-  int64_t ky, kx;
-  size_t ch;
-  for (ky = y; ky < y + p[3]; ++ky) {
-    for (kx = x; kx < x + p[4]; ++kx) {
-      const int inside = ky >= 0 && ky < p[0] && kx >= 0 && kx < p[1];
-      const size_t first = inside ? image + ((size_t)ky * w + (size_t)kx) * x_stride : 0u;
-      for (ch = 0; ch < channels; ++ch) put(to, inside ? nearest(from->data + 4u * (first + ch * c_stride)) : 0u);
-    }
-  }
+/* Element `ch` of the window that pixel (oy, ox) of the output sees: row by row, channels innermost; beside the image it is zero. */
+static uint32_t of_window(const uint8_t *image, const int32_t *p, uint32_t oy, uint32_t ox, uint32_t ch) {
+  const uint32_t channels = (uint32_t)p[2], pixel = ch / channels, width = (uint32_t)p[4];
+  const int64_t y = (int64_t)oy * p[5] - p[7] + pixel / width, x = (int64_t)ox * p[6] - p[8] + pixel % width;
+  const size_t h = (size_t)p[0], w = (size_t)p[1], c = ch % channels;
+  size_t at;
+  if ((uint64_t)y >= h || (uint64_t)x >= w) return 0; /* negative ones are the largest */
+  at = (size_t)y * w + (size_t)x;
+  return nearest(image + 4u * (p[10] ? c * h * w + at : at * channels + c));
 }
 
 /* h, w, c, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_value, nchw */
@@ -70,16 +40,17 @@ void lds_pack_bfloat16(const lds_operand *t, const int32_t *p) {
   const lds_tensor *out = &t[1].tensor;
   const uint32_t rows = lds_blocks(out->dims[0], out->batch_block) * out->batch_block;
   const uint32_t channels = lds_blocks(out->dims[3], out->channel_block) * out->channel_block;
-  const size_t image = (size_t)p[0] * (size_t)p[1] * (size_t)p[2];
-  uint32_t n, y, x, ch;
+  const uint32_t elements = out->dims[1] * out->dims[2] * channels;
+  const size_t image_bytes = 4u * (size_t)p[0] * (size_t)p[1] * (size_t)p[2];
+  uint32_t n, k;
   for (n = 0; n < rows; ++n) {
-    for (y = 0; y < out->dims[1]; ++y) {
-      for (x = 0; x < out->dims[2]; ++x) {
-        cursor to = cursor_of(&t[1], n, y, x);
-        const uint32_t filled = n < out->dims[0] ? out->dims[3] : 0u;
-        if (filled > 0) pack_window(&to, &t[0], p, n * image, (int64_t)y * p[5] - p[7], (int64_t)x * p[6] - p[8]);
-        for (ch = filled; ch < channels; ++ch) put(&to, 0);
-      }
+    for (k = 0; k < elements; ++k) {
+      const uint32_t ch = k % channels, pixel = k / channels, y = pixel / out->dims[2], x = pixel % out->dims[2];
+      uint8_t *to = element(&t[1], n, y, x, ch);
+      uint32_t bits = 0;
+      if (n < out->dims[0] && ch < out->dims[3]) bits = of_window(t[0].data + n * image_bytes, p, y, x, ch);
+      to[0] = (uint8_t)(bits & 0xFFu);
+      to[1] = (uint8_t)(bits >> 8);
     }
   }
 }
@@ -87,20 +58,14 @@ void lds_pack_bfloat16(const lds_operand *t, const int32_t *p) {
 /* nchw */
 void lds_unpack_bfloat16(const lds_operand *t, const int32_t *p) {
   const lds_tensor *in = &t[0].tensor;
-  const size_t pixels = (size_t)in->dims[1] * in->dims[2], channels = in->dims[3];
-  const size_t c_stride = p[0] ? pixels : 1u, x_stride = p[0] ? 1u : channels;
-  uint32_t n, y, x, ch;
+  const uint32_t pixels = in->dims[1] * in->dims[2], channels = in->dims[3];
+  uint8_t *to = t[1].data;
+  uint32_t n, k;
   for (n = 0; n < in->dims[0]; ++n) {
-    for (y = 0; y < in->dims[1]; ++y) {
-      for (x = 0; x < in->dims[2]; ++x) {
-        cursor from = cursor_of(&t[0], n, y, x);
-        const size_t first = n * pixels * channels + ((size_t)y * in->dims[2] + x) * x_stride;
-        for (ch = 0; ch < channels; ++ch) {
-          const uint32_t bits = lds_u16(from.at) << 16;
-          memcpy(t[1].data + 4u * (first + ch * c_stride), &bits, sizeof bits);
-          advance(&from);
-        }
-      }
+    for (k = 0; k < pixels * channels; ++k, to += 4) {
+      const uint32_t ch = p[0] ? k / pixels : k % channels, pixel = p[0] ? k % pixels : k / channels;
+      const uint32_t bits = lds_u16(element(&t[0], n, pixel / in->dims[2], pixel % in->dims[2], ch)) << 16;
+      memcpy(to, &bits, sizeof bits);
     }
   }
 }

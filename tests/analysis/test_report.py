@@ -53,7 +53,7 @@ def test_three_devices_on_one_axis(shared: Path) -> None:
     )
     report = compiled.profile()
     assert set(report.totals) == {"my-accel", "systolic", "vtaq-1x16x16", "host"}
-    assert report.totals["systolic"]["how"] == ["modelled"]
+    assert report.totals["systolic"]["how"] == ["simulated"]
     ends = [row.end_us for row in report.rows if row.cycles is None]
     assert ends == sorted(ends)
     assert report.us == pytest.approx(sum(row.us for row in report.rows))

@@ -249,7 +249,7 @@ def test_an_operator(tree: TreeCopy) -> None:
     rule = "    g.Maximum: _Rule(elementwise.maximum, elementwise.unsupported_maximum),\n"
     tree.edit("vta/operators/__init__.py", "    g.AveragePool2D: _Rule", rule + "    g.AveragePool2D: _Rule")  # fmt: skip # noqa: E501
     tree.edit("tests/test_tables.py", '"Dense", "Add", "Sub", "Mul", ', '"Dense", "Add", "Sub", "Mul", "Maximum", ')  # fmt: skip # noqa: E501
-    tree.edit("tests/test_tables.py", '"BatchMatMul", "Host"', '"BatchMatMul", "Host", "Maximum"')
+    tree.edit("tests/test_tables.py", '"Dequantize", "Host"', '"Dequantize", "Host", "Maximum"')
     tree.edit("conformance/cases.py", "\n#: Kind -> what makes a case of it. In", CASE)
     tree.edit("conformance/cases.py", '    "mul": _binary', '    "maximum": _maximum,\n    "mul": _binary')  # fmt: skip # noqa: E501
     done = tree.pytest("tests/test_tables.py", "-k", "operators or patterns or vta or draws")

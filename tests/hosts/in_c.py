@@ -2,7 +2,7 @@
 
 In:   an artifact whose external steps are C.
 Out:  `run_in_c`: its outputs; no step of it is Python's.
-Next: test_easy.py, test_every_network_in_c.py.
+Next: test_easy.py, tests/test_networks_in_c.py.
 """
 
 from __future__ import annotations

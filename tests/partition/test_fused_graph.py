@@ -22,18 +22,26 @@ from tests.partition.divided import backend, module_of, places, step
 
 
 def test_float_operators_become_one_host_operator_per_connected_group() -> None:
+    shifts = np.linspace(-1, 1, 4 * 36, dtype=np.float32).reshape(1, 4, 6, 6)
+
+    def moved(graph: Graph, x: str) -> str:  # each element otherwise, or it were a table
+        return graph.node("Add", graph.dequantize(x, 0.05, 0), graph.constant(shifts))
+
     def build(graph: Graph, x: str) -> str:
-        left = graph.node("Exp", graph.node("Neg", graph.dequantize(x, 0.05, 0)))
-        right = graph.node("Sqrt", graph.node("Abs", graph.dequantize(x, 0.05, 0)))
+        left = graph.node("Exp", graph.node("Neg", moved(graph, x)))
+        right = graph.node("Sqrt", graph.node("Abs", moved(graph, x)))
         return step(graph, "Add", graph.quantize(left, 0.5, 0), graph.quantize(right, 0.5, 0))
 
     divided = partition(module_of(build), [backend("npu", offered("add"))])
     hosts = [operator for operator in divided.graph.operators if isinstance(operator, g.Host)]
-    assert [set(host.operators) for host in hosts] == [{"negative", "exp"}, {"abs", "sqrt"}]
+    assert [set(host.operators) for host in hosts] == [
+        {"add", "negative", "exp"},
+        {"add", "abs", "sqrt"},
+    ]
     rows = [row for row in explain(divided) if row["kind"] == "host"]
-    assert rows[0]["why"] == "npu: works on float32 (negative, exp)"
+    assert rows[0]["why"] == "npu: works on float32 (add, negative, exp)"
     data = Random(0).int8(1, 4, 6, 6)
-    real = data.astype(np.float32) * np.float32(0.05)
+    real = data.astype(np.float32) * np.float32(0.05) + shifts
     parts = [
         np.clip(np.rint(part / np.float32(0.5)), -128, 127)
         for part in (np.exp(-real), np.sqrt(np.abs(real)))

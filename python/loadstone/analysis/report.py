@@ -16,20 +16,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import short_names
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.artifact.host import EXTERNAL_OPERATOR
 from loadstone.backend.builtin import BuiltinDevice
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject
+from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.state import MachineRun
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
 from loadstone.simulator.occupation import Lived, arena_occupation
 from loadstone.simulator.profile import Profile, profile
+from loadstone.simulator.table_profile import table_runs
 
 __all__ = ["Known", "ProfileReport", "Row", "profile_report"]
 
@@ -176,9 +179,12 @@ def profile_report(
     facts = device_figures(device) if isinstance(device, BuiltinDevice) and profiles else None
     maker = _Rows(artifact, device, known, trust)
     programs = iter(zip(profiles, arena, strict=True))
+    others = iter(table_runs(artifact, trace=True) if artifact.other_programs else ())
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
             maker.add_host(number, step)
+        elif isinstance(step, ProgramStep):
+            maker.add_described(number, *next(others))
         elif simulated:
             maker.add_program(number, *next(programs))
     return ProfileReport(
@@ -244,6 +250,25 @@ class _Rows:
         for layer in layer_figures(entry, self.device):
             self.rows.append(self._layer(number, layer, arena))
         self.now_us += entry.result.cycles / clock
+
+    def add_described(
+        self, number: int, step: ProgramStep, accelerator: Accelerator, run: MachineRun
+    ) -> None:
+        """A row for each layer of a device that a plug-in describes: a layer ends with its last
+        instruction, and the next begins there."""
+        reached = 0
+        for layer in step.layers:
+            events = run.events[layer.first : layer.first + layer.count]
+            last = layer is step.layers[-1]
+            end = run.cycles if last else max([reached, *(event.end for event in events)])
+            us = (end - reached) / accelerator.clock_mhz
+            begin, self.now_us, reached = self.now_us, self.now_us + us, end
+            kind = self.known.kinds.get(layer.name) or "program"
+            where, macs = accelerator.name, self.known.macs.get(layer.name, 0)
+            self.rows.append(
+                Row(layer.name, "", number, where, "simulated", kind, (), begin, self.now_us, us)
+            )
+            self.rows[-1] = replace(self.rows[-1], macs=macs, instructions=layer.count)
 
     def _layer(self, number: int, layer: LayerFigures, arena: Sequence[Lived]) -> Row:
         assert isinstance(self.device, BuiltinDevice)

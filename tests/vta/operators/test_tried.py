@@ -36,6 +36,8 @@ def test_a_predicate_keeps_what_it_tried_as_long_as_the_operator() -> None:
     kept = weakref.ref(tried.lower_and_keep(op, VTA))
     del op
     gc.collect()
+    tried.lower_and_keep(dense(), VTA)  # the next one clears what is gone
+    gc.collect()
     assert kept() is None
 
 

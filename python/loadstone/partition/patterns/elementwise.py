@@ -256,7 +256,7 @@ def table(reader: Reader, root: Call) -> Lookup:
         raise Mismatch("it takes from a table that is not one of all int8 values")
     assert output.quantization is not None
     rules = tflite if reader.tflite else onnx
-    numbers = np.where(np.isnan(reals), -np.float32(np.inf), reals)  # FORMAT.md: it gives low
+    numbers = np.where(np.isnan(reals), -np.float32(np.inf), reals)  # runtime/FORMAT.md: low
     levels = np.asarray(rules.quantize(numbers, output.quantization), np.int8)
     return Lookup(name=output.name, inputs=(source,), outputs=(output,), table=levels)
 

@@ -293,7 +293,8 @@ def fold_spec(spec: ConvSpec, op: g.Conv2D | g.RealConv2D, layout: Im2colLayout)
 
 
 def fold_weights(weights: NDArray[Weight], layout: Im2colLayout) -> NDArray[Weight]:
-    """OHWI -> (O, H', W', I') with the folded taps in I', in the order of the packed channels."""
+    """weights: (O, H, W, I). Returns (O, H', W', I') with the folded taps in I', in the order of
+    the packed channels."""
     out, height, width, channels = weights.shape
     fold_y, fold_x = layout.kernel
     split = weights.reshape(out, height // fold_y, fold_y, width // fold_x, fold_x, channels)
