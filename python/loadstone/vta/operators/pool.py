@@ -35,7 +35,7 @@ from loadstone.vta.operators.chained import chain_constants
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
 from loadstone.vta.requantization_search import OutputRange, Requantization, find_requantization
 from loadstone.vta.rescale.mean import MeanRounding, MeanRule, integer_means, mean_chain
-from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import Rq
 from loadstone.vta.schedule.window import WindowSpec
 
@@ -104,21 +104,12 @@ def mean(op: g.Mean, config: HwConfig) -> LoweredOperator:
 
 def _global(op: g.Mean | g.AveragePool2D, config: HwConfig) -> LoweredOperator:
     layout = Blocked(op.input.shape, config.batch, config.block)
-    spec = ConvSpec(
+    spec = replace(
+        PIXEL,
         samples=layout.samples,
         groups=layout.channel_blocks,
         in_blocks=layout.pixels,
-        out_blocks=1,
-        input=(1, 1),
-        output=(1, 1),
-        kernel=(1, 1),
-        strides=(1, 1),
-        dilation=(1, 1),
-        padding=(0, 0),
-        pad_value=0,
-        parts=1,
         shared_weights=True,
-        tail=(),
         operands="all",
     )
     return _emit(spec, op, [layout.pixels], config)

@@ -28,29 +28,10 @@ from loadstone.vta.operators.weighted import (
     fold_weights,
     folded_input,
 )
-from loadstone.vta.schedule.conv import ConvSpec, tiling
+from loadstone.vta.schedule.conv import PIXEL, ConvSpec, tiling
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Step
 
 __all__ = ["clamps", "conv2d", "dense", "float_rows", "im2col_input", "unsupported"]
-
-
-#: A product of one block of channels, at one pixel.
-_PIXEL = ConvSpec(
-    samples=1,
-    groups=1,
-    in_blocks=1,
-    out_blocks=1,
-    input=(1, 1),
-    output=(1, 1),
-    kernel=(1, 1),
-    strides=(1, 1),
-    dilation=(1, 1),
-    padding=(0, 0),
-    pad_value=0,
-    parts=1,
-    shared_weights=False,
-    tail=(),
-)
 
 
 def unsupported(_: g.Operator, __: HwConfig) -> Refusal | None:
@@ -73,7 +54,7 @@ def conv2d(
 def _window(op: g.RealConv2D, config: HwConfig) -> ConvSpec:
     n, height, width, _ = op.input.shape
     return replace(
-        _PIXEL,
+        PIXEL,
         samples=n // config.batch,
         input=(height, width),
         output=(op.output.shape[1], op.output.shape[2]),
@@ -110,7 +91,7 @@ def dense(op: g.RealDense, config: HwConfig) -> LoweredOperator:
         op.weights[:, None, None, :],
         1,
         config,
-        replace(_PIXEL, samples=Blocked(op.input.shape, config.batch, config.block).samples),
+        replace(PIXEL, samples=Blocked(op.input.shape, config.batch, config.block).samples),
     )
 
 

@@ -7,6 +7,8 @@ Next: kernels.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +20,7 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
 from loadstone.vta.operators.real_layers import float_rows
-from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.conv import PIXEL, ConvSpec
 from loadstone.vta.schedule.epilogue import RowOperand
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 
@@ -77,19 +79,11 @@ def mean(op: g.RealMean, config: HwConfig) -> LoweredOperator:
 def _global(op: g.RealMean | g.RealPool2D, config: HwConfig) -> LoweredOperator:
     """Pixels in the place of input channels, so that the sum can be cut anywhere."""
     layout = Blocked(op.input.shape, config.batch, config.block)
-    spec = ConvSpec(
+    spec = replace(
+        PIXEL,
         samples=layout.samples,
         groups=layout.channel_blocks,
         in_blocks=layout.pixels,
-        out_blocks=1,
-        input=(1, 1),
-        output=(1, 1),
-        kernel=(1, 1),
-        strides=(1, 1),
-        dilation=(1, 1),
-        padding=(0, 0),
-        pad_value=0,
-        parts=1,
         shared_weights=True,
         tail=(RowOperand("mul", 0),),
         operands="all",

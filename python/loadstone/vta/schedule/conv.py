@@ -32,7 +32,7 @@ from loadstone.vta.schedule.epilogue import Step, TieCorrection
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc, TeTensor
 
-__all__ = ["ConvSpec", "Operands", "schedule", "tiling"]
+__all__ = ["PIXEL", "ConvSpec", "Operands", "schedule", "tiling"]
 
 Operands: TypeAlias = Literal["channel", "pixel", "all"]
 
@@ -92,6 +92,25 @@ class ConvSpec:
         return (rows - 1) * self.row_step + self.window[0], (columns - 1) * self.strides[
             1
         ] + self.window[1]
+
+
+#: A product of one block of channels, at one pixel.
+PIXEL = ConvSpec(
+    samples=1,
+    groups=1,
+    in_blocks=1,
+    out_blocks=1,
+    input=(1, 1),
+    output=(1, 1),
+    kernel=(1, 1),
+    strides=(1, 1),
+    dilation=(1, 1),
+    padding=(0, 0),
+    pad_value=0,
+    parts=1,
+    shared_weights=False,
+    tail=(),
+)
 
 
 def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
