@@ -175,18 +175,32 @@ static int take_relocation(const lds_relocation *r, lds_insn_seen *seen) {
   return LDS_ERR_INSTRUCTION;
 }
 
-static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) { return t->is_field != 0 ? seen->value[t->value] : t->value; }
+/* More than UINT32_MAX says only that it is more. */
+static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) {
+  uint64_t value = 1;
+  uint32_t k;
+  if (t->factors == 0) return t->value;
+  if (t->factors == 1) return seen->value[t->value];
+  for (k = 0; k < t->factors; ++k) {
+    const lds_insn_factor *f = &seen->form->factors[t->value + k];
+    const uint64_t one = (f->field == LDS_NO_FIELD ? 0 : seen->value[f->field]) + f->plus;
+    if (one == 0) return 0;
+    value = value > UINT32_MAX || one > UINT32_MAX ? UINT64_MAX : value * one;
+  }
+  return value;
+}
 
-/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. Every term has 32 bits. */
+/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. */
 static uint64_t extent_of(const lds_insn_seen *seen, const lds_insn_reach *reach) {
   uint64_t extent = term(seen, &reach->extent);
   uint32_t k;
   if (extent == 0) return 0;
+  if (extent > UINT32_MAX) extent = UINT64_MAX;
   for (k = 0; k < reach->loops; ++k) {
     const uint64_t count = term(seen, &reach->count[k]), stride = term(seen, &reach->stride[k]);
     if (count == 0) return 0;
     if (count > UINT32_MAX || stride > UINT32_MAX || (count - 1u) * stride > UINT32_MAX) return UINT64_MAX;
-    extent += (count - 1u) * stride;
+    if (extent != UINT64_MAX) extent += (count - 1u) * stride;
   }
   return extent;
 }

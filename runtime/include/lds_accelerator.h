@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { LDS_INSN_MAX_BYTES = 64, LDS_INSN_MAX_FIELDS = 32, LDS_INSN_LOOPS = 3, LDS_FINGERPRINT_BYTES = 32 };
+enum { LDS_INSN_MAX_BYTES = 64, LDS_INSN_MAX_FIELDS = 32, LDS_INSN_LOOPS = 3, LDS_NO_FIELD = 255, LDS_FINGERPRINT_BYTES = 32 };
 
 /* lds_insn_field.flags */
 enum { LDS_FIELD_SIGNED = 1, LDS_FIELD_ADDRESS = 2 };
@@ -29,10 +29,15 @@ typedef struct lds_insn_field {
   uint64_t low, high;
 } lds_insn_field;
 
-/* A number, or the number of a field of the same instruction. */
+/* One factor of a term: the value of a field of the same instruction, or LDS_NO_FIELD, and a number that is added. */
+typedef struct lds_insn_factor {
+  uint32_t field, plus;
+} lds_insn_factor;
+
+/* factors 0: a number. 1: `value` is the number of a field. n: the product of the form's factors from number `value` on. */
 typedef struct lds_insn_term {
   uint32_t value;
-  uint32_t is_field;
+  uint32_t factors;
 } lds_insn_term;
 
 /* What an instruction touches of a memory: `extent` places from first + sum of turn * stride on, for all turns below count.
@@ -48,6 +53,7 @@ typedef struct lds_insn_form {
   uint8_t field_count, reach_count;
   const lds_insn_field *fields;
   const lds_insn_reach *reaches;
+  const lds_insn_factor *factors;
 } lds_insn_form;
 
 typedef struct lds_insn_table {

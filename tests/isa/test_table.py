@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from loadstone.errors import ConfigError
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
+from loadstone.isa.table import (
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    LocalMemory,
+    Reach,
+    factors,
+    term_value,
+)
 from tests.isa.tables import NPU
 
 
@@ -25,6 +33,17 @@ def test_reach_counts_places() -> None:
     read = NPU.by_name["copy"].reaches[0]
     assert read.places({"address": 100, "rows": 3, "stride": 32}) == (100, 180)
     assert read.places({"address": 100, "rows": 0, "stride": 32}) == (100, 100)
+
+
+def test_a_term_is_a_product() -> None:
+    """Some devices hold sizes, not bytes, and some hold one less than they mean."""
+    fields = {"height": 3, "width": 5, "rows": 7}
+    assert factors("height*width*4") == (("height", 0), ("width", 0), (None, 4))
+    assert factors("(rows+1)") == (("rows", 1),)
+    values = [term_value(t, fields) for t in (9, "rows", "(rows+1)", "height * width*(rows+1)*2")]
+    assert values == [9, 7, 8, 240]
+    reach = Reach("dram", "a", (("(rows+1)", "width*16"),), "width*4", writes=True)
+    assert reach.places({**fields, "a": 100}) == (100, 100 + 7 * 80 + 20)
 
 
 def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
@@ -58,6 +77,10 @@ def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
         (lambda: one(Bits("a", 4), reaches=(Reach("dram", "a"),)), "address field"),
         (lambda: one(Bits("a", 33), reaches=(Reach("pad", "a"),)), "at most 32 bits"),
         (lambda: one(Bits("a", 4, signed=True), reaches=(Reach("pad", "a"),)), "unsigned"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, extent="a*b"),)), "b: not a field"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, extent="a+1"),)), "'a.1' is no number"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", "a*a*a*a*a"),)), "at most 4"),
+        (lambda: one(Bits("a", 4), per=(("b*2", 1),)), "of fields of it"),
         (lambda: InstructionTable("t", ()), "its forms"),
         (lambda: InstructionTable("T", (InstructionForm("a", 1),)), "its name"),
         (lambda: InstructionTable("t", (InstructionForm("a", 256),)), "opcode 256"),

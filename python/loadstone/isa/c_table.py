@@ -7,13 +7,22 @@ Next: a driver or a model of the device includes the header; `loadstone export` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from loadstone.isa.table import DRAM, MAX_LOOPS, Bits, InstructionForm, InstructionTable, Term
+from loadstone.isa.table import (
+    DRAM,
+    MAX_LOOPS,
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    Term,
+    factors,
+)
 
-__all__ = ["c_header", "c_table"]
+__all__ = ["c_header", "c_table", "numbered_terms"]
 
 _SIGNED, _ADDRESS = 1, 2
+_NO_FIELD = 255
 
 _ACCESS = """
 static inline uint64_t {name}_bits(const uint8_t *insn, unsigned bit, unsigned width) {{
@@ -114,13 +123,17 @@ def c_table(table: InstructionTable) -> str:
                 *(f"    {_reach(table, form, k)}," for k in range(len(form.reaches))),
                 "};",
             ]
+        if products := numbered_terms(form)[0]:
+            said = ", ".join(f"{{{field}u, {more}u}}" for field, more in products)
+            lines.append(f"static const lds_insn_factor {form.name}_factors[] = {{{said}}};")
     lines.append("static const lds_insn_form forms[] = {")
     for form in table.forms:
         fields = f"{form.name}_fields" if form.fields else "0"
         reaches = f"{form.name}_reaches" if form.reaches else "0"
+        products_of = f"{form.name}_factors" if numbered_terms(form)[0] else "0"
         lines.append(
             f"    {{{form.opcode}u, {table.sizes[form.name]}u, {len(form.fields)}u, "
-            f"{len(form.reaches)}u, {fields}, {reaches}}},"
+            f"{len(form.reaches)}u, {fields}, {reaches}, {products_of}}},"
         )
     rows = ", ".join(f"{memory.rows}u" for memory in table.memories) or "0u"
     print_bytes = ", ".join(f"{byte}u" for byte in table.fingerprint)
@@ -147,13 +160,34 @@ def _field(table: InstructionTable, form: InstructionForm, field: Bits) -> str:
     return f"{{{place}u, {field.width}u, {flags}u, {field.shift}u, {limits}}}"
 
 
-def _reach(table: InstructionTable, form: InstructionForm, index: int) -> str:
-    reach = form.reaches[index]
+def numbered_terms(
+    form: InstructionForm,
+) -> tuple[list[tuple[int, int]], Mapping[Term, tuple[int, int]]]:
+    """(field, number) of every factor that stands in a product, and by term the two members of
+    lds_insn_term."""
     numbers = {field.name: k for k, field in enumerate(form.fields)}
+    products: list[tuple[int, int]] = []
+    terms: dict[Term, tuple[int, int]] = {0: (0, 0)}
+    for reach in form.reaches:
+        for term in reach.terms():
+            if isinstance(term, int):
+                terms[term] = term, 0
+            elif term in numbers:
+                terms[term] = numbers[term], 1
+            elif term not in terms:
+                said = [(numbers[f] if f else _NO_FIELD, more) for f, more in factors(term)]
+                said += [(_NO_FIELD, 1)] * (len(said) == 1)
+                terms[term] = len(products), len(said)
+                products += said
+    return products, terms
+
+
+def _reach(table: InstructionTable, form: InstructionForm, index: int) -> str:
+    reach, terms = form.reaches[index], numbered_terms(form)[1]
     memories = {DRAM: 0, **{memory.name: k for k, memory in enumerate(table.memories, 1)}}
 
     def term(value: Term) -> str:
-        return f"{{{numbers[value]}u, 1u}}" if isinstance(value, str) else f"{{{value}u, 0u}}"
+        return "{{{}u, {}u}}".format(*terms[value])
 
     loops = [*reach.loops, *[(0, 0)] * (MAX_LOOPS - len(reach.loops))]
     counts = ", ".join(term(count) for count, _ in loops)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from loadstone.isa.state import (
     MachineRun,
     MachineState,
 )
-from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
+from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach, term_value
 
 __all__ = ["TableMachine", "port_cycles"]
 
@@ -76,7 +77,7 @@ class _Clock:
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
         unit, port = form.unit, self.accelerator.port
-        work = form.cycles + sum(cycles * values[name] for name, cycles in form.per)
+        work = form.cycles + sum(ceil(cycles * term_value(term, values)) for term, cycles in form.per)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
         moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
@@ -135,15 +136,12 @@ def port_cycles(port: Port, reach: Reach, values: Mapping[str, int]) -> int:
     if reach.memory != DRAM:
         return 0
 
-    def value(term: int | str) -> int:
-        return values[term] if isinstance(term, str) else term
-
-    run, runs = value(reach.extent), 1
+    run, runs = term_value(reach.extent, values), 1
     for count, stride in reversed(reach.loops):
-        if runs == 1 and value(stride) == run:
-            run *= value(count)
+        if runs == 1 and term_value(stride, values) == run:
+            run *= term_value(count, values)
         else:
-            runs *= value(count)
+            runs *= term_value(count, values)
     each = -(-run // port.bytes_per_cycle) + -(-run // port.burst_bytes) * port.burst_cycles
     return port.latency_cycles + runs * each
 

@@ -34,14 +34,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cache, cached_property
 from itertools import pairwise
+from math import prod
 from typing import TypeAlias
 
 from loadstone.errors import ConfigError
 
 __all__ = [
     "DRAM",
+    "MAX_FACTORS",
     "MAX_INSN_BYTES",
     "MAX_LOOPS",
     "MIN_INSN_BYTES",
@@ -51,6 +54,8 @@ __all__ = [
     "LocalMemory",
     "Reach",
     "Term",
+    "factors",
+    "term_value",
 ]
 
 MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
@@ -58,13 +63,43 @@ MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
 MAX_FIELDS = 32
 #: Loops of one Reach.
 MAX_LOOPS = 3
+#: Factors of one Term.
+MAX_FACTORS = 4
 #: The memory that host and device share, in a Reach; it counts bytes.
 DRAM = "dram"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
 
-#: A number, or the name of the field that says it.
+#: A number, the name of the field that says it, or a product of such: "height*width*4"; a field
+#: that holds one less than it means is "(rows+1)".
 Term: TypeAlias = int | str
+#: A factor as (field, what is added to it); of a plain number the field is None.
+Factor: TypeAlias = tuple[str | None, int]
+_FACTOR = re.compile(r"(\d+)|([a-z][a-z0-9_]*)|\(([a-z][a-z0-9_]*)\+(\d+)\)")
+
+
+@cache
+def factors(term: Term) -> tuple[Factor, ...]:
+    """The factors of a term. Raises ConfigError for a text that is none."""
+    found: list[Factor] = []
+    for text in str(term).replace(" ", "").split("*"):
+        parts = _FACTOR.fullmatch(text)
+        if parts is None:
+            raise ConfigError(
+                f"term {term!r}: {text!r} is no number, no field and no (FIELD+NUMBER)"
+            )
+        number, field, increased, more = parts.groups()
+        found.append((field or increased, int(number or more or 0)))
+    return tuple(found)
+
+
+def term_value(term: Term, fields: Mapping[str, int]) -> int:
+    """What a term comes to in an instruction."""
+    if isinstance(term, int):
+        return term
+    if term in fields:
+        return fields[term]
+    return prod((fields[field] if field else 0) + more for field, more in factors(term))
 
 
 @dataclass(frozen=True)
@@ -127,14 +162,11 @@ class Reach:
     def places(self, fields: Mapping[str, int]) -> tuple[int, int]:
         """[first, end) of what is touched; first == end where that is nothing."""
 
-        def value(term: Term) -> int:
-            return fields[term] if isinstance(term, str) else term
-
-        first, size = value(self.first), value(self.extent)
-        counts = [value(count) for count, _ in self.loops]
+        first, size = term_value(self.first, fields), term_value(self.extent, fields)
+        counts = [term_value(count, fields) for count, _ in self.loops]
         if size == 0 or 0 in counts:
             return first, first
-        strides = [value(stride) for _, stride in self.loops]
+        strides = [term_value(stride, fields) for _, stride in self.loops]
         return first, first + size + sum((c - 1) * s for c, s in zip(counts, strides, strict=True))
 
 
@@ -144,8 +176,9 @@ class InstructionForm:
     touches, and where and how long it works.
 
     size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
-    executes it. cycles: fixed ones; per: (field, cycles of each of its units); what goes over the
-    memory port is added (machine.Port).
+    executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
+    Fraction: what is begun is a whole cycle); what goes over the memory port is added
+    (machine.Port).
     """
 
     name: str
@@ -156,7 +189,7 @@ class InstructionForm:
     reaches: tuple[Reach, ...] = ()
     unit: str = "all"
     cycles: int = 1
-    per: tuple[tuple[str, int], ...] = ()
+    per: tuple[tuple[Term, int | Fraction], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,6 +300,10 @@ class InstructionTable:
         self._check_places(form, size, where)
         for reach in form.reaches:
             self._check_reach(form, reach, where)
+        names = {field.name for field in form.fields}
+        for term, _ in form.per:
+            known = all(name is None or name in names for name, _ in factors(term))
+            self._require(known, f"{where}: per {term}", "of fields of it")
 
     def _check_field(self, field: Bits, where: str) -> None:
         named = _NAME.fullmatch(field.name) and field.name not in _KEYWORDS
@@ -296,14 +333,19 @@ class InstructionTable:
         self._require(reach.memory in known, where, f"one of {', '.join(sorted(known))}")
         self._require(len(reach.loops) <= MAX_LOOPS, where, f"at most {MAX_LOOPS} loops")
         for term in reach.terms():
-            if isinstance(term, str):
-                field = fields.get(term)
-                self._require(field is not None, f"{where}: {term}", "a field of it")
-                assert field is not None
-                counts = not field.signed and (field.width <= 32 or field.address)
-                self._require(counts, f"{where}: {term}", "an unsigned field of at most 32 bits")
-            else:
-                self._require(0 <= term < 1 << 32, f"{where}: {term}", "0 to 2^32 - 1")
+            self._check_term(term, fields, where)
         first = fields.get(reach.first) if isinstance(reach.first, str) else None
         begins = first is not None and first.address
         self._require(begins == (reach.memory == DRAM), where, "from an address field for DRAM")
+
+    def _check_term(self, term: Term, fields: Mapping[str, Bits], where: str) -> None:
+        where, parts = f"{where}: {term}", factors(term)
+        self._require(len(parts) <= MAX_FACTORS, where, f"a product of at most {MAX_FACTORS}")
+        for name, number in parts:
+            self._require(0 <= number < 1 << 32, where, "0 to 2^32 - 1")
+            if name is not None:
+                self._require(name in fields, where, "a field of it")
+                field = fields[name]
+                plain = field.width <= 32 and not field.address
+                counts = not field.signed and (plain or term == name and field.address)
+                self._require(counts, where, "an unsigned field of at most 32 bits")
