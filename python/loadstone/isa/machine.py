@@ -77,7 +77,8 @@ class _Clock:
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
         unit, port = form.unit, self.accelerator.port
-        work = form.cycles + sum(ceil(cycles * term_value(term, values)) for term, cycles in form.per)
+        per = (ceil(cycles * term_value(term, values)) for term, cycles in form.per)
+        work = form.cycles + sum(per)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
         moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0

@@ -347,5 +347,5 @@ class InstructionTable:
                 self._require(name in fields, where, "a field of it")
                 field = fields[name]
                 plain = field.width <= 32 and not field.address
-                counts = not field.signed and (plain or term == name and field.address)
+                counts = not field.signed and (plain or (term == name and field.address))
                 self._require(counts, where, "an unsigned field of at most 32 bits")
