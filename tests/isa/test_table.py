@@ -8,13 +8,13 @@ import pytest
 
 from loadstone.errors import ConfigError
 from loadstone.isa.table import (
+    AddressRegister,
     Bits,
     InstructionForm,
     InstructionTable,
+    Keep,
     LocalMemory,
     Reach,
-    factors,
-    term_value,
 )
 from tests.isa.tables import NPU
 
@@ -22,6 +22,11 @@ from tests.isa.tables import NPU
 def one(*fields: Bits, **form: object) -> InstructionTable:
     memories = (LocalMemory("pad", 8),)
     return InstructionTable("t", (InstructionForm("go", 1, fields, **form),), memories)  # type: ignore[arg-type]
+
+
+def kept(*fields: Bits, registers: int = 2, **form: object) -> InstructionTable:
+    forms = (InstructionForm("go", 1, fields, **form),)  # type: ignore[arg-type]
+    return InstructionTable("t", forms, address_registers=(AddressRegister("base", registers),))
 
 
 def test_fields_follow_each_other_and_lengths_are_the_least() -> None:
@@ -35,15 +40,10 @@ def test_reach_counts_places() -> None:
     assert read.places({"address": 100, "rows": 0, "stride": 32}) == (100, 100)
 
 
-def test_a_term_is_a_product() -> None:
-    """Some devices hold sizes, not bytes, and some hold one less than they mean."""
-    fields = {"height": 3, "width": 5, "rows": 7}
-    assert factors("height*width*4") == (("height", 0), ("width", 0), (None, 4))
-    assert factors("(rows+1)") == (("rows", 1),)
-    values = [term_value(t, fields) for t in (9, "rows", "(rows+1)", "height * width*(rows+1)*2")]
-    assert values == [9, 7, 8, 240]
-    reach = Reach("dram", "a", (("(rows+1)", "width*16"),), "width*4", writes=True)
-    assert reach.places({**fields, "a": 100}) == (100, 100 + 7 * 80 + 20)
+def test_reach_begins_at_an_address_register() -> None:
+    reach = Reach("dram", "base", (("n", 8),), 8, offset="row*8", index="which")
+    fields = {"n": 3, "row": 2, "which": 1}
+    assert reach.places(fields, {"base": [0, 1000]}) == (1016, 1040)
 
 
 def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
@@ -81,6 +81,10 @@ def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
         (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, extent="a+1"),)), "'a.1' is no number"),
         (lambda: one(Bits("a", 4), reaches=(Reach("pad", "a*a*a*a*a"),)), "at most 4"),
         (lambda: one(Bits("a", 4), per=(("b*2", 1),)), "of fields of it"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, index=1),)), "index: not of an"),
+        (lambda: one(Bits("a", 4), keeps=(Keep("base", "a"),)), "not an address register"),
+        (lambda: kept(Bits("a", 4), keeps=(Keep("base", "a"),)), "a: not an address field"),
+        (lambda: kept(registers=17), "17 address registers"),
         (lambda: InstructionTable("t", ()), "its forms"),
         (lambda: InstructionTable("T", (InstructionForm("a", 1),)), "its name"),
         (lambda: InstructionTable("t", (InstructionForm("a", 256),)), "opcode 256"),

@@ -23,7 +23,7 @@ from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator, accelerator_named
-from loadstone.isa.c_table import numbered_terms
+from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
 from loadstone.isa.table import DRAM, InstructionTable
@@ -126,7 +126,7 @@ class AcceleratorSet:
         memories = {DRAM: 0, **{m.name: k for k, m in enumerate(table.memories, 1)}}
         forms = self._kept(ffi.new("lds_insn_form[]", len(table.forms)))
         for entry, form in zip(forms, table.forms, strict=True):
-            products, terms = numbered_terms(form)
+            products, terms = numbered_terms(table, form)
             places = table.places[form.name]
             fields = [
                 {
@@ -144,7 +144,10 @@ class AcceleratorSet:
                     "memory": memories[reach.memory],
                     "writes": reach.writes,
                     "loops": len(reach.loops),
-                    "first": terms[reach.first],
+                    "bank": reach_bank(table, form, reach)[0],
+                    "bank_size": reach_bank(table, form, reach)[1],
+                    "first": terms[reach.first if reach.first in terms else reach.index],
+                    "offset": terms[reach.offset],
                     "extent": terms[reach.extent],
                     "count": [terms[count] for count, _ in reach.loops],
                     "stride": [terms[stride] for _, stride in reach.loops],
@@ -155,6 +158,8 @@ class AcceleratorSet:
             entry.field_count, entry.reach_count = len(fields), len(reaches)
             entry.fields = self._kept(ffi.new("lds_insn_field[]", fields))
             entry.reaches = self._kept(ffi.new("lds_insn_reach[]", reaches))
+            entry.keep_count = len(form.keeps)
+            entry.keeps = self._kept(ffi.new("lds_insn_keep[]", form_keeps(table, form)))
             entry.factors = self._kept(ffi.new("lds_insn_factor[]", products))
         rows = [memory.rows for memory in table.memories]
         made = self._kept(ffi.new("lds_insn_table *"))
