@@ -22,7 +22,7 @@ from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
-from loadstone.vta import constants
+from loadstone.vta import constants, kernel_store
 from loadstone.vta.choices import ORDERS, current_layer
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
@@ -93,7 +93,7 @@ def emit(
 ) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
-    spec = _with_choice(spec, config)
+    spec = _with_choice(spec)
     backend = current()
     passes = NO_PASSES if backend is None else Passes.of(backend.passes)
     kernel = _kernel(spec, config, passes, cost_model(config))
@@ -113,7 +113,7 @@ def emit(
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
 
 
-def _with_choice(spec: Spec, config: HwConfig) -> Spec:
+def _with_choice(spec: Spec) -> Spec:
     """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
     other loops."""
     choice = current_layer()
@@ -144,6 +144,12 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
+    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
+        return _lowered(spec, config, passes)
+    return kernel_store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+
+
+def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
     match spec:
         case ChainSpec():
             return lower(chain.schedule(spec, config), passes)
