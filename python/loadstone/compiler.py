@@ -32,6 +32,7 @@ from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
+from loadstone.backend.tuned_file import tuned_schedules
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
@@ -76,6 +77,7 @@ class CompileOptions:
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
+    tuned: a file of `loadstone tune`, whose schedules are used.
     states: inputs of the artifact, each with the output that is its value in the next run: both
         become memory of the session (artifact/states.py).
     """
@@ -89,6 +91,7 @@ class CompileOptions:
     costs: str | Path | None = None
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
+    tuned: str | Path | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -106,6 +109,7 @@ class _Choices(TypedDict, total=False):
     costs: str | Path | None
     reading: Reading
     states: Mapping[str, str]
+    tuned: str | Path | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -318,10 +322,10 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(target.backends, Phase.RELAX, module)
-    partitioner = _partitioner(
-        module, Path(model).stem if isinstance(model, str | Path) else "model", target, options
-    )
-    lowered = partitioner.run(clock)
+    name = Path(model).stem if isinstance(model, str | Path) else "model"
+    partitioner = _partitioner(module, name, target, options)
+    with tuned_schedules(options.tuned, target.backends, name):
+        lowered = partitioner.run(clock)
     _dump(lowered, writer)
     return _compiled(lowered, target, partitioner, clock, options.states)
 

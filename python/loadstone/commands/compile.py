@@ -107,6 +107,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument(
+        "--tuned",
+        metavar="TUNED.json",
+        help="use the schedules that `loadstone tune` found for this model and device",
+    )
+    parser.add_argument(
         "--require-c",
         action="store_true",
         help="refuse a model of which a step needs Python: no board could run it",
@@ -155,6 +160,7 @@ def run(args: argparse.Namespace) -> None:
         plugins=args.plugins,
         reading=quantize.reading(args),
         states=_states(args.state),
+        tuned=args.tuned,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name
