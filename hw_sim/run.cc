@@ -15,7 +15,7 @@ const char *const kStageNames[3] = {"load", "compute", "store"};
 class Sequencer {
  public:
   Sequencer(Machine &m, const Program &p, const RunControl &control, lds_sim_result *result)
-      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants) {}
+      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants, control.slow) {}
 
   RunOutcome run() {
     const IeeeArithmetic ieee(m_.g.is_float);

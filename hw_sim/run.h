@@ -45,6 +45,7 @@ class Observer {
 
 struct RunControl {
   TimingConstants constants;  // of the steps of RQ and MUL, which can be counted only while their micro-ops are there
+  SlowLog *slow = nullptr;    // never nullptr in a run
   uint64_t cycle_limit = 0;   // steps of GEMM and ALU above it stop the run; 0: no limit
   std::atomic<uint32_t> *progress = nullptr;
   std::vector<Observer *> observers;
