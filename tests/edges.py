@@ -1,4 +1,4 @@
-"""Programs whose operands, or whose loops, stand at the edges of what they may be, for every device.
+"""Programs whose operands or loops stand at the edges of what they may be, for every device.
 
 In:   a device; a rounding.
 Out:  programs of one GEMM or RQ instruction on many tiles, with what ACC then holds; programs of
