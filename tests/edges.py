@@ -112,6 +112,7 @@ def gemm_loops(config: HwConfig) -> Iterator[Program]:
     """GEMMs of all shapes of loops on the same tiles: micro-ops of one destination, of one weight
     tile, and of neither; factors of 0 and others, by which steps meet or do not; weights that are
     zero outside the diagonal, sometimes or always; more rows and taps than a list of them holds.
+    For devices of integers.
     """
     rng = np.random.default_rng(config.block + config.batch)
     depth = {memory: config.depth(memory) for memory in (Memory.INP, Memory.WGT, Memory.ACC)}
@@ -197,14 +198,8 @@ def _random_tiles(
 ) -> list[tuple[Memory, NDArray[np.generic]]]:
     """Contents of the three scratchpads, `diagonals` of the weight tiles zero elsewhere."""
     lanes, block = config.batch * config.block, config.block
-    if config.is_float:
-        inputs, weights = (
-            bits_of(rng.integers(-9, 10, shape).astype(np.float32))
-            for shape in ((tiles[Memory.INP], lanes), (tiles[Memory.WGT], block, block))
-        )
-    else:
-        inputs = rng.integers(-128, 128, (tiles[Memory.INP], lanes)).astype(np.int8)
-        weights = rng.integers(-128, 128, (tiles[Memory.WGT], block, block)).astype(np.int8)
+    inputs = rng.integers(-128, 128, (tiles[Memory.INP], lanes)).astype(np.int8)
+    weights = rng.integers(-128, 128, (tiles[Memory.WGT], block, block)).astype(np.int8)
     chosen = rng.random(tiles[Memory.WGT]) < diagonals
     weights[chosen] *= np.eye(block, dtype=weights.dtype)
     sums = np.zeros((tiles[Memory.ACC], lanes), np.int32)
