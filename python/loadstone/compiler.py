@@ -57,6 +57,9 @@ __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 #: Relax operators that a quantized network has in integers.
 _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
+#: Operators of the graph that multiply and accumulate.
+_MULTIPLYING = g.Weighted | g.RealWeighted | g.BatchMatMul
+
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
 
@@ -160,7 +163,7 @@ class Compiled:
             explain(self.partition), self.partition.assignments, strict=True
         ):
             operator = assignment.operator
-            macs = operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
+            macs = operator.macs if isinstance(operator, _MULTIPLYING) else 0
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):
