@@ -174,8 +174,9 @@ class TableMachine:
         """Another DRAM; the memories keep what they hold."""
         self.state = MachineState(dram, self.state.memory, self._nowhere())
 
-    def run(self, address: int, count: int) -> MachineRun:
-        """Executes `count` instructions from a bus address on. Raises MachineFault."""
+    def run(self, address: int, count: int, code: bytes | None = None) -> MachineRun:
+        """Executes `count` instructions from a bus address on, or those of `code`. Raises
+        MachineFault."""
         dram, at = self.state.dram, 0
         dram.read_bytes = dram.write_bytes = 0
         orders = {
@@ -184,7 +185,8 @@ class TableMachine:
         }
         clock = _Clock(self.accelerator, self.trace, orders)
         self.use(dram)  # a program sets the address registers that it uses
-        code = dram.tail(address, count * max(self.table.sizes.values()))
+        if code is None:
+            code = dram.tail(address, count * max(self.table.sizes.values()))
         for number in range(count):
             self.completed = number
             try:
