@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def layers(folder: Path) -> None:
     itself."""
     random, graph = np.random.default_rng(4), Graph()
     x = graph.input((1, 6, 6, 4), np.int8, scale=0.05, zero_point=-5)
-    paths = []
+    paths: list[Any] = []
     for kind, shape in (("CONV_2D", (8, 3, 3, 4)), ("DEPTHWISE_CONV_2D", (1, 3, 3, 8))):
         scales = random.uniform(0.002, 0.01, 8).astype(np.float32)
         weights, axis = random.integers(-127, 128, shape, np.int8), 0 if shape[0] == 8 else 3

@@ -25,6 +25,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
@@ -193,8 +194,7 @@ class TableMachine:
                 form, values = self._decode(code, at)
                 touched = self._touched(form, values)
                 self._keep(form, values)
-                if form.name in self.accelerator.meaning:
-                    self.accelerator.meaning[form.name](self.state, values)
+                self._mean(number, form, values)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
@@ -227,6 +227,21 @@ class TableMachine:
             if not bits.address and not bits.lowest <= value <= bits.highest:
                 raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
         return form, values
+
+    def _mean(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+        meaning = self.accelerator.meaning.get(form.name)
+        if meaning is None:  # it sets address registers, and nothing else
+            return
+        try:
+            meaning(self.state, values)
+        except (MachineFault, LoadstoneError):
+            raise
+        except Exception as error:  # foreign code
+            file = getattr(getattr(meaning, "__code__", None), "co_filename", "")
+            raise BackendError(
+                f"accelerator {self.accelerator.name}: what instruction {number}, {form.name}, "
+                f"means: {cause_of(error, file)}"
+            ) from error
 
     def _keep(self, form: InstructionForm, values: Mapping[str, int]) -> None:
         for keep in form.keeps:
