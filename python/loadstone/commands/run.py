@@ -53,35 +53,38 @@ _BAR_SECONDS = 0.2
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    data = parser.add_argument_group("arrays")
+    where = parser.add_argument_group("where it runs")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
-    parser.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
-    parser.add_argument(
+    data.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    data.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
+    data.add_argument(
         "--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with"
     )
-    parser.add_argument(
+    data.add_argument(
         "--atol",
         metavar="N",
         type=float,
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
-    parser.add_argument(
+    where.add_argument(
         "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
     )
-    parser.add_argument(
+    where.add_argument(
         "--threads",
         metavar="N",
         type=int,
         default=1,
         help="simulate N devices side by side (default: 1)",
     )
-    parser.add_argument(
+    where.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are code, compiled by TVM: only for files of people whom you trust",
     )
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    results.add_argument("--json", action="store_true", help="the report as JSON")
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
