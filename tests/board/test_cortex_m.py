@@ -163,9 +163,21 @@ def second_result(artifact: Artifact, inputs: list[np.ndarray], order: str) -> b
 
 
 @more
-def test_exported_descriptors_with_registers_of_their_own(shared: Path, tmp_path: Path) -> None:
-    """The plug-in's C works its page; the autoencoder's ten layers are ten instructions."""
-    check_exported(models.autoencoder(shared), tmp_path, plugins=[models.DESCRIPTORS])
+@pytest.mark.parametrize(
+    ("folder", "name", "file"),
+    [
+        (models.SYSTOLIC, "systolic", "mlpt_kws_int8.tflite"),
+        (models.DESCRIPTORS, "layer-engine", "mlpt_resnet8_int8.tflite"),
+        (models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite"),
+        (models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite"),
+    ],
+)
+def test_exported_networks_on_the_examples_devices(
+    *, shared: Path, tmp_path: Path, folder: Path, name: str, file: str
+) -> None:
+    """The layer engine's C works registers of its own."""
+    network = models.on_example(shared, folder, name, file)
+    check_exported(network, tmp_path, plugins=[folder])
 
 
 def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = ()) -> None:
