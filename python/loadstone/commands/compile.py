@@ -22,6 +22,7 @@ from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, write_whole
 from loadstone.relax.dump import Dump
 from loadstone.terminal import print_table
+from loadstone.vta.hw_config import HwConfig
 
 if TYPE_CHECKING:
     from loadstone.compiler import Compiled
@@ -181,11 +182,29 @@ def run(args: argparse.Namespace) -> None:
             )
         )
         return
+    nothing = _nothing_there(compiled)
     if args.explain:
         rows = compiled.explain()
         print_table(_EXPLAINED, map(_explained, rows), table(rows))
         print()
     print(summary(report))
+    if nothing:
+        print(f"  note           {nothing}")
+
+
+def _nothing_there(compiled: Compiled) -> str:
+    """Of a quantized model for a device of real numbers alone: that none of its layers goes there."""
+    device, rows = compiled.device, compiled.explain()
+    if not (isinstance(device, HwConfig) and device.is_float):
+        return ""
+    if any(row["macs"] and row["where"] != "host" for row in rows):
+        return ""
+    if not {"quantize", "dequantize"} & {row["kind"] for row in rows}:
+        return ""
+    return (
+        f"{device.name} computes in bfloat16, and the layers of this model multiply integers: none of "
+        "them goes there; compile the float model, or for a device of int8"
+    )
 
 
 def _states(pairs: list[str]) -> dict[str, str]:
