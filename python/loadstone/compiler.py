@@ -336,8 +336,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
     """Those that were given; a scheme that the target's back ends can do where none was."""
     given = dict(options.options or {})
-    shifts = any(backend.scheme == "pow2" for backend in target.backends)
-    return {**given, "scheme": given.get("scheme") or ("pow2" if shifts else "affine")}
+    best = target.scheme()
+    return {**given, "scheme": given.get("scheme") or best}
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:
