@@ -30,7 +30,7 @@ struct lds_sim {
   Machine machine;
   uint32_t bus_bits;
   TimingConstants constants;
-  int options[6] = {0, 1, 0, 0, 0, 0};
+  int options[7] = {0, 1, 0, 0, 0, 0, LDS_SIM_ORDER_PROGRAM};
   std::string message;
   std::atomic<uint32_t> progress{0};
   std::unique_ptr<Checker> checker;  // from the first run that asks for checks
@@ -110,6 +110,7 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   control.constants = sim->constants;
   control.cycle_limit = cycle_limit;
   control.progress = &sim->progress;
+  control.order = sim->options[LDS_SIM_ORDER];
   Strict strict(sim->machine, program, count, sim->constants, sim->bus_bits);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
   if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
@@ -147,7 +148,12 @@ const char *lds_sim_message(const lds_sim *sim) { return sim->message.c_str(); }
 
 int lds_sim_set_option(lds_sim *sim, int option, int value) {
   sim->message.clear();
-  if (option < 0 || option > LDS_SIM_KERNELS) return refuse(sim, format("option %d is unknown", option));
+  if (option < 0 || option > LDS_SIM_ORDER) return refuse(sim, format("option %d is unknown", option));
+  if (option == LDS_SIM_ORDER) {
+    if (value < LDS_SIM_ORDER_PROGRAM || value > LDS_SIM_ORDER_STORE_FIRST) return refuse(sim, format("order %d is unknown", value));
+    sim->options[option] = value;
+    return LDS_SIM_OK;
+  }
   if (option == LDS_SIM_KERNELS) {
     try {
       return sim->machine.use_kernels(value) ? LDS_SIM_OK : refuse(sim, format("kernels %d are not to be had on this host", value));
@@ -160,7 +166,7 @@ int lds_sim_set_option(lds_sim *sim, int option, int value) {
 }
 
 int lds_sim_get_option(const lds_sim *sim, int option) {
-  if (option < 0 || option > LDS_SIM_KERNELS) return LDS_SIM_BAD_ARGUMENT;
+  if (option < 0 || option > LDS_SIM_ORDER) return LDS_SIM_BAD_ARGUMENT;
   return option == LDS_SIM_KERNELS ? sim->machine.kernels->path : sim->options[option];
 }
 

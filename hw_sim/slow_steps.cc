@@ -14,8 +14,6 @@ namespace {
 constexpr uint32_t kNone = ~0u;
 constexpr uint32_t kOperands = 3;  // bias, multiplier, shift
 
-uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
-
 }  // namespace
 
 uint64_t SlowSteps::cycles(const Machine &m, const lds_insn_alu &i) {

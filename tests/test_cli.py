@@ -180,13 +180,16 @@ def test_ctrl_c_is_quiet(
     assert capsys.readouterr().err == "\n"
 
 
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("tvm", "compiler"), ("distributed", "search"), ("optuna", "search"), ("pyarrow", "search")],
+)
 def test_a_missing_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str, extra: str
 ) -> None:
-    def needs_tvm(_: object) -> None:
-        raise ModuleNotFoundError("No module named 'tvm'", name="tvm")
+    def needs_more(_: object) -> None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=f"{package}.core")
 
-    monkeypatch.setattr(devices, "run", needs_tvm)
-    assert "tvm is not installed: pip install 'loadstone[compiler]'" in one_line_of(
-        capsys, "devices"
-    )
+    monkeypatch.setattr(devices, "run", needs_more)
+    line = one_line_of(capsys, "devices")
+    assert f"{package}.core is not installed: pip install 'loadstone[{extra}]'" in line

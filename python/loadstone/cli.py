@@ -62,6 +62,8 @@ examples:
 exit status: 0 done; 1 a check found a difference; 2 a mistake, told in one line on stderr
 """
 
+#: Package -> the extra that installs it; other packages are those of `compiler`.
+_EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow"), "search")
 _EXIT_MISTAKE = 2
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -89,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "loadstone":
             raise
-        return _mistake(f"{error.name} is not installed: pip install 'loadstone[compiler]'")
+        extra = _EXTRAS.get(str(error.name).partition(".")[0], "compiler")
+        return _mistake(f"{error.name} is not installed: pip install 'loadstone[{extra}]'")
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED

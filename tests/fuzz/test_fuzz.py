@@ -21,7 +21,7 @@ from tests.repeat import ALL, times
 def test_arbitrary_streams_and_configurations_find_nothing(tmp_path: Path) -> None:
     need("clang++", "clang libclang-rt-14-dev")
     try:
-        target = build(tmp_path, "-O1" if ALL else "-O0", jobs=1)
+        target = build(tmp_path, "-O1" if ALL else "-O0")
     except subprocess.CalledProcessError:
         missing("libFuzzer is missing: apt-get install libclang-rt-14-dev")
     assert fuzz(target, times(4, 60), tmp_path) == 0

@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
@@ -144,6 +145,10 @@ class HwConfig:
 
     def depth(self, memory: Memory) -> int:
         """Tiles (or micro-ops) that a scratchpad holds."""
+        return self._depths[memory]
+
+    @cached_property
+    def _depths(self) -> Mapping[Memory, int]:
         acc = 1 << self.la
         return {
             Memory.UOP: self.uop_depth,
@@ -152,10 +157,14 @@ class HwConfig:
             Memory.ACC: acc,
             Memory.OUT: acc,
             Memory.ACC_8BIT: acc,
-        }[memory]
+        }
 
     def tile_bytes(self, memory: Memory) -> int:
         """Bytes of one tile of `memory` in DRAM (ACC_8BIT: that of elements which is loaded)."""
+        return self._tile_sizes[memory]
+
+    @cached_property
+    def _tile_sizes(self) -> Mapping[Memory, int]:
         lanes, size = self.batch * self.block, self.element_bytes
         return {
             Memory.UOP: UOP_BYTES,
@@ -164,7 +173,7 @@ class HwConfig:
             Memory.ACC: 4 * lanes,
             Memory.OUT: size * lanes,
             Memory.ACC_8BIT: size * lanes,
-        }[memory]
+        }
 
     @property
     def align_bytes(self) -> int:

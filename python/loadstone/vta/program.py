@@ -82,6 +82,10 @@ class PendingInstruction:
         """The queue that executes it."""
         return stage_of(self.insn)
 
+    def with_insn(self, insn: Insn) -> PendingInstruction:
+        """The same with another instruction, which touches the same."""
+        return PendingInstruction(insn, self.layer, self.scratch, self.dram)
+
     @property
     def name(self) -> str:
         """`GEMM of conv2d_3`, for messages."""

@@ -21,7 +21,7 @@ from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
-from loadstone.vta import constants
+from loadstone.vta import constants, kernel_store
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
@@ -125,6 +125,12 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
+    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
+        return _lowered(spec, config, passes)
+    return kernel_store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+
+
+def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
     match spec:
         case ChainSpec():
             return lower(chain.schedule(spec, config), passes)

@@ -1,0 +1,284 @@
+"""Many units of work, each of seconds, on the processes of this machine or of a Dask cluster.
+
+In:   a function, units that can be pickled, and who works: a number of processes, or the address of
+      a Dask scheduler.
+Out:  the results in the units' order, the same for any number of workers; each is also told when it
+      comes.
+Next: search/sweep.py and search/samples.py make the units.
+
+The scheduler, its queue and its protocol are dask.distributed's. Here stands only what Loadstone
+asks of them: a unit whose worker died is done again, what is the same for all units is sent once,
+the first mistake ends all, and Ctrl-C leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol, TypeVar
+
+from loadstone.errors import DeviceError, LoadstoneError
+
+__all__ = ["MAX_WORKERS", "Pool", "map_units", "open_pool", "workers_of"]
+
+#: More processes than that are a cluster's.
+MAX_WORKERS = 1024
+#: A unit on which so many workers died kills them itself.
+_DEATHS = 20
+#: How often it is looked whether there is still anybody who works.
+_LOOK_SECONDS = 2.0
+_CONNECT_SECONDS = 20
+_SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
+#: Ctrl-C in a terminal reaches every process of it; who works is told by the one who asked.
+_PRELOAD = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
+
+
+class Pool(Protocol):
+    """Who works; open_pool gives one. Several batches of units may follow each other."""
+
+    def map(
+        self,
+        function: Callable[..., Result],
+        units: Sequence[Any],
+        on_result: Callable[[int, Result], None] | None = None,
+        shared: Sequence[Any] = (),
+    ) -> list[Result]:
+        """function(unit, *shared) of every unit, in the units' order.
+
+        on_result: called with a unit's index and its result, as they come, in this process.
+        shared: what every unit needs, sent to each worker once.
+        Raises what the first unit that fails raises, and then no other unit is begun.
+        """
+
+
+def map_units(
+    function: Callable[[Unit], Result],
+    units: Sequence[Unit],
+    workers: int | str,
+    on_result: Callable[[int, Result], None] | None = None,
+    label: str = "",
+) -> list[Result]:
+    """function(unit) of every unit, in the units' order; the arguments are Pool.map's and
+    open_pool's. The function is one of a module: workers import it by name."""
+    with open_pool(workers, label) as pool:
+        return pool.map(function, units, on_result)
+
+
+def workers_of(text: str) -> int | str:
+    """What `--workers` says: a number of processes, or a scheduler's address. Raises
+    DeviceError."""
+    if text.startswith(_SCHEMES):
+        return text
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise DeviceError(
+            f"--workers {text!r} is neither a number of processes in [1, {MAX_WORKERS}] nor the "
+            "address of a Dask scheduler such as tcp://HOST:8786"
+        )
+    return int(text)
+
+
+@contextmanager
+def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
+    """Who works: 1 is this process, without Dask; another number is so many processes of this
+    machine; a text is a scheduler's address.
+
+    label: of the progress bar on stderr; none where that is no terminal, or for "".
+    Raises DeviceError when no scheduler answers.
+    """
+    show = label if sys.stderr.isatty() else ""
+    if workers == 1:
+        yield _Here(show)
+        return
+    from distributed import Client, LocalCluster  # of the extra `search`
+
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        if isinstance(workers, int):
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="loadstone-", ignore_cleanup_errors=True)
+            )
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                memory_limit=0,  # a worker that waits for memory would wait for ever
+                local_directory=folder,
+                preload=[_PRELOAD],
+                silence_logs=logging.CRITICAL,
+            )
+            stack.enter_context(cluster)
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        else:
+            cluster = None
+            client = stack.enter_context(_connected(Client, workers))
+        yield _Cluster(client, cluster, show)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask's own log says what is done about here: workers that died, connections that were
+    lost."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    import dask
+
+    with dask.config.set(
+        {
+            "distributed.logging.distributed": "critical",
+            "distributed.scheduler.allowed-failures": _DEATHS,
+            "distributed.scheduler.worker-saturation": 1.0,
+            "distributed.deploy.lost-worker-timeout": "1s",
+        }
+    ):
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+def _connected(client: Callable[..., Any], address: str) -> Any:
+    try:
+        return client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:  # a TimeoutError is an OSError
+        raise DeviceError(
+            f"--workers {address}: no Dask scheduler answers there ({type(error).__name__}); start "
+            "one with `dask scheduler`, and workers with `dask worker`"
+        ) from None
+
+
+class _Bar:
+    """A progress bar on stderr, or nothing."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self.bar = None
+        if label:
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=total, desc=label, leave=False)
+
+    def step(self) -> None:
+        if self.bar is not None:
+            self.bar.update()
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+class _Here:
+    """This process, one unit after the other."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def map(
+        self,
+        function: Callable[..., Result],
+        units: Sequence[Any],
+        on_result: Callable[[int, Result], None] | None = None,
+        shared: Sequence[Any] = (),
+    ) -> list[Result]:
+        results = []
+        with _Bar(self.label, len(units)) as bar:
+            for index, unit in enumerate(units):
+                results.append(function(unit, *shared))
+                if on_result is not None:
+                    on_result(index, results[-1])
+                bar.step()
+        return results
+
+
+class _Cluster:
+    """Dask's workers. cluster: that of this machine, whose processes are ours; None: others'."""
+
+    def __init__(self, client: Any, cluster: Any, label: str) -> None:
+        self.client = client
+        self.cluster = cluster
+        self.label = label
+        self.processes = len(cluster.workers) if cluster is not None else 0
+
+    def map(
+        self,
+        function: Callable[..., Result],
+        units: Sequence[Any],
+        on_result: Callable[[int, Result], None] | None = None,
+        shared: Sequence[Any] = (),
+    ) -> list[Result]:
+        # What is shared is the result of a task, not data put somewhere: when the worker that has
+        # it dies, it is made again.
+        common = [self.client.submit(_given, value, pure=False) for value in shared]
+        finished: queue.SimpleQueue[int] = queue.SimpleQueue()
+        futures = [
+            self.client.submit(function, unit, *common, pure=False, priority=-index)
+            for index, unit in enumerate(units)
+        ]
+        try:
+            for index, future in enumerate(futures):
+                future.add_done_callback(lambda _, index=index: finished.put(index))
+            with _Bar(self.label, len(units)) as bar:
+                results = dict(self._taken(futures, finished, on_result, bar))
+        finally:  # Ctrl-C, or a unit that failed: nobody goes on with the others
+            self.client.cancel([*futures, *common], force=True)
+        return [results[index] for index in range(len(units))]
+
+    def _taken(
+        self,
+        futures: Sequence[Any],
+        finished: queue.SimpleQueue[int],
+        on_result: Callable[[int, Any], None] | None,
+        bar: _Bar,
+    ) -> Iterator[tuple[int, Any]]:
+        left = len(futures)
+        while left:
+            try:
+                index = finished.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                self._replace_the_dead()
+                continue
+            result = self._result(futures[index])
+            if on_result is not None:
+                on_result(index, result)
+            bar.step()
+            left -= 1
+            yield index, result
+
+    def _result(self, future: Any) -> Any:
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker:
+            raise LoadstoneError(
+                f"a unit of work ended {_DEATHS + 1} workers, each in the middle of it: they may "
+                "lack memory; use fewer of them"
+            ) from None
+        except CancelledError:
+            raise LoadstoneError(
+                "the Dask scheduler has left in the middle of the work: what was done is kept; "
+                "start it again, and then the same command"
+            ) from None
+
+    def _replace_the_dead(self) -> None:
+        """Dask restarts a process that dies while it works; one that dies while it starts is
+        gone, and is asked for again."""
+        if self.cluster is None:
+            return
+        if len(self.cluster.workers) < self.processes:
+            self.cluster.scale(self.processes)
+
+
+def _given(value: Any) -> Any:
+    return value

@@ -1,0 +1,90 @@
+"""Units of work on processes: the same result whoever works, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from loadstone.errors import DeviceError
+from loadstone.search.workers import map_units, open_pool, workers_of
+
+pytest.importorskip("distributed", reason="Dask is not installed (the extra `search`)")
+
+
+def square(unit: int) -> tuple[int, int]:
+    return unit * unit, os.getpid()
+
+
+def lengths(unit: int, text: str, other: bytes) -> int:
+    return unit + len(text) + len(other)
+
+
+def fail(unit: int) -> int:
+    if unit == 1:
+        raise DeviceError("unit 1 is broken")
+    return unit
+
+
+def die_once(unit: Path) -> int:
+    """Ends its worker the first time."""
+    if not unit.exists():
+        unit.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(unit.name)
+
+
+def test_one_worker_is_this_process() -> None:
+    seen: list[tuple[int, int]] = []
+    results = map_units(square, [3, 4], 1, lambda index, result: seen.append((index, result[0])))
+    assert results == [(9, os.getpid()), (16, os.getpid())]
+    assert seen == [(0, 9), (1, 16)]
+
+
+def test_processes_give_what_this_one_gives(tmp_path: Path) -> None:
+    """One cluster for all that is asked of it, since each takes seconds to start: order, shared
+    values, workers that die, units that fail, Ctrl-C while units run, and work after each."""
+    with open_pool(2) as pool:
+        told: dict[int, tuple[int, int]] = {}
+        results = pool.map(square, range(7), told.__setitem__)
+        assert [result for result, _ in results] == [k * k for k in range(7)]
+        assert told == dict(enumerate(results))
+        assert os.getpid() not in {pid for _, pid in results}
+
+        assert pool.map(lengths, [1, 2], shared=("abc", b"de")) == [6, 7]
+
+        names = [tmp_path / ("x" * k) for k in range(1, 3)]
+        assert pool.map(die_once, names) == [1, 2]
+        assert all(name.exists() for name in names)
+
+        with pytest.raises(DeviceError, match=r"^unit 1 is broken$"):
+            pool.map(fail, range(4))
+
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            pool.map(time.sleep, [600.0] * 8)
+        assert pool.map(square, []) == []
+
+
+def test_an_address_without_a_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadstone.search.workers._CONNECT_SECONDS", 1)
+    with (
+        pytest.raises(DeviceError, match="workers tcp://127.0.0.1:9: no Dask scheduler"),
+        open_pool("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1025", "", "tcp:/x", "²"])
+def test_who_works_is_a_number_or_an_address(text: str) -> None:
+    with pytest.raises(DeviceError, match="neither a number of processes"):
+        workers_of(text)
+
+
+def test_addresses_and_numbers() -> None:
+    assert workers_of("tcp://host:8786") == "tcp://host:8786"
+    assert workers_of("12") == 12
