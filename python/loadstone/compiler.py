@@ -33,7 +33,7 @@ from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
-from loadstone.errors import ConfigError
+from loadstone.errors import ConfigError, naming
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
 from loadstone.frontend.reading import WHOLE, Reading
@@ -327,10 +327,10 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
         module = apply_passes(target.backends, Phase.RELAX, module)
     name = Path(model).stem if isinstance(model, str | Path) else "model"
     partitioner = _partitioner(module, name, target, options)
-    with tuned_schedules(options.tuned, target.backends, name):
+    with tuned_schedules(options.tuned, target.backends, name), naming(name):
         lowered = partitioner.run(clock)
-    _dump(lowered, writer)
-    return _compiled(lowered, target, partitioner, clock, options.states)
+        _dump(lowered, writer)
+        return _compiled(lowered, target, partitioner, clock, options.states)
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:

@@ -27,6 +27,8 @@ A message names the thing, its value, the limit, and what to do:
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "ArtifactError",
@@ -43,6 +45,7 @@ __all__ = [
     "TargetError",
     "UnsupportedError",
     "cause_of",
+    "naming",
     "shortened",
 ]
 
@@ -130,3 +133,15 @@ def cause_of(error: BaseException, file: str = "") -> str:
     )
     place = f" ({frame.filename.rpartition('/')[2]}:{frame.lineno})" if frame is not None else ""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{place}"
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Begins the message of a LoadstoneError with `name`, where a stage that raises it does not
+    know which model it is about."""
+    try:
+        yield
+    except LoadstoneError as error:
+        if name in str(error):
+            raise
+        raise type(error)(f"{name}: {error}") from error

@@ -19,7 +19,7 @@ import numpy as np
 from loadstone.artifact.arena import plan
 from loadstone.artifact.c_text import COperator, translation_unit
 from loadstone.artifact.lifetimes import Lifetime
-from loadstone.errors import UnsupportedError
+from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.numerics import Array
 from loadstone.relax.c_printer import (
     C_TYPES,
@@ -53,7 +53,7 @@ __all__ = ["c_operator", "parameter_bytes"]
 def c_operator(module: IRModule, samples: int = 1) -> COperator:
     """The C of `main`; its operands hold `samples` times what its parameters and results say.
 
-    Raises UnsupportedError naming what has no form in C.
+    Raises UnsupportedError naming what has no form in C, LoweringError for what TVM fails on.
     """
     if names := codegens(module):
         raise UnsupportedError(f"code generator {names[0]} makes code that is not C")
@@ -80,7 +80,19 @@ def _legal(module: IRModule) -> IRModule:
         relax.transform.DeadCodeElimination(["main"]),
     ]
     with tvm.target.Target({"kind": "llvm"}):
-        return tvm.ir.transform.Sequential(passes)(module)
+        try:
+            return tvm.ir.transform.Sequential(passes)(module)
+        except (ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
+            names = ", ".join(_operators(module))
+            why = next(iter(str(error).strip().splitlines()[-1:]), "")[:200]
+            raise LoweringError(f"TVM cannot compile {names} as it stands here: {why}") from error
+
+
+def _operators(module: IRModule) -> list[str]:
+    """The operators that `main` calls, each once."""
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    called = (getattr(getattr(binding.value, "op", None), "name", "") for binding in bindings)
+    return sorted({name.removeprefix("relax.") for name in called if name})
 
 
 def _inlined(function: PrimFunc) -> PrimFunc:

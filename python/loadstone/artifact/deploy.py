@@ -74,6 +74,7 @@ def deploy(
 ) -> Deployment:
     """`segments` cover the graph's operators in order. scope: for a region's build."""
     _refuse_outputs_that_nothing_computes(graph)
+    _refuse_tensors_without_elements(graph)
     lifetimes = find_lifetimes(graph, segments)
     memory = plan_memory(graph, segments, lifetimes, device.align_bytes)
     assembly = _Assembly(graph, lifetimes, memory)
@@ -102,6 +103,14 @@ def _refuse_outputs_that_nothing_computes(graph: g.Graph) -> None:
             raise UnsupportedError(
                 f"{graph.name}: output {tensor.name} is computed by no operator: it is an "
                 "input or a constant of the model"
+            )
+
+
+def _refuse_tensors_without_elements(graph: g.Graph) -> None:
+    for tensor in tensors_by_name(graph).values():
+        if 0 in tensor.shape:
+            raise UnsupportedError(
+                f"{graph.name}: tensor {tensor.name} of shape {list(tensor.shape)} has no elements"
             )
 
 

@@ -344,7 +344,8 @@ def _as_c(o: g.Host) -> COperator | None:
     from loadstone.artifact.c_operator import c_operator, parameter_bytes
 
     try:
-        samples = o.inputs[0].size_bytes // parameter_bytes(o.function)[0] if o.inputs else 1
+        one = parameter_bytes(o.function)[0] if o.inputs else 0
+        samples = o.inputs[0].size_bytes // one if one else 1
         return c_operator(o.function, samples)
     except UnsupportedError:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.numerics import Array, round_half_away
-from loadstone.relax.compat import constant, integers, is_call, relax, scalar, shape, value
+from loadstone.relax.compat import constant, dtype, integers, is_call, relax, scalar, shape, value
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr
@@ -96,8 +96,8 @@ def keeps_grid(call: Call, source: Real) -> bool:
 
 def clamps_on_grid(clamp: Call, source: Call) -> bool:
     """Zero is always a point of the grid; another bound need not be one. Weights with a scale per
-    channel have no one grid."""
-    if value(source.args[1]).size > 1:
+    channel have no one grid, and a bias is no int8."""
+    if value(source.args[1]).size > 1 or dtype(source.args[0]) not in ("int8", "uint8"):
         return False
     if is_call(clamp, "nn.relu"):
         return True

@@ -80,6 +80,8 @@ def dense(reader: Reader, root: Call) -> Dense:
             f"it multiplies tensors of shape {list(source.shape)} and "
             f"{list(weights.integers.shape)}"
         )
+    if reader.output(root).shape != (source.shape[0], weights.integers.shape[1]):
+        raise Mismatch(f"what it adds makes {list(reader.output(root).shape)} of its results")
     by_output = Constant(
         weights.integers.T,
         weights.scales,
