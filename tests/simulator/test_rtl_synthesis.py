@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,3 +55,15 @@ def test_a_device_that_the_rtl_cannot_be_is_one_line(
     assert "wider than an INP tile" in capsys.readouterr().err
     assert rtl_synthesis.main(["vtaq-tiny", "--family", "xc7"]) == 0
     assert "synth_xilinx" in capsys.readouterr().out
+
+
+def test_every_port_of_the_board_has_a_pin(root: Path) -> None:
+    boards = root / "hw_sim/rtl/boards"
+    pins = set(re.findall(r'LOCATE COMP "([\w\[\]]+)" SITE', (boards / "ulx3s.lpf").read_text()))
+    header = (boards / "lds_ulx3s.sv").read_text().split(") (")[1].split(");")[0]
+    ports = re.findall(r"(?:input|output) logic (?:\[(\d+):0\] )?(\w+)", header)
+    wanted = {f"{name}[{n}]" for top, name in ports if top for n in range(int(top) + 1)}
+    assert pins == wanted | {name for top, name in ports if not top}
+    script = rtl_synthesis.script(TINY, top="lds_ulx3s")
+    assert all(f"hw_sim/rtl/boards/{path.name}" in script for path in boards.glob("*.sv"))
+    assert "$lds_ulx3s.device.compute.execute.g_lane[0]" in script
