@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
+from loadstone.vta.choices import of_region
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.weighted import estimated_cycles
 
-__all__ = ["fold_columns", "folded_convolution"]
+__all__ = ["column_choices", "fold_columns", "folded_convolution"]
 
 _FACTORS = (1, 2, 4, 8, 16)
 #: Longest run of neighbouring tensors whose factor is changed together.
@@ -51,10 +52,31 @@ def fold_columns(
     """fixed: names of tensors that are seen from outside. from_host: those that the host packs, and
     may fold by taps."""
     chain = _Chain(operators, fixed, from_host, config)
-    factors = chain.best()
+    chosen = of_region(operators, config).columns
+    factors = chain.best() if chosen is None else chain.given(chosen)
     if all(factor == 1 for factor in factors.values()):
         return tuple(operators)
     return tuple(chain.rewritten(operator, factors) or operator for operator in operators)
+
+
+def column_choices(
+    operators: Sequence[g.Operator],
+    fixed: Collection[str],
+    from_host: Collection[str],
+    config: HwConfig,
+    most: int,
+) -> list[tuple[int, ...]]:
+    """Factors of all tensors that may be folded: those of fold_columns, then others that one
+    change leads to, by what they should take; at most so many."""
+    chain = _Chain(operators, fixed, from_host, config)
+    best = chain.best()
+    near: dict[tuple[int, ...], int] = {tuple(best.values()): -1}
+    for change in chain.changes():
+        changed = {**best, **change}
+        cost = chain.cost(changed)
+        if cost < _IMPOSSIBLE:
+            near.setdefault(tuple(changed.values()), cost)
+    return sorted(near, key=lambda factors: near[factors])[:most]
 
 
 class _Chain:
@@ -67,7 +89,7 @@ class _Chain:
         from_host: Collection[str],
         config: HwConfig,
     ) -> None:
-        self.from_host, self.config = from_host, config
+        self.operators, self.from_host, self.config = operators, from_host, config
         #: By an operator's name and the factors of its tensors.
         self.costs: dict[tuple[str, tuple[int, ...]], int] = {}
         held = set(fixed)
@@ -92,7 +114,7 @@ class _Chain:
         factors, improved = dict.fromkeys(self.tensors, 1), True
         while improved:
             improved = False
-            for change in self._changes():
+            for change in self.changes():
                 if self._gain(factors, change) > 0:
                     factors, improved = {**factors, **change}, True
         return factors
@@ -105,7 +127,23 @@ class _Chain:
         after = {**before, **change}
         return sum(self._cost_of(o, before) - self._cost_of(o, after) for o in touched)
 
-    def _changes(self) -> Iterator[dict[str, int]]:
+    def given(self, chosen: Sequence[int]) -> dict[str, int]:
+        """Factors that were chosen, in the order of the tensors. Raises LoweringError where they
+        are none of this region."""
+        factors = dict(zip(self.tensors, chosen, strict=False))
+        fit = len(chosen) == len(self.tensors) and all(
+            factor in _FACTORS and self._may_fold(self.tensors[name], factor)
+            for name, factor in factors.items()
+        )
+        if not fit or any(
+            self.rewritten(operator, factors) is None
+            for operator in self.operators
+            if _can_fold(operator)
+        ):
+            raise LoweringError(f"columns: {list(chosen)} cannot be folded in this region")
+        return factors
+
+    def changes(self) -> Iterator[dict[str, int]]:
         """New factors for a run of neighbours: one for all of them, or half of it from some tensor
         on (behind a stride of two)."""
         names = list(self.tensors)
@@ -145,6 +183,12 @@ class _Chain:
     def _own(self, operator: g.Operator, factors: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(
             factors.get(tensor.name, 1) for tensor in (*operator.inputs, *operator.outputs)
+        )
+
+    def cost(self, factors: Mapping[str, int]) -> int:
+        """Of the whole chain, estimated."""
+        return sum(
+            self._cost_of(operator, factors) for operator in self.operators if _can_fold(operator)
         )
 
     def _cost_of(self, operator: g.Operator, factors: Mapping[str, int]) -> int:
