@@ -250,11 +250,11 @@ def test_every_pass_of_programs_is_in_the_pipeline_and_on_its_page() -> None:
 
 def test_external_functions_are_those_that_artifacts_name() -> None:
     """What is compiled from C (runtime/c_step.py) has no entry: its source is in the artifact."""
-    from loadstone.artifact import host
+    from loadstone.artifact import host_step
     from loadstone.runtime.externals import EXTERNALS
 
-    named = {value for name, value in vars(host).items() if name.startswith("EXTERNAL_")}
-    assert named - {host.EXTERNAL_C} == set(EXTERNALS)
+    named = {value for name, value in vars(host_step).items() if name.startswith("EXTERNAL_")}
+    assert named - {host_step.EXTERNAL_C} == set(EXTERNALS)
 
 
 def test_every_command_is_a_module_and_every_module_a_command() -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
 from loadstone.artifact.format import HostStep
-from loadstone.artifact.host import EXTERNAL_OPERATOR, is_built_in
-from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.host import is_built_in
+from loadstone.artifact.host_step import EXTERNAL_OPERATOR, HostOpcode
 from loadstone.graph.reference import run
 from loadstone.numerics import Rounding
 from loadstone.runtime.device import OpenedDevice

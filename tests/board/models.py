@@ -16,7 +16,7 @@ import numpy as np
 
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.artifact.host import EXTERNAL_C
+from loadstone.artifact.host_step import EXTERNAL_C
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile as compile_model
 from loadstone.runtime import device

@@ -139,3 +139,11 @@ def test_shifts_of_a_layer_agree_where_little_is_lost() -> None:
     assert shifts(6, 40, 10, 9) == [6, 10, 10, 9]
     assert shifts(9, 30, 12, 11) == [9, 9, 9, 9]
     assert shifts(14, 14, 20, 15) == [14, 14, 14, 14]
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMES))
+def test_steps_of_many_scales_are_the_step_of_each(name: str) -> None:
+    rng = np.random.default_rng(0)
+    scales = np.concatenate([[0.0, 1e-40, 1e35, 2.0**-120], 10 ** rng.uniform(-12, 12, 500)])
+    scheme = SCHEMES[name]
+    assert scheme.steps(scales).tolist() == [scheme.step(float(scale)) for scale in scales]

@@ -80,3 +80,12 @@ def test_the_expected_extreme_is_met_on_average() -> None:
         predicted.append(few.max() + gumbel_reach(np.std(few), 4.0))
         met.append(extremes.max())
     assert np.mean(predicted) == pytest.approx(np.mean(met), rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (2304, 8), (64, 300), (1, 1000), (12, 1, 16)])
+def test_extremes_are_those_of_each_channel_whatever_the_shape(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    channels = Channels(shape[-1])
+    channels.update(values)
+    assert np.array_equal(channels.low, values.reshape(-1, shape[-1]).min(axis=0))
+    assert np.array_equal(channels.high, values.reshape(-1, shape[-1]).max(axis=0))

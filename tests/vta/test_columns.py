@@ -4,6 +4,7 @@ folded where that pays."""
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from loadstone import graph as g
+from loadstone.vta import columns
 from loadstone.vta.columns import fold_columns, folded_convolution
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.operators.weighted import estimated_cycles
@@ -121,3 +123,32 @@ def test_an_odd_width_is_not_folded() -> None:
     odd = [replace(op, name=op.name) for op in operators]
     folded = fold_columns(odd, {"x", "e"}, set(), CONFIG)
     assert all(op.output.shape[2] in (14, 7) for op in folded if op.output.name in ("d", "e"))
+
+
+def test_a_chain_of_twice_the_length_takes_twice_the_work(monkeypatch: Any) -> None:
+    """What a change saves is asked of the operators at its tensors, not of all."""
+    asked: list[str] = []
+    cost_of = columns._Chain._cost_of
+
+    def counted(self: Any, operator: g.Operator, factors: Any) -> int:
+        asked.append(operator.name)
+        return cost_of(self, operator, factors)
+
+    monkeypatch.setattr(columns._Chain, "_cost_of", counted)
+    counts = []
+    for length in (8, 16, 32):
+        asked.clear()
+        operators = additions(length)
+        fold_columns(operators, {operators[0].input.name, operators[-1].output.name}, (), CONFIG)
+        counts.append(len(asked))
+    assert counts[2] - counts[1] <= 2.2 * (counts[1] - counts[0])
+
+
+def additions(length: int) -> list[g.Operator]:
+    """Additions of a tensor to itself, one behind the other."""
+    tensors = [lo.tensor(f"t{k}", (1, 8, 8, 8), 0.05, 0) for k in range(length + 1)]
+    template = next(o for o in chain(8, 8) if isinstance(o, g.Add))
+    return [
+        replace(template, name=f"add{k}", inputs=(x, x), outputs=(y,))
+        for k, (x, y) in enumerate(pairwise(tensors))
+    ]

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from loadstone.analysis.html import rows_table
 from loadstone.analysis.names import short_names
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
-from loadstone.artifact.host import EXTERNAL_OPERATOR
+from loadstone.artifact.host_step import EXTERNAL_OPERATOR
 from loadstone.backend.builtin import BuiltinDevice
 from loadstone.backend.device import Device
 from loadstone.files import JsonObject

@@ -26,26 +26,23 @@ from loadstone import graph as g
 from loadstone.artifact import host_step as steps
 from loadstone.artifact.c_kernels import operator_arrays
 from loadstone.artifact.c_text import COperator
-from loadstone.artifact.host_step import HostStep, Strided
+from loadstone.artifact.host_step import (
+    EXTERNAL_C,
+    EXTERNAL_OPERATOR,
+    EXTERNAL_RELAX,
+    HostStep,
+    Strided,
+)
 from loadstone.errors import UnsupportedError
 from loadstone.files import JsonValue
 from loadstone.graph.reference import run_operator
 from loadstone.numerics import Array, Rounding
 
 __all__ = [
-    "EXTERNAL_C",
-    "EXTERNAL_OPERATOR",
-    "EXTERNAL_RELAX",
     "Workspace",
     "host_steps",
     "is_built_in",
 ]
-
-#: Names of the runtime's external functions: C of the step's own, whose attributes are the
-#: function's symbol, a line break and its source; and what Python runs.
-EXTERNAL_C = "loadstone.c"
-EXTERNAL_OPERATOR = "loadstone.operator"
-EXTERNAL_RELAX = "loadstone.relax"
 
 
 class Workspace(Protocol):

@@ -22,6 +22,9 @@ from loadstone.artifact.memory_plan import MAX_RANK, BufferView, MemoryRegion, R
 from loadstone.errors import ArtifactError
 
 __all__ = [
+    "EXTERNAL_C",
+    "EXTERNAL_OPERATOR",
+    "EXTERNAL_RELAX",
     "OPERATORS",
     "HostOpcode",
     "HostStep",
@@ -40,6 +43,12 @@ __all__ = [
     "softmax_int8",
     "unpack",
 ]
+
+#: Names of the runtime's external functions: C of the step's own, whose attributes are the
+#: function's symbol, a line break and its source; and what Python runs.
+EXTERNAL_C = "loadstone.c"
+EXTERNAL_OPERATOR = "loadstone.operator"
+EXTERNAL_RELAX = "loadstone.relax"
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,31 @@
 
 interface.py holds the classes, region.py what a back end gives back, device.py what is known of its
 device; none needs TVM.
+Each is imported when it is used: what reads artifacts on a board wants device.py alone.
 """
 
-from loadstone.backend.device import Device, DeviceProgram, LayerRange, RegisterBlock
-from loadstone.backend.interface import (
-    Attribute,
-    Backend,
-    External,
-    OperatorPattern,
-    Pattern,
-    Phase,
-    Refusal,
-    Segment,
-    current,
-    entered,
-    offered,
-)
-from loadstone.backend.program import ProgramRegion
-from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loadstone.backend.device import Device, DeviceProgram, LayerRange, RegisterBlock
+    from loadstone.backend.interface import (
+        Attribute,
+        Backend,
+        External,
+        OperatorPattern,
+        Pattern,
+        Phase,
+        Refusal,
+        Segment,
+        current,
+        entered,
+        offered,
+    )
+    from loadstone.backend.program import ProgramRegion
+    from loadstone.backend.region import Address, DeviceLayout, ExternalRegion, LoweredRegion
 
 __all__ = [
     "Address",
@@ -43,3 +50,36 @@ __all__ = [
     "entered",
     "offered",
 ]
+
+#: The module that defines each name.
+_WHERE = {
+    **dict.fromkeys(("Device", "DeviceProgram", "LayerRange", "RegisterBlock"), "device"),
+    **dict.fromkeys(
+        (
+            "Attribute",
+            "Backend",
+            "External",
+            "OperatorPattern",
+            "Pattern",
+            "Phase",
+            "Refusal",
+            "Segment",
+            "current",
+            "entered",
+            "offered",
+        ),
+        "interface",
+    ),
+    **dict.fromkeys(("ProgramRegion",), "program"),
+    **dict.fromkeys(("Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"), "region"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

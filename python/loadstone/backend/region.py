@@ -15,10 +15,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from loadstone import graph as g
 from loadstone.backend.device import DeviceProgram, TableProgram
 from loadstone.numerics import Array
+
+if TYPE_CHECKING:
+    from loadstone import graph as g
 
 __all__ = ["Address", "DeviceLayout", "ExternalRegion", "LoweredRegion"]
 

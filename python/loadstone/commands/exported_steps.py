@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
-from loadstone.artifact.host import EXTERNAL_C
+from loadstone.artifact.host_step import EXTERNAL_C
 from loadstone.backend.device import DeviceProgram
 from loadstone.errors import ArtifactError
 from loadstone.printable import c_comment

@@ -27,7 +27,6 @@ from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arr
 from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
-from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
 from loadstone.vta.hw_config import config_of
 from loadstone.vta.hw_config import load_config as vta_config
 
@@ -140,6 +139,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:
     """The device's name for device.open; `rtl` is served from here meanwhile."""
+    if not name.startswith("rtl"):  # what follows takes as long to import as all the rest
+        return nullcontext(name)
+    from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
+
     rtl = rtl_name(name)
     if rtl is None:
         return nullcontext(name)

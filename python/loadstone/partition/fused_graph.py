@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ class FusedGraph:
         self.function = fused["main"]
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.operators: list[Operator] = []
+        self.built: set[Operator] = set()  # those of patterns, by identity
 
     def build(self) -> Graph:
         """The graph. Raises UnsupportedError for dynamic shapes, LoweringError where a pass between
@@ -70,6 +72,7 @@ class FusedGraph:
             operator = self._composite(value)
             self.tensors[variable] = operator.output
             self.operators.append(operator)
+            self.built.add(operator)
         self._flush(pending, {variable for variable, _ in pending})
         outputs = tuple(self._tensor(variable) for variable in result(self.function))
         used = {tensor.name for operator in self.operators for tensor in operator.inputs}
@@ -118,25 +121,27 @@ class FusedGraph:
     def _namesake(self, first: Operator, read: list[str]) -> Operator:
         """Operators that differ in their tensors only share one function, which has the name of the
         first: the one that reads these."""
-        alike = [
-            first,
-            *(
-                operator
-                for _, operator in self.taken.values()
-                if operator is not first and _alike(operator, first)
-            ),
-        ]
-        waiting = [operator for operator in alike if operator not in self.operators]
-        in_order = [operator for operator in waiting if self._reads(operator) == read]
-        in_any_order = [
-            operator for operator in waiting if sorted(self._reads(operator)) == sorted(read)
-        ]
+        readers = self._readers.get(tuple(sorted(read)), ())
+        waiting = [operator for operator in readers if operator not in self.built]
+        in_any_order = sorted(
+            (operator for operator in waiting if operator is first or _alike(operator, first)),
+            key=lambda operator: operator is not first,
+        )
+        in_order = [operator for operator in in_any_order if self._reads(operator) == read]
         if not in_any_order:
             raise LoweringError(
                 f"partition: no operator like {first.kind} {first.name} reads "
                 f"{', '.join(read)}: a pass must keep names"
             )
         return (in_order or in_any_order)[0]
+
+    @cached_property
+    def _readers(self) -> Mapping[tuple[str, ...], list[Operator]]:
+        """The operators that patterns took, by what they read, in the order in which they were."""
+        found: dict[tuple[str, ...], list[Operator]] = {}
+        for _, operator in self.taken.values():
+            found.setdefault(tuple(sorted(self._reads(operator))), []).append(operator)
+        return found
 
     def _reads(self, operator: Operator) -> list[str]:
         """The tensors that are no constants, each once."""

@@ -95,13 +95,14 @@ def measure_moments(
     """Of every weighted layer's input in the float network, by layer name."""
     network = runner.network
     calls = dict(bindings(network.function))
+    windows = {layer.name: _Window(layer, calls[layer.core]) for layer in network.weighted}
     rng = np.random.default_rng(0)
     found: dict[str, Moments] = {}
     for inputs in samples:
         _, recorded = runner.run(inputs, settings)
         for layer in network.weighted:
             if layer.inputs[0] in recorded:
-                rows = _rows(recorded[layer.inputs[0]], layer, calls[layer.core], rng)
+                rows = windows[layer.name].rows(recorded[layer.inputs[0]], rng)
                 if layer.name not in found:
                     found[layer.name] = Moments(rows.shape[0], rows.shape[2])
                 found[layer.name].update(rows)
@@ -197,25 +198,46 @@ def _compensated(weights: Float64Array, steps: Float64Array, factor: Float64Arra
     return found
 
 
-def _rows(
-    values: NDArray[np.float32], layer: Layer, call: Call, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """(groups, positions, K): what the layer multiplies with its weights, at random positions."""
-    assert layer.weights is not None
-    if layer.kind == "matmul":
-        rows = values.reshape(1, -1, values.shape[-1])
-        return rows[:, rng.permutation(rows.shape[1])[:POSITIONS]]
-    height, width, channels = layer.weights.shape[1:]
-    top, left, bottom, right = integers(call.attrs.padding)
-    (stride_y, stride_x), (step_y, step_x) = (
-        integers(call.attrs.strides),
-        integers(call.attrs.dilation),
-    )
-    padded = np.pad(values, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    high = (padded.shape[1] - step_y * (height - 1) - 1) // stride_y + 1
-    wide = (padded.shape[2] - step_x * (width - 1) - 1) // stride_x + 1
-    chosen = rng.permutation(high * wide)[:POSITIONS]
-    y = (chosen // wide * stride_y)[:, None, None] + (np.arange(height) * step_y)[:, None]
-    x = (chosen % wide * stride_x)[:, None, None] + (np.arange(width) * step_x)[None, :]
-    taps = padded[0, y, x].reshape(len(chosen), height * width, layer.groups, channels)
-    return np.ascontiguousarray(taps.transpose(2, 0, 1, 3)).reshape(layer.groups, len(chosen), -1)
+class _Window:
+    """Where a layer reads its input; worked out once, not for each sample."""
+
+    def __init__(self, layer: Layer, call: Call) -> None:
+        assert layer.weights is not None
+        self.layer = layer
+        if layer.kind == "matmul":
+            return
+        height, width, self.channels = layer.weights.shape[1:]
+        self.taps = height * width
+        self.pads = integers(call.attrs.padding)
+        self.strides, steps = integers(call.attrs.strides), integers(call.attrs.dilation)
+        self.reach = steps[0] * (height - 1), steps[1] * (width - 1)
+        self.rows_of_taps = (np.arange(height) * steps[0])[:, None]
+        self.columns_of_taps = (np.arange(width) * steps[1])[None, :]
+
+    def rows(self, values: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+        """(groups, positions, K): what the layer multiplies with its weights, at random
+        positions."""
+        if self.layer.kind == "matmul":
+            rows = values.reshape(1, -1, values.shape[-1])
+            return rows[:, rng.permutation(rows.shape[1])[:POSITIONS]]
+        groups = self.layer.groups
+        padded = self._padded(values)
+        high = (padded.shape[0] - self.reach[0] - 1) // self.strides[0] + 1
+        wide = (padded.shape[1] - self.reach[1] - 1) // self.strides[1] + 1
+        chosen = rng.permutation(high * wide)[:POSITIONS]
+        y = (chosen // wide * self.strides[0])[:, None, None] + self.rows_of_taps
+        x = (chosen % wide * self.strides[1])[:, None, None] + self.columns_of_taps
+        taps = padded.reshape(-1, padded.shape[2]).take(y * padded.shape[1] + x, axis=0)
+        taps = taps.reshape(len(chosen), self.taps, groups, self.channels)
+        return np.ascontiguousarray(taps.transpose(2, 0, 1, 3)).reshape(groups, len(chosen), -1)
+
+    def _padded(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The first sample with zeros around: (rows, columns, channels)."""
+        top, left, bottom, right = self.pads
+        image: NDArray[np.float32] = values[0]
+        if not any(self.pads):
+            return image
+        height, width, channels = image.shape
+        padded = np.zeros((top + height + bottom, left + width + right, channels), image.dtype)
+        padded[top : top + height, left : left + width] = image
+        return padded

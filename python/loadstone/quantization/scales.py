@@ -88,6 +88,13 @@ class Scheme:
             else float(np.float32(scale))
         )
 
+    def steps(self, scales: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`step` of each."""
+        if self.powers_of_two:
+            return np.array([self.step(scale) for scale in scales])
+        kept = np.clip(scales, SCALE_MIN, SCALE_MAX).astype(np.float32).astype(np.float64)
+        return np.where(scales == 0, 1.0, kept)
+
 
 SCHEMES = {
     scheme.name: scheme
@@ -246,12 +253,12 @@ def weight_scales(
         else weights.reshape(1, -1).astype(np.float64)
     )
     largest = np.abs(rows).max(axis=1)
-    best = np.array([scheme.step(value / INT8_MAX) for value in largest])
+    best = scheme.steps(largest / INT8_MAX)
     if mse:
         error = _weight_error(rows, best)
         factors = (1.0, 0.5) if scheme.powers_of_two else np.linspace(1, 0.6, 33)
         for factor in factors:
-            tried = np.array([scheme.step(value * factor / INT8_MAX) for value in largest])
+            tried = scheme.steps(largest * factor / INT8_MAX)
             found = _weight_error(rows, tried)
             best, error = np.where(found < error, tried, best), np.minimum(found, error)
     return np.ascontiguousarray(np.broadcast_to(best, (len(weights),)), np.float32)

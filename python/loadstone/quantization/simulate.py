@@ -48,6 +48,8 @@ class Settings:
     activations: Mapping[Var, Quantization] = field(default_factory=dict)
 
 
+#: Of so many settings the arguments stay what the executable takes.
+_KEPT_SETTINGS = 2
 #: The network as it was compiled.
 FLOAT = Settings()
 
@@ -66,7 +68,7 @@ class FakeQuantizedRunner:
             builder.constants,
         )
         self._function = builder.run()
-        self._bound: tuple[Settings, list[TvmTensor]] | None = None
+        self._bound: dict[Settings, list[TvmTensor]] = {}
 
     @cached_property
     def _run(self) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
@@ -79,31 +81,37 @@ class FakeQuantizedRunner:
         gives float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
         count = len(self.network.outputs)
-        return [result.numpy() for result in results[:count]], _Recorded(
+        return [np.from_dlpack(result) for result in results[:count]], _Recorded(
             dict(zip(self.recorded, results[count:], strict=True))
         )
 
     def _arguments(self, settings: Settings) -> list[TvmTensor]:
-        """Everything but the samples; kept until other settings come."""
-        if self._bound is None or self._bound[0] is not settings:
-            arrays: list[Array | None] = []
-            for layer in self._layers:
-                weights = settings.weights.get(layer.name, layer.weights)
-                assert weights is not None
-                arrays += [
-                    weights.transpose(_ORDER[layer.kind]),
-                    settings.biases.get(layer.name, layer.bias),
-                ]
-            arrays += [
-                settings.constants.get((layer.name, position), layer.constants[position])
-                for layer, position in self._constants
+        """Everything but the samples; kept for the last two settings, which a comparison runs by
+        turns."""
+        if settings not in self._bound:
+            while len(self._bound) >= _KEPT_SETTINGS:
+                del self._bound[next(iter(self._bound))]
+            self._bound[settings] = [
+                tvm.runtime.tensor(np.asarray(array, order="C")) for array in self._arrays(settings)
             ]
-            arrays += [_steps(settings.activations.get(variable)) for variable in self._boundaries]
-            self._bound = (
-                settings,
-                [tvm.runtime.tensor(np.asarray(array, order="C")) for array in arrays],
-            )
-        return self._bound[1]
+        return self._bound[settings]
+
+    def _arrays(self, settings: Settings) -> list[Array | None]:
+        arrays: list[Array | None] = []
+        for layer in self._layers:
+            weights = settings.weights.get(layer.name, layer.weights)
+            assert weights is not None
+            arrays += [
+                weights.transpose(_ORDER[layer.kind]),
+                settings.biases.get(layer.name, layer.bias),
+            ]
+        arrays += [
+            settings.constants.get((layer.name, position), layer.constants[position])
+            for layer, position in self._constants
+        ]
+        return arrays + [
+            _steps(settings.activations.get(variable)) for variable in self._boundaries
+        ]
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ class _Recorded(Mapping["Var", Float32Array]):
     tensors: Mapping[Var, TvmTensor]
 
     def __getitem__(self, variable: Var) -> Float32Array:
-        return np.asarray(self.tensors[variable].numpy(), np.float32)
+        return np.asarray(np.from_dlpack(self.tensors[variable]), np.float32)
 
     def __iter__(self) -> Iterator[Var]:
         return iter(self.tensors)

@@ -17,6 +17,8 @@ __all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
 
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
+#: Rows of about so many values are compared fastest.
+_WIDE = 256
 
 
 def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
@@ -87,11 +89,12 @@ class Histogram:
             counts[self._bins(np.zeros(1, np.float32))] += self.zeros
         return counts
 
-    def _bins(self, values: NDArray[np.float32]) -> NDArray[np.int32]:
-        index = (values * np.float32(1 / self.width) - np.float32(self.start / self.width)).astype(
-            np.int32
-        )
-        return np.clip(index, 0, BINS - 1, out=index)
+    def _bins(self, values: NDArray[np.float32]) -> NDArray[np.intp]:
+        places = values * np.float32(1 / self.width)
+        places -= np.float32(self.start / self.width)
+        index = places.astype(np.intp)  # what bincount counts without another copy
+        np.maximum(index, 0, out=index)
+        return np.minimum(index, BINS - 1, out=index)
 
     def _cover(self, low: float, high: float) -> None:
         """Widens the bins until they hold [low, high]; each step doubles the width and merges pairs
@@ -122,7 +125,11 @@ class Channels:
     def update(self, values: NDArray[np.float32]) -> None:
         """Adds the values of one sample (..., channels), finite."""
         rows = values.reshape(-1, len(self.low))
-        low, high = rows.min(axis=0), rows.max(axis=0)
+        wide = _widened(rows)
+        low, high = (
+            extreme(wide, axis=0).reshape(-1, len(self.low)) for extreme in (np.min, np.max)
+        )
+        low, high = low.min(axis=0), high.max(axis=0)
         np.minimum(self.low, low, out=self.low)
         np.maximum(self.high, high, out=self.high)
         self._rows += len(rows)
@@ -149,3 +156,10 @@ class Channels:
     def mean_square(self) -> NDArray[np.float64]:
         """E[x^2] per channel."""
         return np.asarray(self._square / max(self._rows, 1))
+
+
+def _widened(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Several rows as one, where that loses none: NumPy compares long rows many times as fast."""
+    count, channels = rows.shape
+    several = math.gcd(count, max(_WIDE // max(channels, 1), 1))
+    return rows.reshape(-1, several * channels)

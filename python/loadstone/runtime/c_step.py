@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact, HostStep
-from loadstone.artifact.host import EXTERNAL_C
+from loadstone.artifact.host_step import EXTERNAL_C
 from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.printable import one_line

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loadstone.artifact.format import Artifact, HostStep
-from loadstone.artifact.host import EXTERNAL_C, EXTERNAL_RELAX
+from loadstone.artifact.host_step import EXTERNAL_C, EXTERNAL_RELAX
 from loadstone.backend.external import external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError, cause_of
 from loadstone.numerics import Array

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.artifact.host import EXTERNAL_OPERATOR, EXTERNAL_RELAX
+from loadstone.artifact.host_step import EXTERNAL_OPERATOR, EXTERNAL_RELAX
 from loadstone.errors import ArtifactError, cause_of
 from loadstone.files import JsonValue
 from loadstone.graph.base import Fields

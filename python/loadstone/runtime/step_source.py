@@ -14,7 +14,7 @@ import numpy as np
 from loadstone import graph as g
 from loadstone.artifact.c_kernels import c_kernel
 from loadstone.artifact.format import Artifact, HostStep
-from loadstone.artifact.host import EXTERNAL_C, EXTERNAL_OPERATOR
+from loadstone.artifact.host_step import EXTERNAL_C, EXTERNAL_OPERATOR
 from loadstone.errors import ArtifactError
 from loadstone.numerics import Array
 from loadstone.runtime.externals import step_operator

@@ -21,7 +21,7 @@ whole chain.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -79,14 +79,6 @@ def column_choices(
     return sorted(near, key=lambda factors: near[factors])[:most]
 
 
-@dataclass(frozen=True)
-class _FactorsKey:
-    """An operator under certain factors of its tensors."""
-
-    name: str
-    factors: tuple[int, ...]
-
-
 class _Chain:
     """Tensors that may be folded, in order, and what the operators cost with them."""
 
@@ -98,7 +90,8 @@ class _Chain:
         config: HwConfig,
     ) -> None:
         self.operators, self.from_host, self.config = operators, from_host, config
-        self.costs: dict[_FactorsKey, int] = {}
+        #: By an operator's name and the factors of its tensors.
+        self.costs: dict[tuple[str, tuple[int, ...]], int] = {}
         held = set(fixed)
         for operator in operators:
             if not _can_fold(operator):
@@ -110,19 +103,29 @@ class _Chain:
             for tensor in operator.outputs
             if tensor.name not in held and tensor.name in made and self._may_fold(tensor, 2)
         }
+        self.touching: dict[str, list[g.Operator]] = {name: [] for name in self.tensors}
+        for operator in operators:
+            for tensor in (*operator.inputs, *operator.outputs):
+                if tensor.name in self.touching:  # so it can fold, and all that touch it
+                    self.touching[tensor.name].append(operator)
 
     def best(self) -> dict[str, int]:
         """Factors that no change of a run of neighbours improves."""
-        factors = dict.fromkeys(self.tensors, 1)
-        least, improved = self.cost(factors), True
+        factors, improved = dict.fromkeys(self.tensors, 1), True
         while improved:
             improved = False
             for change in self.changes():
-                changed = {**factors, **change}
-                cost = self.cost(changed)
-                if cost < least:
-                    factors, least, improved = changed, cost, True
+                if self._gain(factors, change) > 0:
+                    factors, improved = {**factors, **change}, True
         return factors
+
+    def _gain(self, factors: Mapping[str, int], change: Mapping[str, int]) -> int:
+        """How many cycles a change saves: only operators at its tensors cost something else."""
+        touched = {id(o): o for name in change for o in self.touching[name]}.values()
+        names = {tensor.name for o in touched for tensor in (*o.inputs, *o.outputs)}
+        before = {name: factors.get(name, 1) for name in names}
+        after = {**before, **change}
+        return sum(self._cost_of(o, before) - self._cost_of(o, after) for o in touched)
 
     def given(self, chosen: Sequence[int]) -> dict[str, int]:
         """Factors that were chosen, in the order of the tensors. Raises LoweringError where they
@@ -189,7 +192,7 @@ class _Chain:
         )
 
     def _cost_of(self, operator: g.Operator, factors: Mapping[str, int]) -> int:
-        key = _FactorsKey(operator.name, self._own(operator, factors))
+        key = (operator.name, self._own(operator, factors))
         if key not in self.costs:
             self.costs[key] = self._estimate(self.rewritten(operator, factors))
         return self.costs[key]

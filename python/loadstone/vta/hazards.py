@@ -35,6 +35,8 @@ __all__ = ["NONE", "Hazards", "prove"]
 
 #: No instruction.
 NONE = -1
+_POPPED = {stage: [queue for queue in TOKEN_QUEUES if queue.popper is stage] for stage in Stage}
+_PUSHED = {stage: [queue for queue in TOKEN_QUEUES if queue.pusher is stage] for stage in Stage}
 #: As ndarray.max, without its Python: asked of a few tiles, some ten thousand times a network.
 _largest = np.maximum.reduce
 
@@ -184,12 +186,10 @@ def _vector_clocks(instructions: Sequence[PendingInstruction]) -> _Clocks:
     before: list[list[int]] = []
     pushes: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
     pops: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
-    popped = {stage: [q for q in TOKEN_QUEUES if q.popper is stage] for stage in Stage}
-    pushed = {stage: [q for q in TOKEN_QUEUES if q.pusher is stage] for stage in Stage}
     for number, instruction in enumerate(instructions):
         stage = instruction.stage
         known = knows[stage]
-        for queue in popped[stage]:
+        for queue in _POPPED[stage]:
             if getattr(instruction.insn, queue.pop):
                 turn = len(pops[queue])
                 if turn >= len(pushes[queue]):
@@ -204,7 +204,7 @@ def _vector_clocks(instructions: Sequence[PendingInstruction]) -> _Clocks:
         known[stage] = number
         knows[stage] = known
         after.append(known)
-        for queue in pushed[stage]:
+        for queue in _PUSHED[stage]:
             if getattr(instruction.insn, queue.push):
                 pushes[queue].append(number)
     for queue in TOKEN_QUEUES:

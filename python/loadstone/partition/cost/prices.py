@@ -25,8 +25,7 @@ from math import floor, log10
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact, DeviceProgram, HostStep, ProgramStep
-from loadstone.artifact.host import EXTERNAL_OPERATOR
-from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.host_step import EXTERNAL_OPERATOR, HostOpcode
 from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
