@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": "show what Loadstone does, in a few seconds",
     "quantize": "turn a float model into int8, and say what it costs",
     "compile": "turn a model into an artifact for a device",
+    "tune": "find schedules that are faster than the compiler's own",
     "target": "show what can be compiled for: accelerators, boards, attributes",
     "backend": "begin a back end of your own: a template that compiles, and its test",
     "conform": "try a back end with generated operators: taken, refused and why, wrong",

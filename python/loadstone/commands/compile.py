@@ -112,6 +112,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_format(results)
     results.add_argument("--json", action="store_true", help="print figures as JSON")
+    target.add_argument(
+        "--tuned",
+        metavar="TUNED.json",
+        help="use the schedules that `loadstone tune` found for this model and device",
+    )
     results.add_argument(
         "--require-c",
         action="store_true",
@@ -161,6 +166,7 @@ def run(args: argparse.Namespace) -> None:
         plugins=args.plugins,
         reading=quantize.reading(args),
         states=_states(args.state),
+        tuned=args.tuned,
         **options,
     )
     output = Path(args.output) if args.output else Path(args.model).with_suffix(".lds").name

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
+from loadstone.vta.choices import device_digest
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion, is_free
@@ -27,6 +28,7 @@ class VtaBackend(Backend):
 
     def __init__(self, config: HwConfig) -> None:
         self.config = self.device = config
+        self.schedule_digest = device_digest(config)
         if config.is_float:
             self.scheme = "float"
         elif not config.has(Capability.REQUANTIZE):
