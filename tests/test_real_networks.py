@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.plugins import load_plugins
 from loadstone.cli import main
 from loadstone.commands.vectors import of_artifact
 from loadstone.compiler import Compiled, compile
@@ -23,6 +24,7 @@ from loadstone.demo import load_digits, network_path
 from loadstone.graph.kernels import real
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.reference import DramBytes, Machine
+from tests.conftest import ROOT
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph, run
 from tests.repeat import more
@@ -98,6 +100,55 @@ def test_a_small_network_is_on_the_device_as_it_is(device: str, tmp_path: Path) 
     assert decibels(compiled.run(pictures)[0], wanted) > 35
 
 
+def mixed_onnx(rng: np.random.Generator) -> bytes:
+    """A convolution of reals, one of int8 between quantize and dequantize, one of reals."""
+    graph = Graph()
+
+    def convolved(x: str, *shape: int) -> str:
+        weights = graph.constant(rng.normal(0, np.prod(shape[1:]) ** -0.5, shape), np.float32)
+        bias = graph.constant(rng.normal(0, 0.1, shape[0]), np.float32)
+        pads = [shape[2] // 2] * 4
+        y = graph.node("Conv", x, weights, bias, kernel_shape=list(shape[2:]), pads=pads)
+        return graph.node("Relu", y)
+
+    y = convolved(graph.input((1, 16, 8, 8), np.float32), 16, 16, 3, 3)
+    y = graph.dequantize(graph.quantize(y, 0.02, -128), 0.02, -128)
+    weights = graph.constant(rng.integers(-127, 128, (24, 16, 1, 1)).astype(np.int8))
+    y = graph.node("Conv", y, graph.dequantize(weights, 0.005, 0), kernel_shape=[1, 1])
+    y = graph.dequantize(graph.quantize(y, 0.05, 3), 0.05, 3)
+    return graph.save([(convolved(y, 8, 24, 1, 1), np.float32)])
+
+
+def test_a_device_of_int8_and_one_of_bfloat16_in_one_artifact(tmp_path: Path) -> None:
+    """Each takes its part of a mixed network: a plug-in's accelerator the integers."""
+    rng = np.random.default_rng(0)
+    model = mixed_onnx(rng)
+    (tmp_path / "mixed.onnx").write_bytes(model)
+    plugins = load_plugins([ROOT / "docs/examples/descriptors"])
+    target = "layer-engine,vtab-1x16x16"
+    compiled = compile(tmp_path / "mixed.onnx", target, plugins=plugins)
+    where = {row["kind"]: row["where"] for row in compiled.explain()}
+    assert where["conv2d"] == "layer-engine"
+    assert where["real_conv2d"] == "vta"
+    pictures = rng.normal(size=(3, 1, 16, 8, 8)).astype(np.float32)
+    wanted = np.stack([run(model, [picture])[0] for picture in pictures])
+    assert decibels(compiled.run(pictures)[0], wanted) > 30
+
+
+def test_a_program_of_pytorch_is_compiled_as_it_is() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
+    from tests import torch_network
+
+    program = torch_network.float_program()
+    compiled = compile(program, "vtab-1x16x16")
+    on_host = {row["kind"] for row in compiled.explain() if row["where"] == "host"}
+    assert on_host <= {"host"}, on_host  # the image is NCHW
+    pictures = torch_network.images(3, 1)
+    with torch.no_grad():
+        wanted = np.stack([program.module()(picture).numpy() for picture in pictures])
+    assert decibels(compiled.run(pictures.numpy())[0], wanted) > 35
+
+
 def decibels(got: np.ndarray, wanted: np.ndarray) -> float:
     """Signal to noise."""
     real_numbers = wanted.astype(np.float64)
@@ -130,6 +181,8 @@ NETWORKS = {
     "mnv1_0.25_128_f32.tflite": ("nn.softmax", 24),
     "st_mnv2_0.5_128_f32.onnx": ("nn.softmax", 55),
     "squeezenet_f32.onnx": ("nn.softmax", 30),
+    "winml_squeezenet_fp16.onnx": ("nn.softmax astype", 29),
+    "ulfg_slim_320_f32.onnx": ("nn.softmax concat", 38),
 }
 QUICK = ("mlpt_ad_f32.tflite",)
 

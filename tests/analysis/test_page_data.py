@@ -7,18 +7,39 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from loadstone.analysis.page_data import profile_page
-from loadstone.analysis.report import profile_report
+from loadstone.analysis.report import ProfileReport, profile_report
 from loadstone.backend.plugins import load_plugins
-from loadstone.compiler import compile
+from loadstone.compiler import Compiled, compile
+from loadstone.runtime.device import OpenedDevice
 from loadstone.vta.hw_config import load_config
 from tests.browser import body_data, cells, opened
 from tests.compiled import network
 from tests.conftest import ROOT
 from tests.repeat import more
 from tests.sample_model import dense_model
+
+
+def check_cycles(compiled: Compiled, report: ProfileReport, dom: str) -> None:
+    """The page's figures are the report's, `--json` prints them, and their sum is the cycles that a
+    run's own counters give."""
+    shown = [row[5].replace(",", "") for row in cells(dom)]
+    assert shown == ["" if row.cycles is None else str(row.cycles) for row in report.rows]
+    assert [entry["cycles"] for entry in report.to_json()["layers"]] == [
+        row.cycles for row in report.rows
+    ]
+    tensors = [compiled.artifact.tensors[k] for k in compiled.artifact.inputs]
+    zeros = [np.zeros((1, *t.memory_shape), t.dtype.numpy) for t in tensors]
+    with (
+        OpenedDevice("sim", "", compiled.device) as opened,
+        opened.load(compiled.artifact, trust=True) as session,
+    ):
+        session.run(zeros)
+        counted = session.totals.counters.cycles
+    assert sum(int(cycles or 0) for cycles in shown) == report.cycles == counted
 
 
 def data_of(text: str) -> dict[str, object]:
@@ -53,6 +74,7 @@ def test_what_chromium_draws_are_the_figures(shared: Path, tmp_path: Path) -> No
     assert [row[5] for row in rows] == [
         "" if row.cycles is None else f"{row.cycles:,}" for row in report.rows
     ]
+    check_cycles(compiled, report, dom)
     drawn = body_data(dom)
     hosts = sum(row.cycles is None for row in report.rows)
     assert hosts < int(drawn["drawntimeline"]) <= len(compiled.artifact.programs[0]) + hosts
@@ -72,7 +94,7 @@ def test_a_large_network_opens(shared: Path, tmp_path: Path, figure: Callable[[s
     dom = opened(path, "theme=dark")
     drawn = body_data(dom)
     figure(f"MobileNetV2: {path.stat().st_size} bytes, drawn in {drawn['openedms']} ms")
-    assert len(cells(dom)) == len(report.rows)
+    check_cycles(compiled, report, dom)
     # of rectangles narrower than a pixel one for each pixel
     assert 1000 < int(drawn["drawntimeline"]) < len(compiled.artifact.programs[0])
 
@@ -88,7 +110,9 @@ def test_three_devices_in_one_page(shared: Path, tmp_path: Path) -> None:
     report = compiled.profile()
     path = tmp_path / "composite.html"
     path.write_text(profile_page(report, compiled.artifact, compiled.device), encoding="utf-8")
-    rows = cells(opened(path))
+    dom = opened(path)
+    check_cycles(compiled, report, dom)
+    rows = cells(dom)
     assert {row[1] for row in rows} == {"host", "my-accel", "systolic", "vtaq-1x16x16"}
     shown = [float(row[8].replace(",", "")) for row in rows]
     assert shown == pytest.approx([row.us for row in report.rows], abs=0.0051)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 from loadstone.analysis.report import profile_report
 from loadstone.analysis.tables import CSV_COLUMNS, csv_text, text_table
 from loadstone.simulator.layers import BOUNDS
 from loadstone.vta.hw_config import load_config
+from tests.conftest import ROOT
 from tests.sample_model import dense_model
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -34,7 +36,7 @@ def test_the_table_ends_with_the_sums() -> None:
     assert any(f"{REPORT.cycles:,} cycles (simulated)" in line for line in lines)
 
 
-#: Columns of Vela's per-layer CSV (ethos-u-vela 4) -> ours.
+#: Columns of Vela's per-layer CSV (ethos-u-vela 5.2, as it writes them of ResNet8) -> ours.
 VELA = {
     "Original Operator": "kind",
     "NNG Operator": "kind",
@@ -57,3 +59,12 @@ VELA = {
 
 def test_what_vela_tells_is_here() -> None:
     assert set(VELA.values()) <= CSV_COLUMNS.keys()
+
+
+def test_the_guide_has_vela_s_columns_beside_ours() -> None:
+    text = (ROOT / "docs/tune.md").read_text(encoding="utf-8")
+    lines = text[text.index("| Vela | here |") :].split("\n\n")[0].splitlines()[2:]
+    table = [line.strip("| ").split(" | ") for line in lines]
+    assert [name for theirs, _ in table for name in theirs.split(", ")] == list(VELA)
+    ours = {column for _, text in table for column in re.findall("`([^`]+)`", text)}
+    assert set(VELA.values()) <= ours <= CSV_COLUMNS.keys()

@@ -38,6 +38,7 @@ __all__ = [
     "island",
     "islands",
     "on_example",
+    "reals",
     "resnet8",
 ]
 
@@ -163,6 +164,27 @@ def islands(folder: Path) -> Network:
     """`island` on three inputs: reals whose bits an exp of the board's own would change."""
     inputs = np.random.default_rng(6).integers(-128, 128, (3, 1, 16), np.int8)
     return _native("vtaq-1x16x16", island(folder, "vtaq-1x16x16"), inputs)
+
+
+def reals(folder: Path) -> Network:
+    """Two dense layers in float32 for a device of bfloat16: packing rounds, unpacking widens."""
+    graph, random = onnx_builder.Graph(), np.random.default_rng(7)
+    x = graph.input((1, 70), np.float32)
+    for inputs, outputs in ((70, 40), (40, 19)):
+        weights = random.normal(0, inputs**-0.5, (outputs, inputs))
+        bias = graph.constant(random.normal(size=outputs), np.float32)
+        x = graph.node("Gemm", x, graph.constant(weights, np.float32), bias, transB=1)
+        x = graph.node("Relu", x)
+    model = graph.save([(x, np.float32)], [(1, 19)])
+    (folder / "reals.onnx").write_bytes(model)
+    artifact = compile_model(folder / "reals.onnx", "vtab-1x16x16").artifact
+    inputs = random.normal(size=(3, 1, 70)).astype(np.float32)
+    network = _native("vtab-1x16x16", artifact, inputs)
+    for given, found in zip(inputs, network.outputs, strict=True):
+        (wanted,) = onnx_builder.run(model, [given])
+        near = np.abs(np.frombuffer(found, np.float32) - wanted.reshape(-1))
+        assert near.max() < 0.05, "the native run itself is wrong"
+    return network
 
 
 def floats() -> Network:

@@ -96,6 +96,15 @@ def test_float_operators_give_the_native_bits() -> None:
         cases.check_healthy(board.finish(), network)
 
 
+@more
+def test_bfloat16_gives_the_native_bits(tmp_path: Path) -> None:
+    """Packed and unpacked without a floating-point unit; by the driver, and as exported."""
+    network = models.reals(tmp_path)
+    with boot(MACHINE, firmware(network, 3), device=network.device) as board:
+        cases.check_healthy(board.finish(), network)
+    check_exported(network, tmp_path)
+
+
 def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
     """`loadstone export --board cortex-m`, told only where this board's registers and interrupt
     are: link.ld is made for its memory."""

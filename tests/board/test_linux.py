@@ -59,6 +59,14 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(
         cases.check(board.finish(), network)
 
 
+@more
+@pytest.mark.rung("6")
+def test_bfloat16_gives_the_native_bits(tmp_path: Path) -> None:
+    network = models.reals(tmp_path)
+    with boot("virt-arm64", image("virt-arm64", network, 3), device=network.device) as board:
+        cases.check_healthy(board.finish(), network)
+
+
 @pytest.mark.rung("6")
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:
     with boot("virt-arm64", image("virt-arm64", convolutions, 3), faults=["hang@1"]) as board:

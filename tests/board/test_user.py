@@ -12,6 +12,7 @@ import pytest
 from tests.board import build, cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need
+from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("4")]
 
@@ -75,4 +76,12 @@ def test_network_gives_the_native_bytes_and_faults_are_survived(
 @pytest.mark.parametrize("toolchain", list(QEMU))
 def test_float_operators_give_the_native_bits(toolchain: str, tmp_path: Path) -> None:
     network = models.floats()
+    cases.check_healthy(run(toolchain, network, 3, [], tmp_path), network)
+
+
+@pytest.mark.parametrize(
+    "toolchain", [name if name == "armv7" else pytest.param(name, marks=more) for name in QEMU]
+)
+def test_bfloat16_gives_the_native_bits(toolchain: str, tmp_path: Path) -> None:
+    network = models.reals(tmp_path)
     cases.check_healthy(run(toolchain, network, 3, [], tmp_path), network)

@@ -18,6 +18,7 @@ from loadstone.cli import main
 from loadstone.errors import ModelError
 from loadstone.runtime.arrays import compare, read_arrays
 from loadstone.vta.hw_config import load_config
+from tests.conftest import ROOT
 from tests.sample_model import copy_model, dense_model, endless_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
@@ -268,3 +269,23 @@ def test_the_host_s_steps_in_c_are_measured_and_summed(
     report = json.loads(capsys.readouterr().out)
     parts = report["device_ms_per_run"] + report["others_ms_per_run"]["host"]
     assert report["all_devices_ms_per_run"] == pytest.approx(parts)
+
+
+def test_each_device_s_cycles_are_at_its_own_clock(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run's counters are the sum over devices; `loadstone profile` adds up to the same."""
+    words = ["compile", str(shared / "models/mlpt_ad_int8.tflite"), "-o", f"{tmp_path}/m.lds"]
+    words += ["--uma-backends", str(ROOT / "docs/examples/descriptors")]
+    assert main([*words, "--target", "layer-engine"]) == 0
+    np.savez(tmp_path / "x.npz", in0=np.zeros((1, 1, 640), np.int8))
+    model, inputs = f"{tmp_path}/m.lds", ["--inputs", f"{tmp_path}/x.npz", "--json"]
+    plugin = words[-2:]
+    capsys.readouterr()
+    assert main(["run", model, *inputs, *plugin]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["cycles_by_device"] == {"layer-engine": report["cycles_per_run"]}
+    assert report["described_ms_per_run"]["layer-engine"] > 0
+    assert main(["profile", model, *inputs, *plugin]) == 0
+    profile = json.loads(capsys.readouterr().out)
+    assert profile["cycles"] == profile["counted_cycles_per_run"] == report["cycles_per_run"]

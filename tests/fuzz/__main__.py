@@ -59,8 +59,10 @@ def seeds(folder: Path) -> None:
     wide = replace(
         tiny, name="wide", log_block=4, log_inp_buff=12, log_wgt_buff=15, log_acc_buff=14
     )
+    small = {"log_inp_buff": 11, "log_wgt_buff": 13, "log_acc_buff": 12}
+    floats = replace(load_config("vtab-1x8x8"), name="floats", **small)
     for number, config in enumerate(
-        [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta")]
+        [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
     ):
         for seed in range(8):
             program = random_program(config, np.random.default_rng(seed), 12)

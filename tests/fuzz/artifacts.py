@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 from loadstone.isa.c_table import c_table
 from loadstone.vta.hw_config import load_config
@@ -46,6 +49,11 @@ def fuzz(bits: int, seconds: int, folder: Path) -> str:
         with_host_memory(copy_model(), [((1 << 32) - 1, 65536)] * 5),
         program_model(),  # of a device with instructions of its own
     ]
+    if find_spec("tvm"):  # of a device of bfloat16, which the compiler makes
+        from tests.real_operators import artifact_of, random_operator
+
+        config, rng = load_config("vtab-1x8x8"), np.random.default_rng(0)
+        models += [artifact_of(random_operator(k, rng), config) for k in ("conv2d", "binary")]
     for k, model in enumerate(models):
         data = model.to_bytes()
         (corpus / str(k)).write_bytes(data + bytes(len(data) % 2))

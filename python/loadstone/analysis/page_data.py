@@ -43,7 +43,7 @@ def _pads(entry: Profile, device: Device, artifact: Artifact) -> list[Lived]:
 
 def _program_starts(report: ProfileReport) -> list[float]:
     """Microseconds at which each program begins: behind all rows of earlier steps."""
-    steps = list(dict.fromkeys(row.step for row in report.rows if row.cycles is not None))
+    steps = list(dict.fromkeys(row.step for row in report.rows if row.first_cycle is not None))
     return [sum(row.us for row in report.rows if row.step < step) for step in steps]
 
 

@@ -111,7 +111,7 @@ class ProfileReport:
 
     @property
     def cycles(self) -> int:
-        """Of the device's programs."""
+        """Of all programs, each in cycles of its own device: what a run's counters add up to."""
         return sum(row.cycles or 0 for row in self.rows)
 
     @property
@@ -261,14 +261,16 @@ class _Rows:
             events = run.events[layer.first : layer.first + layer.count]
             last = layer is step.layers[-1]
             end = run.cycles if last else max([reached, *(event.end for event in events)])
-            us = (end - reached) / accelerator.clock_mhz
+            cycles, us = end - reached, (end - reached) / accelerator.clock_mhz
             begin, self.now_us, reached = self.now_us, self.now_us + us, end
             kind = self.known.kinds.get(layer.name) or "program"
             where, macs = accelerator.name, self.known.macs.get(layer.name, 0)
             self.rows.append(
                 Row(layer.name, "", number, where, "simulated", kind, (), begin, self.now_us, us)
             )
-            self.rows[-1] = replace(self.rows[-1], macs=macs, instructions=layer.count)
+            self.rows[-1] = replace(
+                self.rows[-1], macs=macs, instructions=layer.count, cycles=cycles
+            )
 
     def _layer(self, number: int, layer: LayerFigures, arena: Sequence[Lived]) -> Row:
         assert isinstance(self.device, BuiltinDevice)

@@ -120,6 +120,13 @@ def run(args: argparse.Namespace) -> int:
         raise ModelError(f"{args.against} knows no layer of {args.model}: not the same network")
     wrong = [entry for entry in found if _is_wrong(entry, args.atol)]
     unordered = races(artifact) if args.all or not wrong else []
+    _say(args, found, unordered)
+    return 1 if wrong or unordered else 0
+
+
+def _say(
+    args: argparse.Namespace, found: list[LayerDifference], unordered: list[LayerRace]
+) -> None:
     if args.json:
         layers, pairs = [vars(e) for e in found], [vars(e) for e in unordered]
         print(json.dumps({"compared": len(found), "layers": layers, "races": pairs}, indent=2))
@@ -133,7 +140,6 @@ def run(args: argparse.Namespace) -> int:
         print(_text(found, args))
         if unordered:
             print(_unordered(unordered))
-    return 1 if wrong or unordered else 0
 
 
 def _is_wrong(entry: LayerDifference, atol: float) -> bool:

@@ -180,20 +180,21 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"{args.model}: --require-c: {_in_c(compiled.report())}")
     compiled.save(output)
     _write_page(args.explain_html, compiled)
-    report = {**compiled.report(), "artifact": str(output)}
+    _say(args, compiled, {**compiled.report(), "artifact": str(output)})
+
+
+def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> None:
+    """The report as JSON, or a table and a summary for people."""
     if args.json:
-        print(
-            json.dumps(
-                {**report, **({"explain": compiled.explain()} if args.explain else {})}, indent=2
-            )
-        )
+        explained = {"explain": compiled.explain()} if args.explain else {}
+        print(json.dumps({**report, **explained}, indent=2))
         return
-    nothing = _nothing_there(compiled)
     if args.explain:
         rows = compiled.explain()
         print_table(_EXPLAINED, map(_explained, rows), table(rows))
         print()
     print(summary(report))
+    nothing = _nothing_there(compiled)
     if nothing:
         print(f"  note           {nothing}")
 

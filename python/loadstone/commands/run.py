@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         "samples": len(outputs[0]) if outputs else 0,
         "seconds": seconds,
         "samples_per_run": artifact.samples,
-        **_counted(totals, config.clock_mhz, _host_ms(artifact, config)),
+        **_counted(totals, config, _host_ms(artifact, config), _described(args.device, artifact)),
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
     }
@@ -172,12 +172,30 @@ def _host_ms(artifact: Artifact, config: Device) -> float:
     return sum(measured_ns(step, artifact, config, trust=False) for step in steps) / 1e6
 
 
-def _counted(totals: Totals, clock_mhz: int, host_ms: float) -> JsonObject:
-    """Of a run, and of all; the time of other accelerators and of the host's steps is that of
-    this machine."""
+def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
+    """Of simulated accelerators that plug-ins describe: cycles of a run, and ms at their own
+    clock. (A run's counters are the sum over all devices.)"""
+    found: dict[str, tuple[int, float]] = {}
+    if not artifact.other_programs or device.partition(":")[0] != "sim":
+        return found
+    from loadstone.simulator.table_profile import table_runs
+
+    for _, accelerator, run in table_runs(artifact):
+        cycles, ms = found.get(accelerator.name, (0, 0.0))
+        spent = run.cycles / accelerator.clock_mhz / 1000
+        found[accelerator.name] = (cycles + run.cycles, ms + spent)
+    return found
+
+
+def _counted(
+    totals: Totals, config: Device, host_ms: float, described: dict[str, tuple[int, float]]
+) -> JsonObject:
+    """Of a run, and of all; the time of functions and of the host's steps is that of this
+    machine."""
     runs = max(totals.runs, 1)
     counters = totals.counters
-    device_ms = counters.cycles / clock_mhz / 1000
+    own = counters.cycles - runs * sum(cycles for cycles, _ in described.values())
+    device_ms = own / config.clock_mhz / 1000
     others = {name: 1000 * seconds for name, seconds in totals.external_seconds.items()}
     if host_ms:
         others["host"] = others.get("host", 0.0) + host_ms * runs
@@ -185,11 +203,17 @@ def _counted(totals: Totals, clock_mhz: int, host_ms: float) -> JsonObject:
         "runs": totals.runs,
         "cycles": counters.cycles,
         "cycles_per_run": counters.cycles // runs,
+        "cycles_by_device": {
+            **({config.name: own // runs} if own else {}),
+            **{name: cycles for name, (cycles, _) in described.items()},
+        },
         "device_ms_per_run": device_ms / runs,
         "read_bytes_per_run": counters.read_bytes // runs,
         "write_bytes_per_run": counters.write_bytes // runs,
         "others_ms_per_run": {name: ms / runs for name, ms in others.items()},
-        "all_devices_ms_per_run": (device_ms + sum(others.values())) / runs,
+        "described_ms_per_run": {name: ms for name, (_, ms) in described.items()},
+        "all_devices_ms_per_run": (device_ms + sum(others.values())) / runs
+        + sum(ms for _, ms in described.values()),
     }
 
 
@@ -200,13 +224,18 @@ def _by_device(report: JsonObject) -> list[str]:
         "a sample" if report["samples_per_run"] == 1 else f"for {report['samples_per_run']} samples"
     )
     lines = []
-    if report["cycles_per_run"]:
+    cycles, described = report["cycles_by_device"], report["described_ms_per_run"]
+    if report["config"] in cycles:
         lines.append(
-            f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the "
+            f"{cycles[report['config']]} cycles, {report['device_ms_per_run']:.3f} ms at the "
             f"device's clock {per}"
         )
+    lines += [
+        f"{name}: {cycles[name]} cycles, {ms:.3f} ms at its own clock {per}"
+        for name, ms in described.items()
+    ]
     lines += [f"{name}: {ms:.3f} ms {per}, measured on this machine" for name, ms in others.items()]
-    if others and report["cycles_per_run"]:
+    if len(others) + len(cycles) > 1:
         total = report["all_devices_ms_per_run"]
         lines.append(f"together: {total:.3f} ms {per}, each at its own clock")
     return lines

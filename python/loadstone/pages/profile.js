@@ -33,7 +33,7 @@ function lane(name) {
   return lanes[laneOf.get(name)];
 }
 for (const row of rows) {
-  if (row.cycles !== null) continue;
+  if (row.first_cycle !== null) continue;
   const to = lane(row.where);
   to.begin.push(row.begin_us); to.end.push(row.end_us); to.layer.push(row.index); to.tip.push(() => about(row));
 }
