@@ -40,30 +40,32 @@ _EDGES = 1e-3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the device, the scheme and the folder."""
     parser.epilog = _EPILOG
-    parser.add_argument(
+    what = parser.add_argument_group("what is compiled")
+    results = parser.add_argument_group("results")
+    what.add_argument(
         "network",
         nargs="?",
         choices=("digits", "text"),
         default="digits",
         help="which of our networks: one that reads digits (default), or one that writes text",
     )
-    parser.add_argument(
+    what.add_argument(
         "--target",
         "-t",
         default="vtaq-1x16x16",
         metavar="TARGET",
         help="what to compile for (default vtaq-1x16x16)",
     )
-    parser.add_argument(
+    what.add_argument(
         "--scheme",
         choices=("affine", "pow2"),
         default="affine",
         help="how to quantize (default affine)",
     )
-    parser.add_argument(
+    results.add_argument(
         "--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)"
     )
-    parser.add_argument(
+    results.add_argument(
         "--tokens",
         type=int,
         default=256,

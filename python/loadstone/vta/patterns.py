@@ -17,6 +17,7 @@ from functools import partial
 
 from loadstone import graph as g
 from loadstone.backend.interface import Pattern, Refusal, offered
+from loadstone.backend.schedule_choices import using
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.allocate import allocate
@@ -92,7 +93,8 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     if refusal := unsupported_reason(whole, config):
         return refusal
     try:
-        allocate(lower_and_keep(whole, config).operations, config)
+        with using(None):  # who tuned it says how it is done, not whether
+            allocate(lower_and_keep(whole, config).operations, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None

@@ -40,6 +40,8 @@ from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, ti
 __all__ = ["Prefetch"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
+#: Of WGT, how many weights that come ahead of their turn may fill.
+_QUARTERS = 3
 
 
 class Prefetch(ProgramPass):
@@ -50,7 +52,14 @@ class Prefetch(ProgramPass):
     def run(self, program: VtaProgram) -> VtaProgram:
         """The operations in their new order, and in `source_order` the one before."""
         operations = [operation for _, operation in program.operations]
-        order = _Timeline(operations, program.config, _stored(program)).run()
+        quarters = program.choice.prefetch
+        timeline = _Timeline(
+            operations,
+            program.config,
+            _stored(program),
+            _QUARTERS if quarters is None else quarters,
+        )
+        order = timeline.run()
         return replace(
             program,
             operations=[program.operations[number] for number in order],
@@ -128,9 +137,14 @@ class _Timeline:
     """One walk over the program that estimates when each stage does what."""
 
     def __init__(
-        self, operations: Sequence[Operation], config: HwConfig, made: frozenset[str]
+        self,
+        operations: Sequence[Operation],
+        config: HwConfig,
+        made: frozenset[str],
+        quarters: int = _QUARTERS,
     ) -> None:
         """made: tensors of the program's own, whose loads as weights do not move."""
+        self.quarters = quarters
         self.operations = operations
         self.config = config
         self.made = made
@@ -254,7 +268,7 @@ class _Timeline:
             tile = loads[0].tile  # type: ignore[union-attr]
             if (
                 int(self.pressure[number:first].max()) + tile.size_tiles
-                > 3 * self.config.depth(Memory.WGT) // 4
+                > self.quarters * self.config.depth(Memory.WGT) // 4
             ):
                 return
             cycles = sum(self.load_cycles(o) for o in loads if isinstance(o, TileLoad))

@@ -17,6 +17,7 @@ from typing import Any
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
+from loadstone.vta.choices import entered, of_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Im2colLayout
 from loadstone.vta.operators import (
@@ -138,4 +139,5 @@ def lower_operator(
         raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
     rule = _rules(config)[type(op)]
     assert rule is not None, op.kind
-    return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)
+    with entered(of_layer(op, config)):
+        return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

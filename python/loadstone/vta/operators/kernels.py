@@ -14,14 +14,16 @@ names, runs for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from loadstone import graph as g
 from loadstone.backend.interface import current
+from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
 from loadstone.vta import constants, kernel_store
+from loadstone.vta.choices import ORDERS, current_layer
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
@@ -102,6 +104,7 @@ def emit(
 ) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
+    spec = _with_choice(spec)
     backend = current()
     passes = NO_PASSES if backend is None else Passes.of(backend.passes)
     kernel = _kernel(spec, config, passes, cost_model(config))
@@ -119,6 +122,22 @@ def emit(
     for value in sorted(emitter.pad_values):
         shared[PAD_TENSOR.format(value)] = (Memory.INP, constants.pad_tile(value, config))
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
+
+
+def _with_choice(spec: Spec) -> Spec:
+    """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
+    other loops."""
+    choice = current_layer()
+    if choice.tile is None or not isinstance(spec, ConvSpec | ElementwiseSpec | ChainSpec):
+        return spec
+    if isinstance(spec, ConvSpec):
+        return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))
+    fits = len(choice.tile) == len(spec.extents) and all(
+        1 <= size <= extent for size, extent in zip(choice.tile, spec.extents, strict=True)
+    )
+    if not fits:
+        raise LoweringError(f"tile: {list(choice.tile)} is no tile of {list(spec.extents)}")
+    return replace(spec, chosen=choice.tile)
 
 
 def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
