@@ -53,12 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
-
 #: Relax operators that a quantized network has in integers.
 _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
-
-#: Operators of the graph that multiply and accumulate.
-_MULTIPLYING = g.Weighted | g.RealWeighted | g.BatchMatMul
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
@@ -163,17 +159,15 @@ class Compiled:
             explain(self.partition), self.partition.assignments, strict=True
         ):
             operator = assignment.operator
-            macs = operator.macs if isinstance(operator, _MULTIPLYING) else 0
+            macs = int(getattr(operator, "macs", 0))  # of what multiplies and accumulates
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):
                 rows[-1]["how"] = remark
         if self.choice is not None:
             for entries in rows:
-                entries["alternatives"] = [
-                    entry.to_json()
-                    for entry in self.choice.alternatives.get(entries["operator"], ())
-                ]
+                others = self.choice.alternatives.get(entries["operator"], ())
+                entries["alternatives"] = [entry.to_json() for entry in others]
         return rows
 
     def known(self) -> Known:
@@ -336,8 +330,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
     """Those that were given; a scheme that the target's back ends can do where none was."""
     given = dict(options.options or {})
-    best = target.scheme()
-    return {**given, "scheme": given.get("scheme") or best}
+    return {**given, "scheme": given.get("scheme") or target.scheme()}
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:

@@ -151,3 +151,45 @@ def test_the_command_takes_states(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert Artifact.load(tmp_path / "m.lds").regions[-1].name == "state"
     assert main([*words, "--state", "h"]) == 2
     assert "--state h is not IN=OUT" in capsys.readouterr().err
+
+
+def edges(folder: Path, grids: tuple[tuple[float, int], tuple[float, int]]) -> bytes:
+    """The same with real numbers outside: a float32 state that is quantized where it comes in."""
+    graph = Graph()
+    x, h = (graph.input(SHAPE, np.float32) for _ in range(2))
+    x, h = (
+        graph.dequantize(graph.quantize(value, *grid), *grid)
+        for value, grid in ((x, GRID), (h, grids[0]))
+    )
+    after = graph.quantize(graph.node("Add", h, x), *grids[1])
+    real = graph.dequantize(after, *grids[1])
+    y = graph.dequantize(graph.quantize(graph.node("Sub", real, x), *GRID), *GRID)
+    model = graph.save([(y, np.float32), (real, np.float32)], [SHAPE, SHAPE])
+    (folder / "m.onnx").write_bytes(model)
+    return model
+
+
+@pytest.mark.parametrize(("other", "size"), [(GRID, 24), ((0.125, 7), 96)])
+def test_a_float_state_on_one_grid_is_kept_as_its_integers(
+    tmp_path: Path, other: tuple[float, int], size: int
+) -> None:
+    """Both ways give what ONNX Runtime gives; on two grids the state stays float32."""
+    model = edges(tmp_path, (GRID, other))
+    plain = compile(tmp_path / "m.onnx", "vtaq-tiny")
+    inputs, outputs = names(plain)
+    found = compile(tmp_path / "m.onnx", "vtaq-tiny", states={inputs[1]: outputs[1]})
+    view = next(t for t in found.artifact.tensors if t.name == inputs[1])
+    assert view.size_bytes == size
+    before, after = ([len(c.artifact.steps)] for c in (plain, found))
+    assert after[0] - before[0] == (-1 if size == 24 else 1)
+    sizes = {r.name: r.size_bytes for r in found.artifact.regions}
+    assert sizes["input"] == 128
+    reals = X.astype(np.float32) * np.float32(GRID[0])
+    state, wanted = np.zeros(SHAPE, np.float32), []
+    for x in reals:
+        result, state = run(model, [x, state])
+        wanted.append(result)
+    with open_device("sim") as device, device.load(found.artifact) as session:
+        np.testing.assert_array_equal(session.run([reals])[0], np.stack(wanted))
+        session.reset()
+        np.testing.assert_array_equal(session.run([reals[:2]])[0], np.stack(wanted[:2]))

@@ -11,6 +11,7 @@ import pytest
 from loadstone import graph as g
 from loadstone.compiler import Compiled, compile
 from tests.onnx_builder import Graph, run
+from tests.repeat import more
 
 RNG = np.random.default_rng(11)
 GRID_A, GRID_B, GRID_Y = (0.05, -128), (0.03, 5), (0.25, -20)
@@ -82,3 +83,18 @@ def test_a_product_that_is_not_quantized_stays_float(tmp_path: Path) -> None:
     product = graph.nodes[-2].output[0]
     (tmp_path / "m.onnx").write_bytes(graph.save([(product, np.float32)]))
     assert "batch_matmul" not in kinds(compile(tmp_path / "m.onnx", "vtaq-1x16x16"))
+
+
+@more
+def test_every_product_of_the_keyword_transformer_is_on_the_device(shared: Path) -> None:
+    """Its attention is written as products of two matrices that are computed."""
+    samples = [RNG.normal(size=(4, 1, 16000)).astype(np.float32)]
+    model = shared / "models/arm_kwt1_f32.tflite"
+    found = compile(model, "vtaq-1x16x16", samples=samples)
+    rows = found.explain()
+    assert sum(row["macs"] for row in rows) == 98_880_640
+    assert all(row["where"] != "host" for row in rows if row["macs"])
+    for operator in found.graph.operators:
+        left = operator.operators if isinstance(operator, g.Host) else ()
+        assert not {"matmul", "nn.conv2d"} & set(left)
+    assert found.python_steps == []

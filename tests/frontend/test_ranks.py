@@ -100,3 +100,33 @@ def test_a_bias_of_reals_joins_its_convolution() -> None:
     assert [op_name(entry) for entry in made[-3:-1]] == ["add", "reshape"]
     assert op_name(made[0]) == "reshape"
     assert shape(made[-3]) == (1, 4, 1, 8)
+
+
+@pytest.mark.parametrize("tail", ["", "Relu"])
+def test_a_product_of_two_matrices_is_a_batch_of_one(tail: str, tmp_path: Path) -> None:
+    """On the device, keys turned by the model, with ONNX Runtime's integers."""
+    graph = Graph()
+    a = graph.dequantize(graph.input((19, 32), np.int8), 2**-4, 3)
+    b = graph.dequantize(graph.input((23, 32), np.int8), 2**-5, 0)
+    turned = quantized(graph, graph.node("Transpose", b, perm=[1, 0]), 2**-5)
+    y = graph.node("MatMul", a, turned)
+    y = graph.node(tail, y) if tail else y
+    model = graph.save([(graph.quantize(y, 2**-2, -3), np.int8)])
+    (tmp_path / "m.onnx").write_bytes(model)
+    found = compile(tmp_path / "m.onnx", "vtaq-1x16x16")
+    places = {str(row["kind"]): row["where"] for row in found.explain()}
+    assert places["batch_matmul"] != "host"
+    x = [RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((19, 32), (23, 32))]
+    (wanted,) = run(model, x)
+    (y,) = found.run(*(array[None] for array in x))
+    np.testing.assert_array_equal(y[0], wanted)
+
+
+def test_a_product_with_a_computed_constant_stays_a_layer() -> None:
+    """Weights behind a transpose are no activation."""
+    graph = Graph()
+    x = graph.input((4, 8), np.float32)
+    w = graph.node("Transpose", graph.constant(np.ones((6, 8), np.float32)), perm=[1, 0])
+    module = load_bytes(graph.save([(graph.node("MatMul", x, w), np.float32)]), "m")
+    main = module["main"]
+    assert two_dimensional(main) is main

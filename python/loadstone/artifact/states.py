@@ -106,28 +106,40 @@ def _as_integers(
     """Makes both tensors those behind the quantize of one and before the dequantize of the other,
     in place, and takes these steps out. Where the next value is ready: the number of the step
     before which it is to be kept. None where nothing was changed."""
-    enters = [k for k, step in enumerate(steps) if before in _reads(step)]
-    leaves = [k for k, step in enumerate(steps) if after in (*_writes(step), *_reads(step))]
-    if len(enters) != 1 or len(leaves) != 1:
+    found = _edges(tensors, steps, before, after)
+    if found is None:
         return None
-    first, last = steps[enters[0]], steps[leaves[0]]
-    if (first.opcode, last.opcode) != (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
-        return None
-    inner, outer = first.outputs[0], last.inputs[0]
-    grids = [(t.dtype, t.scale, t.zero_point) for t in (tensors[inner], tensors[outer])]
-    limits = (first.parameters["low"], first.parameters["high"])
-    late = any(inner in _reads(step) for step in steps[leaves[0] :])
-    whole = grids[0][0] == DataType.INT8 and limits == (-128, 127)
-    if grids[0] != grids[1] or late or not whole or leaves[0] < enters[0]:
-        return None
+    enters, leaves = found
+    inner, outer = steps[enters].outputs[0], steps[leaves].inputs[0]
     for index, source in ((before, inner), (after, outer)):
         tensors[index] = replace(tensors[source], name=tensors[index].name)
-    del steps[leaves[0]], steps[enters[0]]
+    del steps[leaves], steps[enters]
     for k, step in enumerate(steps):
         if inner in _reads(step):
             own = tuple(before if index == inner else index for index in step.inputs)
             steps[k] = replace(step, inputs=own)
-    return leaves[0] - 1
+    return leaves - 1
+
+
+def _edges(
+    tensors: list[BufferView], steps: list[Any], before: int, after: int
+) -> tuple[int, int] | None:
+    """The numbers of the quantize of one and the dequantize of the other, where nothing else
+    touches either, both are on one grid, and the first is read no more when the second is made."""
+    enters = [k for k, step in enumerate(steps) if before in _reads(step)]
+    leaves = [k for k, step in enumerate(steps) if after in (*_writes(step), *_reads(step))]
+    if len(enters) != 1 or len(leaves) != 1 or leaves < enters:
+        return None
+    first, last = steps[enters[0]], steps[leaves[0]]
+    if (first.opcode, last.opcode) != (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
+        return None
+    inner, outer = tensors[first.outputs[0]], tensors[last.inputs[0]]
+    grids = {(t.dtype, t.scale, t.zero_point) for t in (inner, outer)}
+    limits = (first.parameters["low"], first.parameters["high"])
+    if len(grids) > 1 or inner.dtype != DataType.INT8 or limits != (-128, 127):
+        return None
+    late = any(first.outputs[0] in _reads(step) for step in steps[leaves[0] :])
+    return None if late else (enters[0], leaves[0])
 
 
 def _reads(step: object) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
-"""Dense layers on rank 3 and more as layers on rows, and convolutions and pools along one axis as
-those of images whose height is 1.
+"""Dense layers on rank 3 and more as layers on rows, convolutions and pools along one axis as
+those of images whose height is 1, and products of two matrices that are computed as batches of one.
 
 In:   a Relax function as an importer leaves it.
 Out:  the same function with matmul of two ranks, conv2d and pools in two dimensions.
@@ -7,6 +7,7 @@ Next: layout.py, channels last.
 
     matmul  (N, ..., I) x (I, O)    ->  reshape (M, I), matmul, reshape back
     conv1d  (N, C, W)               ->  reshape (N, C, 1, W), conv2d, reshape back
+    matmul  (M, K) x computed (K, N) -> reshape (1, M, K) and (1, K, N), matmul, reshape back
 
 What follows element by element (a bias, an activation, quantize and dequantize) is done in the new
 shape, and the reshape back waits until somebody needs the old one: a pattern finds the layer with
@@ -51,7 +52,10 @@ POOLS = ("nn.max_pool1d",)
 
 def two_dimensional(function: RelaxFunction) -> RelaxFunction:
     """The function without layers of other ranks; itself where it has none."""
-    if any(_is_dense(entry) or _is_line(entry) for _, entry in bindings(function)):
+    bound: dict[Expr, Expr] = dict(bindings(function))
+    if any(
+        _is_dense(entry) or _is_line(entry) or _is_product(entry, bound) for entry in bound.values()
+    ):
         return _TwoDimensional(function).run()
     return function
 
@@ -62,6 +66,31 @@ def _is_dense(call: Expr) -> bool:
         return False
     data, weights = (shape(entry) or () for entry in call.args)
     return len(data) > 2 and len(weights) == 2
+
+
+def _is_product(call: Expr, bound: Mapping[Expr, Expr]) -> bool:
+    """A product of two matrices of which neither is made of a constant."""
+    if not is_call(call, "matmul") or {len(shape(entry) or ()) for entry in call.args} != {2}:
+        return False
+    return not any(_is_made_of_constant(entry, bound) for entry in call.args)
+
+
+def _is_made_of_constant(expr: Expr, bound: Mapping[Expr, Expr]) -> bool:
+    """Whether nothing but constants goes into it."""
+    left, seen = [expr], set()
+    while left:
+        entry = left.pop()
+        call = bound.get(entry, entry)
+        if is_constant(call) or entry in seen:
+            continue
+        if not isinstance(call, relax.Call):
+            return False
+        seen.add(entry)
+        tensors = [a for a in call.args if isinstance(a, relax.Var | relax.Call) or is_constant(a)]
+        if not tensors:
+            return False
+        left += tensors
+    return True
 
 
 def _is_line(call: Expr) -> bool:
@@ -83,6 +112,7 @@ class _TwoDimensional(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.outputs = set(result(function))
+        self.bound: dict[Expr, Expr] = dict(bindings(function))
         self.formed: dict[Var, _Formed] = {}  # by old variable
 
     def alias(self, variable: Var, value: Expr) -> None:
@@ -120,6 +150,8 @@ class _TwoDimensional(Rewriter):
             return self.dense(call)
         if _is_line(call):
             return self.line(name, call)
+        if _is_product(call, self.bound):
+            return self.product(call)
         if name in UNARY and call.args[0] in self.formed and self.is_single(call):
             found = self.formed[call.args[0]]
             arguments = [found.expr, *(self.mapped(argument) for argument in call.args[1:])]
@@ -139,6 +171,10 @@ class _TwoDimensional(Rewriter):
         data = self.as_form(call.args[0], (rows, full[-1]))
         made = relax.op.matmul(data, self.mapped(call.args[1]))
         return made, (rows, (shape(call) or ())[-1])
+
+    def product(self, call: Call) -> tuple[Expr, tuple[int, ...]]:
+        sides = [self.as_form(side, (1, *(shape(side) or ()))) for side in call.args]
+        return relax.op.matmul(*sides), (1, *(shape(call) or ()))
 
     def line(self, name: str, call: Call) -> tuple[Expr, tuple[int, ...]]:
         n, channels, width = shape(call.args[0]) or ()
@@ -171,9 +207,9 @@ class _TwoDimensional(Rewriter):
         return None if target is None else self.constant_as(new, target)
 
     def broadcast(self, wide: tuple[int, ...], found: _Formed) -> tuple[int, ...] | None:
-        """The shape of a constant with the shape `wide` in the form: along the last axis of rows,
-        along the channels of a line."""
-        if len(found.form) == 2:
+        """The shape of a constant with the shape `wide` in the form: along the last axis of rows
+        and products, along the channels of a line."""
+        if len(found.form) < 4:
             return (wide[-1],) if prod(wide) == wide[-1] else None
         return (1, wide[1], 1, 1) if prod(wide) == wide[1] else None
 

@@ -190,9 +190,9 @@ def _layer(
     }
     if any(array.dtype != np.float32 for array in constants.values()) or not inputs:
         return layer
+    if _is_flat_product(call):
+        return layer
     if kind in _COMPUTED:
-        if kind == "matmul" and min(len(shape(item) or ()) for item in operands) < 3:
-            return layer  # of two matrices, neither of which is weights
         return replace(layer, role=Role.COMPUTED, constants=constants)
     return replace(layer, role=Role.MOVED) if not constants and _moves(call) else layer
 
@@ -224,6 +224,11 @@ def _weighted(layer: Layer, call: Call, bias: NDArray[np.float32]) -> Layer:
             groups=int(call.attrs.groups),
         )
     return replace(layer, role=Role.WEIGHTED, weights=np.ascontiguousarray(weights.T), bias=bias)
+
+
+def _is_flat_product(call: Call) -> bool:
+    """A product of vectors or matrices of which no side is weights: there is no integer rule."""
+    return is_call(call, "matmul") and min(len(shape(item) or ()) for item in call.args) < 3
 
 
 def _moves(call: Call) -> bool:
