@@ -62,7 +62,7 @@ static const lds_hal *open_device(const char *device, uint32_t number) {
 #if OTHER_DEVICES > 0
 static char **other_devices;
 
-/* In model.h: one that has registers of its own, and the memory of the first. */
+/* What model_accelerators asks for: registers of its own, and the memory of the first. */
 void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *hal);
 
 void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *hal) {
