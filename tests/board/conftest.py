@@ -18,7 +18,7 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
 def systolic(tmp_path_factory: pytest.TempPathFactory) -> Network:
     if SHARED.is_dir():
         file = "mlpt_resnet8_int8.tflite"
-        return models.on_example(SHARED, models.SYSTOLIC, "systolic", file)
+        return models.on_example(SHARED, [models.SYSTOLIC], "systolic", file)
     return models.convolutions_on_systolic(tmp_path_factory.mktemp("network"))
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ __all__ = ["MACHINES", "Board", "Machine", "boot"]
 
 _MIB = 1 << 20
 _DEADLINE_S = 900.0
+#: The second device's registers behind the first one's; its interrupt line is the next.
+SECOND = 0x10000
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,16 @@ MACHINES = {
 }
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One device of a machine: the plug-in that shows it, its simulator's socket, its place."""
+
+    plugin: Path
+    socket: Path
+    registers: int
+    line: int
+
+
 class Board:
     """A machine that runs, and its simulator."""
 
@@ -153,10 +166,11 @@ def boot(
     faults: Sequence[str] = (),
     order: str = "program",
     plugins: Sequence[Path] = (),
+    second: str = "",
     timeout_s: float = _DEADLINE_S,
 ) -> Iterator[Board]:
     """Starts the simulator, then the machine with `arguments` (what it boots). Both are gone
-    afterwards."""
+    afterwards. second: another device, at SECOND behind the first one's registers."""
     machine = MACHINES[name]
     need(machine.qemu, "qemu-system-arm")
     version = run([machine.qemu, "--version"])
@@ -170,8 +184,7 @@ def boot(
         socket, ram = Path(folder, "simd"), Path(folder, "ram")
         ram.touch()
         os.truncate(ram, machine.memory_bytes)
-        serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
-        serve += ["--memory", str(ram), "--base", hex(machine.memory_base), "--clients", "1"]
+        serve = ["--memory", str(ram), "--base", hex(machine.memory_base), "--clients", "1"]
         serve += ["--order", order] if order != "program" else []
         serve += [word for fault in faults for word in ("--fault", fault)]
         serve += [word for folder in plugins for word in ("--uma-backends", str(folder))]
@@ -194,10 +207,15 @@ def boot(
             "-no-reboot",
         ]
         command += ["-chardev", "stdio,id=console,mux=on", "-serial", "chardev:console"]
-        command += [
-            "-plugin",
-            f"{shared},socket={socket},base={machine.registers:#x},intc={machine.controller},irq={machine.line}",
-        ]
+        parts = {device: _Part(shared, socket, machine.registers, machine.line)}
+        if second:
+            copy = Path(folder, "second.so")  # a library of its own, with a state of its own
+            shutil.copy(shared, copy)
+            registers, line = machine.registers + SECOND, machine.line + 1
+            parts[second] = _Part(copy, Path(folder, "simd2"), registers, line)
+        for part in parts.values():
+            where = f"base={part.registers:#x},intc={machine.controller},irq={part.line}"
+            command += ["-plugin", f"{part.plugin},socket={part.socket},{where}"]
         command += [str(word) for word in arguments]
         environment = {
             **os.environ,
@@ -205,25 +223,31 @@ def boot(
             "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
         }
         log = work() / f"{name}.log"
-        with (
-            log.open("wb") as errors,
-            subprocess.Popen(
-                serve, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-            ) as simulator,
-        ):
-            assert simulator.stdout is not None
-            assert simulator.stdout.readline(), (
-                f"the simulator does not start: {log.read_text(errors='replace')}"
-            )
-            with subprocess.Popen(
+        with ExitStack() as ends:
+            errors = ends.enter_context(log.open("wb"))
+            simulators = []
+            for one, part in parts.items():
+                words = [sys.executable, "-m", "loadstone", "simd", str(part.socket)]
+                simulator = subprocess.Popen(
+                    [*words, "--device", one, *serve],
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env=environment,
+                )
+                simulators.append(ends.enter_context(simulator))
+                ends.callback(simulator.kill)
+                assert simulator.stdout is not None
+                assert simulator.stdout.readline(), (
+                    f"the simulator does not start: {log.read_text(errors='replace')}"
+                )
+            qemu = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=environment,
-            ) as qemu:
-                try:
-                    yield Board(qemu, simulator, log, time.monotonic() + timeout_s)
-                finally:
-                    qemu.kill()
-                    simulator.kill()
+            )
+            ends.enter_context(qemu)
+            ends.callback(qemu.kill)
+            yield Board(qemu, simulators[0], log, time.monotonic() + timeout_s)

@@ -8,13 +8,14 @@ Next: emulator.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.board.debian import Kernel
 from tests.board.emulator import MACHINES
 from tests.board.tools import ROOT, need, run, work
 
-__all__ = ["arguments", "device_tree", "initramfs"]
+__all__ = ["arguments", "device_tree", "initramfs", "programs"]
 
 _FOLDER, _PROGRAM = 0o40755, 0o100755
 _SOURCES = ROOT / "tests/board/guest/linux"
@@ -36,8 +37,8 @@ def initramfs(files: dict[str, bytes]) -> bytes:
     return bytes(archive)
 
 
-def device_tree(machine: str) -> Path:
-    """The machine's device tree with the accelerator in it."""
+def device_tree(machine: str, *, second: bool = False) -> Path:
+    """The machine's device tree with the accelerator in it; second: and another one."""
     need("dtc", "device-tree-compiler")
     folder = work() / machine
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,8 +63,11 @@ def device_tree(machine: str) -> Path:
             "none",
         ]
     )
-    run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", overlay, _SOURCES / "virt.dtso"])
-    run(["fdtoverlay", "-i", base, "-o", out, overlay])
+    overlays = [overlay, *([folder / "second.dtbo"] if second else [])]
+    for made, source in zip(overlays, ("virt.dtso", "second.dtso"), strict=False):
+        run(["dtc", "-q", "-@", "-I", "dts", "-O", "dtb", "-o", made, _SOURCES / source])
+    out = folder / "two.dtb" if second else out
+    run(["fdtoverlay", "-i", base, "-o", out, *overlays])
     return out
 
 
@@ -71,24 +75,32 @@ def arguments(
     machine: str, kernel: Kernel, program: Path, model: bytes, inputs: bytes, *options: str
 ) -> list[str | Path]:
     """options: what the test program reads on the kernel's command line, such as "runs=3"."""
+    files = {"model.lds": model, "inputs": inputs}
+    return _arguments(machine, kernel, program, files, device_tree(machine), *options)
+
+
+def programs(
+    machine: str, kernel: Kernel, init: Path, chosen: Sequence[tuple[Path, bytes]]
+) -> list[str | Path]:
+    """The same for exported programs with their inputs, on two devices."""
+    files: dict[str, bytes] = {}
+    for k, (program, inputs) in enumerate(chosen):
+        files |= {f"program{k}": program.read_bytes(), f"inputs{k}": inputs}
+    tree = device_tree(machine, second=True)
+    return _arguments(machine, kernel, init, files, tree, f"programs={len(chosen)}")
+
+
+def _arguments(
+    machine: str, kernel: Kernel, init: Path, more: dict[str, bytes], tree: Path, *options: str
+) -> list[str | Path]:
     files = {
-        "init": program.read_bytes(),
+        "init": init.read_bytes(),
         "uio.ko": kernel.uio.read_bytes(),
         "uio_pdrv_genirq.ko": kernel.uio_pdrv_genirq.read_bytes(),
-        "model.lds": model,
-        "inputs": inputs,
+        **more,
     }
     archive = work() / machine / "initramfs"
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.write_bytes(initramfs(files))
     line = " ".join([f"console={MACHINES[machine].console}", "quiet", "panic=-1", *options])
-    return [
-        "-kernel",
-        kernel.image,
-        "-initrd",
-        archive,
-        "-dtb",
-        device_tree(machine),
-        "-append",
-        line,
-    ]
+    return ["-kernel", kernel.image, "-initrd", archive, "-dtb", tree, "-append", line]

@@ -9,6 +9,7 @@ Next: every rung compares its guest with them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,10 +121,10 @@ def resnet8(shared: Path) -> Network:
     )
 
 
-def on_example(shared: Path, folder: Path, name: str, file: str) -> Network:
-    """A network of MLPerf Tiny as programs of an example's device; the rest is the host's."""
+def on_example(shared: Path, folders: Sequence[Path], name: str, file: str) -> Network:
+    """A network of MLPerf Tiny as programs of examples' devices; the rest is the host's."""
     golden = np.load(shared / f"models/golden/{file}.npz")
-    plugins = load_plugins([folder])
+    plugins = load_plugins(folders)
     artifact = compile_model(shared / "models" / file, name, plugins=plugins).artifact
     return _checked(_native(name, artifact, golden["in0"][:2]), golden["out0"][:2].tobytes())
 

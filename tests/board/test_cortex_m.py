@@ -186,7 +186,7 @@ def test_exported_networks_on_the_examples_devices(
     *, shared: Path, tmp_path: Path, folder: Path, name: str, file: str
 ) -> None:
     """The layer engine and the vector engine have C for registers of their own."""
-    network = models.on_example(shared, folder, name, file)
+    network = models.on_example(shared, [folder], name, file)
     check_exported(network, tmp_path, plugins=[folder])
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.cli import main
 from tests.board import build, cases, debian, linux_image, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
-from tests.board.tools import ROOT
+from tests.board.tools import ROOT, need, run
 from tests.repeat import more
 
 pytestmark = pytest.mark.full
@@ -91,3 +92,35 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
     network = models.dense(device)
     with boot(machine, image(machine, network, 3, registers), device=device) as board:
         cases.check_healthy(board.finish(), network)
+
+
+@more
+@pytest.mark.rung("6")
+def test_networks_on_two_devices_of_plugins(shared: Path, tmp_path: Path) -> None:
+    """ResNet8 and DS-CNN, divided between the systolic array and the layer engine, as projects that
+    `loadstone export --board linux` wrote, one after the other in one boot: each device with
+    registers and an interrupt of its own, both with one memory."""
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
+    folders, names = (models.SYSTOLIC, models.DESCRIPTORS), ("systolic", "layer-engine")
+    networks, chosen = [], []
+    for file in ("mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"):
+        network = models.on_example(shared, folders, ",".join(names), file)
+        devices = list(dict.fromkeys(step.device for step in network.artifact.other_programs))
+        assert devices == list(names)
+        network.artifact.save(tmp_path / f"{file}.lds")
+        words = ["export", tmp_path / f"{file}.lds", "--board", "linux", "-o", tmp_path / file]
+        words += [word for folder in folders for word in ("--uma-backends", folder)]
+        assert main([str(word) for word in words]) == 0
+        cross = "CROSS_COMPILE=aarch64-linux-gnu-"
+        run(["make", "-C", tmp_path / file, cross, "FLAGS=-static -Werror"])
+        networks.append(network)
+        chosen.append((tmp_path / file / "model", network.inputs.tobytes()))
+    sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c")]
+    sources += [GUEST / "run_cases.c", GUEST / "linux/init.c"]
+    init = build.executable("aarch64", "init", sources)
+    booted = linux_image.programs("virt-arm64", debian.kernel("arm64"), init, chosen)
+    with boot("virt-arm64", booted, device=names[0], second=names[1], plugins=folders) as board:
+        lines = board.finish()
+    for number, network in enumerate(networks):
+        want = b"".join(network.outputs).hex()
+        assert f"program {number} status 0 output {want}" in lines, lines

@@ -295,5 +295,8 @@ def test_programs_of_another_device(
     assert main(["export", f"{tmp_path}/alone.lds", "--board", "linux", "-o", f"{tmp_path}/l"]) == 0
     make(tmp_path / "l", "FLAGS=-Werror")
     capsys.readouterr()
-    assert main(["export", f"{tmp_path}/both.lds", "--board", "linux", "-o", f"{tmp_path}/n"]) == 2
+    assert main(["export", f"{tmp_path}/both.lds", "--board", "linux", "-o", f"{tmp_path}/n"]) == 0
+    make(tmp_path / "n", "FLAGS=-Werror")
+    capsys.readouterr()
+    assert main(["export", f"{tmp_path}/both.lds", "--board", "module", "-o", f"{tmp_path}/m"]) == 2
     assert "programs of several devices" in capsys.readouterr().err

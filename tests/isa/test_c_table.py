@@ -9,7 +9,14 @@ import pytest
 
 from loadstone.isa.c_table import c_header, c_table
 from loadstone.isa.codec import encode
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable
+from loadstone.isa.table import (
+    AddressRegister,
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    Keep,
+    Reach,
+)
 from tests.conftest import ROOT
 from tests.isa.tables import NPU, random_insns
 from tests.repeat import times
@@ -78,3 +85,22 @@ def test_the_table_compiles(tmp_path: Path) -> None:
     for table in (NPU, EVERY):
         (tmp_path / "table.c").write_text(c_table(table))
         subprocess.run(["gcc", *WARNINGS, *includes, "-c", "table.c"], cwd=tmp_path, check=True)
+
+
+def test_the_table_says_products_and_address_registers(tmp_path: Path) -> None:
+    """What the compiler reads is what the validator is given in this process."""
+    address, size = Bits("address", 32, address=True), Bits("size", 8)
+    far = Reach("dram", "base", offset="size*16", extent="(size+1)", index="which")
+    forms = (
+        InstructionForm("point", 1, (Bits("which", 2), address), keeps=(Keep("base", "address"),)),
+        InstructionForm("load", 2, (Bits("which", 2), size), reaches=(far,)),
+    )
+    table = InstructionTable("kept", forms, address_registers=(AddressRegister("base", 4),))
+    text = c_table(table)
+    factors = ("{1u, 1u}", "{255u, 1u}", "{1u, 0u}", "{255u, 16u}")  # (size+1)*1, size*16
+    assert "load_factors[] = {\n" + "".join(f"    {one},\n" for one in factors) in text
+    assert "point_keeps[] = {\n    {1u, 4u, 1u, {0u, 0u}},\n" in text
+    assert "{0u, 0u, 0u, 1u, 4u, {0u, 1u}, {2u, 2u}, {0u, 2u}," in text
+    (tmp_path / "table.c").write_text(text)
+    includes = [f"-I{ROOT}/runtime/include", f"-I{ROOT}/driver/include"]
+    subprocess.run(["gcc", *WARNINGS, *includes, "-c", "table.c"], cwd=tmp_path, check=True)

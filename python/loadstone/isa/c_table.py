@@ -111,38 +111,18 @@ def c_table(table: InstructionTable) -> str:
         "",
         f"extern const lds_insn_table {name}_table;",
     ]
+    forms = []
     for form in table.forms:
-        if form.fields:
-            lines += [
-                f"static const lds_insn_field {form.name}_fields[] = {{",
-                *(f"    {_field(table, form, field)}," for field in form.fields),
-                "};",
-            ]
-        if form.reaches:
-            lines += [
-                f"static const lds_insn_reach {form.name}_reaches[] = {{",
-                *(f"    {_reach(table, form, k)}," for k in range(len(form.reaches))),
-                "};",
-            ]
-        if products := numbered_terms(table, form)[0]:
-            said = ", ".join(f"{{{field}u, {more}u}}" for field, more in products)
-            lines.append(f"static const lds_insn_factor {form.name}_factors[] = {{{said}}};")
-        if keeps := form_keeps(table, form):
-            said = ", ".join(
-                "{{{bank}u, {bank_size}u, {field}u, {{{index[0]}u, {index[1]}u}}}}".format(**keep)
-                for keep in keeps
-            )
-            lines.append(f"static const lds_insn_keep {form.name}_keeps[] = {{{said}}};")
-    lines.append("static const lds_insn_form forms[] = {")
-    for form in table.forms:
-        fields = f"{form.name}_fields" if form.fields else "0"
-        reaches = f"{form.name}_reaches" if form.reaches else "0"
-        products_of = f"{form.name}_factors" if numbered_terms(table, form)[0] else "0"
-        lines.append(
-            f"    {{{form.opcode}u, {table.sizes[form.name]}u, {len(form.fields)}u, "
-            f"{len(form.reaches)}u, {len(form.keeps)}u, {fields}, {reaches}, {products_of}, "
-            f"{form.name + '_keeps' if form.keeps else '0'}}},"
-        )
+        arrays = _arrays(table, form)
+        for kind, entries in arrays.items():
+            if entries:
+                begin = f"static const lds_insn_{kind} {form.name}_{kind}s[] = {{"
+                lines += [begin, *(f"    {entry}," for entry in entries), "};"]
+        counts = f"{len(form.fields)}u, {len(form.reaches)}u, {len(form.keeps)}u"
+        names = [f"{form.name}_{kind}s" if entries else "0" for kind, entries in arrays.items()]
+        size = table.sizes[form.name]
+        forms.append(f"    {{{form.opcode}u, {size}u, {counts}, {', '.join(names)}}},")
+    lines += ["static const lds_insn_form forms[] = {", *forms]
     rows = ", ".join(f"{memory.rows}u" for memory in table.memories) or "0u"
     print_bytes = ", ".join(f"{byte}u" for byte in table.fingerprint)
     lines += [
@@ -158,6 +138,17 @@ def c_table(table: InstructionTable) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _arrays(table: InstructionTable, form: InstructionForm) -> Mapping[str, Sequence[str]]:
+    """What an lds_insn_form points to, in its order, by the last word of the type's name."""
+    keep = "{{{bank}u, {bank_size}u, {field}u, {{{index[0]}u, {index[1]}u}}}}"
+    return {
+        "field": [_field(table, form, field) for field in form.fields],
+        "reach": [_reach(table, form, k) for k in range(len(form.reaches))],
+        "factor": [f"{{{field}u, {more}u}}" for field, more in numbered_terms(table, form)[0]],
+        "keep": [keep.format(**said) for said in form_keeps(table, form)],
+    }
 
 
 def _field(table: InstructionTable, form: InstructionForm, field: Bits) -> str:

@@ -17,8 +17,15 @@
 #include "loadstone.h"
 #include "model.h"
 
+#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+#define OTHER_DEVICES (MODEL_ACCELERATORS - MODEL_FIRST_IS_ACCELERATOR)
+#else
+#define OTHER_DEVICES 0
+#endif
+
 static const char usage[] =
-    "usage: model DEVICE INPUT OUTPUT\n"
+    "usage: model DEVICE INPUT OUTPUT [DEVICE ...]\n"
+    "  the DEVICEs behind are the other accelerators, in the order of accelerators/accelerators.c; all see the first one's memory\n"
     "  DEVICE   uio:/dev/uio0, uio:/dev/uio0,/dev/udmabuf0, devmem:ADDRESS+BYTES, or simd:SOCKET\n"
     "  INPUT    inputs of every run, one after the other; OUTPUT is written likewise; - is stdin or stdout\n";
 
@@ -29,29 +36,43 @@ static int check(int status, const char *what) {
 }
 
 /* The HAL that DEVICE names; boards stay open until the program ends. */
-static const lds_hal *open_device(const char *device) {
-  static lds_linux board;
+static const lds_hal *open_device(const char *device, uint32_t number) {
+  static lds_linux boards[1 + OTHER_DEVICES];
+  lds_linux *const board = &boards[number];
   lds_hal_simd *simd;
   unsigned long long address, bytes;
   char path[200], second[200];
   int status = LDS_HAL_FAILED;
   if (sscanf(device, "uio:%199[^,],%199s", path, second) == 2) {
-    status = lds_linux_open_uio(&board, path, MODEL_REGISTER_BYTES, second, MODEL_BUS_OFFSET, NULL);
+    status = lds_linux_open_uio(board, path, MODEL_REGISTER_BYTES, second, MODEL_BUS_OFFSET, NULL);
   } else if (sscanf(device, "uio:%199s", path) == 1) {
-    status = lds_linux_open_uio(&board, path, MODEL_REGISTER_BYTES, NULL, MODEL_BUS_OFFSET, NULL);
+    status = lds_linux_open_uio(board, path, MODEL_REGISTER_BYTES, NULL, MODEL_BUS_OFFSET, NULL);
   } else if (sscanf(device, "devmem:%lli+%lli", (long long *)&address, (long long *)&bytes) == 2) {
-    status = lds_linux_open_devmem(&board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
+    status = lds_linux_open_devmem(board, "/dev/mem", MODEL_REGISTER_BASE, MODEL_REGISTER_BYTES, address, (size_t)bytes, MODEL_BUS_OFFSET);
   } else if (strncmp(device, "simd:", 5) == 0) {
     if (lds_hal_simd_open(device + 5, &simd) == LDS_HAL_OK) return lds_hal_simd_hal(simd);
-    (void)snprintf(board.message, sizeof board.message, "%s: no simulator answers there", device + 5);
+    (void)snprintf(board->message, sizeof board->message, "%s: no simulator answers there", device + 5);
   } else {
     fputs(usage, stderr);
     exit(2);
   }
-  if (status == LDS_HAL_OK) return &board.hal;
-  fprintf(stderr, "model: %s\n", board.message);
+  if (status == LDS_HAL_OK) return &board->hal;
+  fprintf(stderr, "model: %s\n", board->message);
   exit(1);
 }
+
+#if OTHER_DEVICES > 0
+static char **other_devices;
+
+/* What model_accelerators asks for: registers of its own, and the memory of the first. */
+void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *hal);
+
+void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *hal) {
+  const uint32_t number = index - MODEL_FIRST_IS_ACCELERATOR;
+  *hal = *first;
+  if (!MODEL_FIRST_IS_ACCELERATOR || index > 0) *hal = *open_device(other_devices[number], 1u + number);
+}
+#endif
 
 static FILE *open_file(const char *path, const char *mode, FILE *standard) {
   FILE *f = strcmp(path, "-") == 0 ? standard : fopen(path, mode);
@@ -103,13 +124,16 @@ int main(int argc, char **argv) {
   FILE *in, *out;
   size_t size;
   long runs = 0;
-  if (argc != 4) {
+  if (argc != 4 + OTHER_DEVICES) {
     fputs(usage, stderr);
     return 2;
   }
   check(lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes)), "model");
-  check(lds_device_open(&device, open_device(argv[1]), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
+  check(lds_device_open(&device, open_device(argv[1], 0), &MODEL_REGISTERS, MODEL_CONFIG_HASH), argv[1]);
   lds_session_config_default(&config);
+#if OTHER_DEVICES > 0
+  other_devices = argv + 4;
+#endif
 #ifdef MODEL_ACCELERATORS
   check(model_accelerators(device.hal, &config), argv[1]);
 #endif

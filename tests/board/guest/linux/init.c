@@ -1,7 +1,9 @@
 /* The first and only process of the Linux guest.
  *
  * In:   an initial file system with uio.ko, uio_pdrv_genirq.ko, model.lds and inputs; runs=N and registers=NAME on the kernel's command
- * line. Out:  run_cases() over the linux_uio HAL, unmodified; then the machine is off. Next: run_cases.c.
+ * line. Or, with programs=N there, programs 0 to N-1, each an exported project, and their inputs.
+ * Out:  run_cases() over the linux_uio HAL, unmodified; or the outputs of each program; then the machine is off.
+ * Next: run_cases.c.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
@@ -15,6 +17,7 @@
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lds_hal_linux.h"
@@ -82,12 +85,45 @@ static void mount_all(void) {
   if (mount("none", "/sys", "sysfs", 0, NULL) != 0) off("/sys");
 }
 
+static unsigned long registers_of(const char *map) { return strtoul(text_of(map), NULL, 0); }
+
+/* Runs /programN on both devices, that with the lower registers first, and prints what it wrote. */
+static void run_program(char number) {
+  static const char map0[] = "/sys/class/uio/uio0/maps/map0/addr", map1[] = "/sys/class/uio/uio1/maps/map0/addr";
+  char program[] = "/program0", input[] = "/inputs0", output[] = "/output0", first[] = "uio:/dev/uio0", second[] = "uio:/dev/uio1";
+  const int swapped = registers_of(map1) < registers_of(map0); /* the kernel numbers them as it finds them */
+  char *const arguments[] = {program, swapped ? second : first, input, output, swapped ? first : second, NULL};
+  const uint8_t *bytes;
+  size_t size_bytes, k;
+  int status = -1;
+  program[8] = input[7] = output[7] = number;
+  if (fork() == 0) {
+    execv(program, arguments);
+    off(program);
+  }
+  (void)wait(&status);
+  printf("program %c status %d output ", number, status);
+  if (status == 0) {
+    bytes = contents(output, &size_bytes);
+    for (k = 0; k < size_bytes; ++k) printf("%02x", bytes[k]);
+  }
+  print("\n");
+}
+
+static void run_programs(uint32_t count) {
+  uint32_t k;
+  for (k = 0; k < count; ++k) run_program((char)('0' + k));
+  print("done\n");
+  off(NULL);
+}
+
 int main(void) {
   static lds_linux uio;
   board b = {0};
   mount_all();
   insert("/uio.ko", "");
   insert("/uio_pdrv_genirq.ko", "of_id=generic-uio");
+  if (strstr(text_of("/proc/cmdline"), "programs=") != NULL) run_programs((uint32_t)strtoul(option("programs="), NULL, 0));
   if (lds_linux_open_uio(&uio, "/dev/uio0", 0x1000, NULL, 0, NULL) != LDS_HAL_OK) {
     printf("failed %s\n", uio.message);
     off(NULL);
