@@ -51,6 +51,9 @@ struct TimingConstants {
 #undef LDS_FIELD
 };
 
+// A constant as a number of cycles.
+inline uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
+
 // False when no constant has this name.
 bool set_constant(TimingConstants *constants, const char *name, int64_t value);
 

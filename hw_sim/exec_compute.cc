@@ -101,7 +101,7 @@ void exec_gemm(Machine &m, const lds_insn_gemm &i) {
     return in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block,
                     [&](const Loops &part) { m.kernels->float_gemm(part, floats, i.overwrite != 0); });
   }
-  const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_sum.data(), m.wgt.data()};
+  const GemmOperands operands = {m.g.batch, m.g.block, m.acc.data(), m.inp.data(), m.inp_side.data(), m.wgt.data()};
   in_parts(m, loops, uint64_t{m.g.lanes} * m.g.block, [&](const Loops &part) { m.kernels->gemm(part, operands, i.overwrite != 0); });
 }
 

@@ -35,14 +35,15 @@ struct InpPad {
   Machine &m;
   void copy(size_t tile, const uint8_t *from, size_t n) const {
     std::memcpy(m.inp.data() + tile * m.g.lanes, from, n * m.g.lanes);
-    sum(tile, n);
+    prepare(tile, n);
   }
   void pad(size_t tile, size_t n) const {
     std::memset(m.inp.data() + tile * m.g.lanes, m.registers.load_pad, n * m.g.lanes);
-    sum(tile, n);
+    prepare(tile, n);
   }
-  void sum(size_t tile, size_t n) const {
-    m.kernels->sum_inp(m.g.block, m.inp.data() + tile * m.g.lanes, m.inp_sum.data() + tile * m.g.batch, n * m.g.batch);
+  void prepare(size_t tile, size_t n) const {
+    const size_t side = m.g.batch * m.kernels->side_bytes(m.g.block);
+    m.kernels->prepare_inp(m.g.block, m.inp.data() + tile * m.g.lanes, m.inp_side.data() + tile * side, n * m.g.batch);
   }
 };
 

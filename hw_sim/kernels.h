@@ -29,10 +29,10 @@ struct Loops {
 
 struct GemmOperands {
   uint32_t batch, block;
-  int32_t *acc;            // [tile][batch][block]
-  const int8_t *inp;       // [tile][batch][block]
-  const int32_t *inp_sum;  // [tile][batch]: what sum_inp made of the row
-  const uint8_t *wgt;      // packed tiles
+  int32_t *acc;         // [tile][batch][block]
+  const int8_t *inp;    // [tile][batch][block]
+  const uint8_t *side;  // [tile][batch][side_bytes]: what prepare_inp made of the row
+  const uint8_t *wgt;   // packed tiles
 };
 
 // The same where elements are bfloat16, each kept as a float32; acc holds bits of float32.
@@ -53,15 +53,17 @@ struct Kernels {
   uint32_t min_block;  // smallest block that these kernels do; smaller ones take the portable table
   uint32_t wgt_group;  // packed position of (o, k): ((k / group) * block + o) * group + k % group
   uint32_t wgt_element_bytes;
-  uint32_t wgt_bias;  // added to each packed weight
+  uint32_t wgt_bias;                     // added to each packed weight
+  size_t (*tile_bytes)(uint32_t block);  // of a packed weight tile, with what pack_wgt keeps behind the weights
+  size_t (*side_bytes)(uint32_t block);  // that prepare_inp makes of a row
 
   void (*pack_wgt)(uint32_t block, const int8_t *tile, uint8_t *packed);  // tile: [out][in]
   void (*gemm)(const Loops &loops, const GemmOperands &operands, bool overwrite);
   void (*gemm_reset)(const Loops &loops, uint32_t lanes, int32_t *acc);
   void (*alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
   void (*rq)(const Loops &loops, uint32_t lanes, int32_t *acc, const RqRegisters &registers);
-  void (*sum_inp)(uint32_t block, const int8_t *rows, int32_t *sums,
-                  size_t count);  // at LOAD INP: what this GEMM needs of rows [count][block]
+  void (*prepare_inp)(uint32_t block, const int8_t *rows, uint8_t *side,
+                      size_t count);  // at LOAD INP: what this GEMM needs of rows [count][block]
   void (*float_gemm)(const Loops &loops, const FloatOperands &operands, bool overwrite);
   void (*float_alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
 };

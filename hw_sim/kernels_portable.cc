@@ -13,7 +13,10 @@
 namespace lds::sim {
 namespace {
 
+#include "vectors.inc"
+
 constexpr uint32_t kVectorLanes = 4;
+
 #include "float_lanes.inc"
 
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
@@ -22,7 +25,11 @@ void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
     for (uint32_t k = 0; k < block; ++k) out[k * block + o] = tile[o * block + k];
 }
 
-void sum_inp(uint32_t, const int8_t *, int32_t *, size_t) {}  // only kernels that add to the weights need the sums
+// This GEMM reads the inputs as they are.
+void prepare_inp(uint32_t, const int8_t *, uint8_t *, size_t) {}
+size_t side_bytes(uint32_t) { return 0; }
+
+size_t tile_bytes(uint32_t block) { return size_t{block} * block * sizeof(int16_t); }
 
 // One row of a tile by a weight tile, `kBlock` outputs at a time in registers.
 template <uint32_t kBlock>
@@ -66,6 +73,6 @@ void gemm(const Loops &loops, const GemmOperands &operands, bool overwrite) {
 }  // namespace
 
 const Kernels kPortableKernels = {
-    LDS_SIM_KERNELS_PORTABLE, 2, 1, 2, 0, pack_wgt, gemm, gemm_reset, alu, rq, sum_inp, float_gemm, float_alu};
+    LDS_SIM_KERNELS_PORTABLE, 2, 1, 2, 0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq, prepare_inp, float_gemm, float_alu};
 
 }  // namespace lds::sim

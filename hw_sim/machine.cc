@@ -43,12 +43,14 @@ Machine::Machine(const Geometry &geometry, Poll *asked)
       poll(asked),
       uop(g.depth[LDS_MEMORY_UOP]),
       inp(g.is_float ? 0 : size_t{g.depth[LDS_MEMORY_INP]} * g.lanes),
-      inp_sum(g.is_float ? 0 : size_t{g.depth[LDS_MEMORY_INP]} * g.batch),
       acc(size_t{g.depth[LDS_MEMORY_ACC]} * g.lanes),
       float_inp(g.is_float ? size_t{g.depth[LDS_MEMORY_INP]} * g.lanes : 0),
       float_wgt(g.is_float ? size_t{g.depth[LDS_MEMORY_WGT]} * g.block * g.block : 0),
       kernels(kernels_for(LDS_SIM_KERNELS_BEST, g.block)) {
-  if (!g.is_float) wgt = AlignedBuffer<uint8_t>(g.depth[LDS_MEMORY_WGT] * wgt_tile_bytes());
+  if (!g.is_float) {
+    wgt = AlignedBuffer<uint8_t>(g.depth[LDS_MEMORY_WGT] * wgt_tile_bytes());
+    inp_side = AlignedBuffer<uint8_t>(inp_rows() * kernels->side_bytes(g.block));
+  }
   reset_scratchpads();
 }
 
@@ -60,22 +62,24 @@ bool Machine::use_kernels(int path) {
     kernels = chosen;
     return true;
   }
-  AlignedBuffer<uint8_t> packed(g.depth[LDS_MEMORY_WGT] * size_t{g.block} * g.block * chosen->wgt_element_bytes);
+  const size_t tile_bytes = chosen->tile_bytes(g.block);
+  AlignedBuffer<uint8_t> packed(g.depth[LDS_MEMORY_WGT] * tile_bytes), side(inp_rows() * chosen->side_bytes(g.block));
   std::vector<int8_t> tile(g.dram_tile_bytes[LDS_MEMORY_WGT]);
   for (uint32_t t = 0; t < g.depth[LDS_MEMORY_WGT]; ++t) {
     unpack_wgt(t, tile.data());
-    chosen->pack_wgt(g.block, tile.data(), packed.data() + t * (size_t{g.block} * g.block * chosen->wgt_element_bytes));
+    chosen->pack_wgt(g.block, tile.data(), packed.data() + t * tile_bytes);
   }
   wgt = std::move(packed);
+  inp_side = std::move(side);
   kernels = chosen;
-  kernels->sum_inp(g.block, inp.data(), inp_sum.data(), inp_sum.size());
+  kernels->prepare_inp(g.block, inp.data(), inp_side.data(), inp_rows());
   return true;
 }
 
 void Machine::reset_scratchpads() {
   std::fill(uop.begin(), uop.end(), Uop{});
   inp.clear();
-  inp_sum.clear();
+  inp_side.clear();
   acc.clear();
   float_inp.clear();
   float_wgt.clear();

@@ -56,19 +56,20 @@ struct Machine {
   Registers registers;
 
   std::vector<Uop> uop;
-  AlignedBuffer<int8_t> inp;       // [tile][batch][block]
-  AlignedBuffer<int32_t> inp_sum;  // [tile][batch]
-  AlignedBuffer<uint8_t> wgt;      // packed by the kernels
-  AlignedBuffer<int32_t> acc;      // [tile][batch][block]; of a device of floats the bits of float32
-  AlignedBuffer<float> float_inp;  // [tile][batch][block], instead of inp
-  AlignedBuffer<float> float_wgt;  // [tile][in][out], instead of wgt
+  AlignedBuffer<int8_t> inp;        // [tile][batch][block]
+  AlignedBuffer<uint8_t> inp_side;  // [tile][batch][side_bytes]: what the kernels made of it
+  AlignedBuffer<uint8_t> wgt;       // packed by the kernels
+  AlignedBuffer<int32_t> acc;       // [tile][batch][block]; of a device of floats the bits of float32
+  AlignedBuffer<float> float_inp;   // [tile][batch][block], instead of inp
+  AlignedBuffer<float> float_wgt;   // [tile][in][out], instead of wgt
   const Kernels *kernels;
 
   // Chooses the table of kernels (LDS_SIM_KERNELS_*) and repacks the weights; false when this host lacks it.
   bool use_kernels(int path);
   void reset_scratchpads();
 
-  size_t wgt_tile_bytes() const { return size_t{g.block} * g.block * kernels->wgt_element_bytes; }
+  size_t inp_rows() const { return size_t{g.depth[LDS_MEMORY_INP]} * g.batch; }
+  size_t wgt_tile_bytes() const { return kernels->tile_bytes(g.block); }
   // A weight tile as it stands in DRAM, [out][in].
   void unpack_wgt(uint32_t tile, int8_t *out) const;
   void unpack_float_wgt(uint32_t tile, uint8_t *out) const;

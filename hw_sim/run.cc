@@ -11,11 +11,12 @@ namespace lds::sim {
 namespace {
 
 const char *const kStageNames[3] = {"load", "compute", "store"};
+constexpr int kLoadFirst[3] = {0, 1, 2}, kStoreFirst[3] = {2, 1, 0};
 
 class Sequencer {
  public:
   Sequencer(Machine &m, const Program &p, const RunControl &control, lds_sim_result *result)
-      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants) {}
+      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants, control.slow) {}
 
   RunOutcome run() {
     const IeeeArithmetic ieee(m_.g.is_float);
@@ -52,12 +53,29 @@ class Sequencer {
   bool empty(int stage) const { return out_.done[stage] == p_.queue[stage].size(); }
   uint32_t head(int stage) const { return p_.queue[stage][out_.done[stage]]; }
 
-  // The stage whose next instruction comes first of those that can run; -1: none can.
+  // The stage whose next instruction runs next; -1: none can.
   int choose() const {
+    if (control_.order != LDS_SIM_ORDER_PROGRAM) {
+      const int chosen = first_of(control_.order == LDS_SIM_ORDER_LOAD_FIRST ? kLoadFirst : kStoreFirst);
+      if (chosen >= 0) return chosen;
+    }
     int best = -1;
     for (int s = 0; s < 3; ++s)
       if (!empty(s) && (best < 0 || head(s) < head(best)) && missing_token(s) == kNoQueue) best = s;
     return best;
+  }
+
+  // The first of these stages that can run and whose tokens have room: one that is far ahead waits for those behind it.
+  int first_of(const int (&stages)[3]) const {
+    for (const int s : stages)
+      if (!empty(s) && missing_token(s) == kNoQueue && has_room(s)) return s;
+    return -1;
+  }
+
+  bool has_room(int stage) const {
+    const lds_insn_flags &f = p_.insns[head(stage)].fields.flags;
+    const StageQueues &q = kStageQueues[stage];
+    return (f.push_prev == 0 || tokens_[q.push_prev] < LDS_MAX_TOKENS) && (f.push_next == 0 || tokens_[q.push_next] < LDS_MAX_TOKENS);
   }
 
   // The token queue that a stage's next instruction waits for; kNoQueue: for none.

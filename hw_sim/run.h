@@ -5,7 +5,9 @@
 // Next: timing.cc says when each instruction ran.
 //
 // Of the instructions whose stage is free and whose tokens are there, the first in program order runs next: a program
-// without races gives the same result in any order, and most programs are legal in their own.
+// without races gives the same result in any order, and most programs are legal in their own. The two other orders go as far
+// from it as tokens allow, one with loads ahead, one with stores ahead: where a token is missing, one of them does first what
+// should come second, as hardware of some speed would.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,7 +47,9 @@ class Observer {
 
 struct RunControl {
   TimingConstants constants;  // of the steps of RQ and MUL, which can be counted only while their micro-ops are there
+  SlowLog *slow = nullptr;    // never nullptr in a run
   uint64_t cycle_limit = 0;   // steps of GEMM and ALU above it stop the run; 0: no limit
+  int order = LDS_SIM_ORDER_PROGRAM;
   std::atomic<uint32_t> *progress = nullptr;
   std::vector<Observer *> observers;
 };

@@ -16,8 +16,6 @@ namespace {
 constexpr uint64_t kNever = ~uint64_t{0};
 constexpr int kReaders = 5;  // by LDS_SIM_READ_*, which is their priority
 
-uint64_t cycles_of(int64_t constant) { return static_cast<uint64_t>(constant); }
-
 // A LOAD, or a batch of instructions, that still has bursts to request.
 struct Reader {
   Bursts bursts{BusShape(64, TimingConstants{}), 0, 0, 0, 0};

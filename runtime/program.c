@@ -175,40 +175,82 @@ static int take_relocation(const lds_relocation *r, lds_insn_seen *seen) {
   return LDS_ERR_INSTRUCTION;
 }
 
-static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) { return t->is_field != 0 ? seen->value[t->value] : t->value; }
+/* More than UINT32_MAX says only that it is more. */
+static uint64_t term(const lds_insn_seen *seen, const lds_insn_term *t) {
+  uint64_t value = 1;
+  uint32_t k;
+  if (t->factors == 0) return t->value;
+  if (t->factors == 1) return seen->value[t->value];
+  for (k = 0; k < t->factors; ++k) {
+    const lds_insn_factor *f = &seen->form->factors[t->value + k];
+    const uint64_t one = (f->field == LDS_NO_FIELD ? 0 : seen->value[f->field]) + f->plus;
+    if (one == 0) return 0;
+    value = value > UINT32_MAX || one > UINT32_MAX ? UINT64_MAX : value * one;
+  }
+  return value;
+}
 
-/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. Every term has 32 bits. */
+/* Places from the first on, or UINT64_MAX for more than 2^32, or 0 for none. */
 static uint64_t extent_of(const lds_insn_seen *seen, const lds_insn_reach *reach) {
   uint64_t extent = term(seen, &reach->extent);
   uint32_t k;
   if (extent == 0) return 0;
+  if (extent > UINT32_MAX) extent = UINT64_MAX;
   for (k = 0; k < reach->loops; ++k) {
     const uint64_t count = term(seen, &reach->count[k]), stride = term(seen, &reach->stride[k]);
     if (count == 0) return 0;
     if (count > UINT32_MAX || stride > UINT32_MAX || (count - 1u) * stride > UINT32_MAX) return UINT64_MAX;
-    extent += (count - 1u) * stride;
+    if (extent != UINT64_MAX) extent += (count - 1u) * stride;
   }
   return extent;
 }
 
-static int check_reach(const lds_insn_table *table, const lds_insn_seen *seen, const lds_insn_reach *reach) {
-  const uint64_t extent = extent_of(seen, reach);
-  const uint64_t first = term(seen, &reach->first);
-  if (extent == 0) return LDS_OK;
-  if (reach->memory == 0) {
-    const uint32_t region = seen->region[reach->first.value];
-    const uint32_t needed = reach->writes != 0 ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
-    if (region >= LDS_REGIONS || (seen->region_flags[region] & needed) == 0) return LDS_ERR_DRAM;
-    return extent <= seen->region_size_bytes[region] && first <= seen->region_size_bytes[region] - extent ? LDS_OK : LDS_ERR_DRAM;
+/* Places [first, first + extent) are among `places`. */
+static int inside(uint64_t first, uint64_t extent, uint64_t places) { return extent <= places && first <= places - extent; }
+
+static int check_dram(const lds_insn_seen *seen, const lds_insn_reach *reach, uint64_t offset, uint64_t extent) {
+  const uint32_t needed = reach->writes != 0 ? LDS_DMA_DEVICE_WRITES : LDS_DMA_DEVICE_READS;
+  uint64_t first = term(seen, &reach->first);
+  uint32_t region;
+  if (reach->bank != 0) {
+    if (first >= reach->bank_size) return LDS_ERR_INSTRUCTION;
+    region = seen->kept_region[reach->bank - 1u + first];
+    first = seen->kept[reach->bank - 1u + first];
+  } else {
+    region = seen->region[reach->first.value];
   }
-  return extent <= table->memory_rows[reach->memory - 1u] && first <= table->memory_rows[reach->memory - 1u] - extent ? LDS_OK
-                                                                                                                      : LDS_ERR_SRAM;
+  if (region >= LDS_REGIONS || (seen->region_flags[region] & needed) == 0) return LDS_ERR_DRAM;
+  return inside(first + offset, extent, seen->region_size_bytes[region]) ? LDS_OK : LDS_ERR_DRAM;
+}
+
+static int check_reach(const lds_insn_table *table, const lds_insn_seen *seen, const lds_insn_reach *reach) {
+  const uint64_t extent = extent_of(seen, reach), offset = term(seen, &reach->offset);
+  uint64_t first;
+  if (extent == 0) return LDS_OK;
+  if (offset > UINT32_MAX) return reach->memory == 0 ? LDS_ERR_DRAM : LDS_ERR_SRAM;
+  if (reach->memory == 0) return check_dram(seen, reach, offset, extent);
+  first = term(seen, &reach->first);
+  return first <= UINT32_MAX && inside(first + offset, extent, table->memory_rows[reach->memory - 1u]) ? LDS_OK : LDS_ERR_SRAM;
+}
+
+/* The address registers that it sets, for the instructions behind it. */
+static int keep_addresses(lds_insn_seen *seen) {
+  uint32_t k;
+  for (k = 0; k < seen->form->keep_count; ++k) {
+    const lds_insn_keep *keep = &seen->form->keeps[k];
+    const uint64_t index = term(seen, &keep->index);
+    if (index >= keep->bank_size) return LDS_ERR_INSTRUCTION;
+    seen->kept[keep->bank - 1u + index] = seen->value[keep->field];
+    seen->kept_region[keep->bank - 1u + index] = seen->region[keep->field];
+  }
+  return LDS_OK;
 }
 
 /* --- the program ------------------------------------------------------------------------------------------------------------- */
 static void see_regions(const lds_model *model, lds_insn_seen *seen) {
   uint32_t r;
   memset(seen, 0, sizeof *seen);
+  for (r = 0; r < LDS_INSN_KEPT; ++r) seen->kept_region[r] = UINT32_MAX;
   for (r = 0; r < model->section[LDS_REGION_TABLE].count; ++r) {
     const lds_region region = lds_model_region(model, r);
     seen->region_flags[r] = region.flags;
@@ -249,6 +291,7 @@ int lds_program_validate(const lds_model *model, uint32_t step, const lds_accele
       status = take_relocation(&r, &seen);
     }
     if (status == LDS_OK) status = check_instruction(accelerator, &seen);
+    if (status == LDS_OK) status = keep_addresses(&seen);
     if (status != LDS_OK) return status;
     at += seen.form->size_bytes;
     ++count;

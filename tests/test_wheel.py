@@ -33,6 +33,7 @@ HOW = (
     else (
         "--no-build-isolation",
         "-Ccmake.define.LOADSTONE_KERNEL_OPTIMIZATION=-O0",
+        "-Ccmake.define.CMAKE_UNITY_BUILD=ON",
         *(f"-Ccmake.define.CMAKE_{language}_FLAGS_RELEASE=-O0" for language in ("C", "CXX")),
     )
 )

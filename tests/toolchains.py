@@ -24,6 +24,7 @@ __all__ = ["PROCESSORS", "TOOLCHAINS", "Processor", "Toolchain", "executable", "
 
 #: Compiled sooner than -O3, and fast enough for emulators; the kernels too, but in `make test-all`.
 _OPTIMIZE = (
+    "-DCMAKE_UNITY_BUILD=ON",
     "-DCMAKE_C_FLAGS_RELEASE=-O1",
     "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
     f"-DLOADSTONE_KERNEL_OPTIMIZATION={'-O3' if ALL else '-O1'}",

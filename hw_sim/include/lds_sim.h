@@ -49,7 +49,15 @@ enum {
   LDS_SIM_CHECK_RACES = 2, /* 1: report accesses that no token orders */
   LDS_SIM_CHECK_INIT = 3,  /* 1: report reads of scratchpad tiles that were never written */
   LDS_SIM_TRACE = 4,       /* 1: record an event per instruction; needs TIMING */
-  LDS_SIM_KERNELS = 5      /* LDS_SIM_KERNELS_*: force a path; refused when the CPU lacks it */
+  LDS_SIM_KERNELS = 5,     /* LDS_SIM_KERNELS_*: force a path; refused when the CPU lacks it */
+  LDS_SIM_ORDER = 6        /* LDS_SIM_ORDER_*: which instruction runs next where tokens leave a choice */
+};
+
+/* A program whose tokens order all that must be ordered computes the same in each; one that lacks a token may not. */
+enum {
+  LDS_SIM_ORDER_PROGRAM = 0,    /* the first in program order */
+  LDS_SIM_ORDER_LOAD_FIRST = 1, /* load as far ahead as tokens allow, then compute; stores late */
+  LDS_SIM_ORDER_STORE_FIRST = 2 /* store and compute as early as tokens allow; loads late */
 };
 
 /* Paths of inner loops, all with the same results: AVX-512 with VNNI, arm64 with dot products. */

@@ -11,16 +11,17 @@ module lds_alu_lane (
     input logic signed [31:0] b,
     output logic [31:0] result
 );
-  wire [31:0] left = -b;
-  wire signed [31:0] right = a >>> b[4:0];  // not inside ?:, where an unsigned branch would make the shift unsigned
+  // One shifter for both sides: by -b to the left is by 32 - (-b) to the right from 32 places further left.
+  wire less = a < b;
+  wire far = b[31:5] != {27{b[31]}};  // 32 places or more, of which -32 is left to the shifter
+  wire fill = a[31] && !b[31];
+  wire [62:0] shifted = (b[31] ? {a[30:0], 32'd0} : {{31{a[31]}}, a}) >> b[4:0];
 
   always_comb
     case (operation)
-      ALU_MIN: result = a < b ? a : b;
-      ALU_MAX: result = a > b ? a : b;
-      ALU_SHR:
-      if (b[31]) result = left > 32'd31 ? 32'd0 : a << left[4:0];
-      else result = b > 32'sd31 ? {32{a[31]}} : right;
+      ALU_MIN: result = less ? a : b;
+      ALU_MAX: result = less ? b : a;
+      ALU_SHR: result = far ? {32{fill}} : shifted[31:0];
       default: result = a + b;
     endcase
 endmodule

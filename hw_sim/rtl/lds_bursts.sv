@@ -37,6 +37,7 @@ module lds_bursts #(
   logic [15:0] rows_left;
   logic [ROW_BITS-1:0] bytes, stride;
   logic new_row;
+  logic [8:0] taken;  // beats of the request that was granted in the cycle before
   logic [3:0] held;
 
   // Beats that a row touches.
@@ -64,8 +65,7 @@ module lds_bursts #(
       end
       ASKING:
       if (grant) begin
-        at <= at + (ADDRESS_BITS - LOG_BEAT)'(request_beats);
-        left <= left - BEATS_BITS'(request_beats);
+        taken <= request_beats;
         new_row <= row_ends;
         state <= last ? IDLE : BETWEEN;
         if (row_ends) begin
@@ -77,6 +77,9 @@ module lds_bursts #(
         if (new_row) begin
           at <= row[ADDRESS_BITS-1:LOG_BEAT];
           left <= span(row[LOG_BEAT-1:0], bytes);
+        end else begin
+          at <= at + (ADDRESS_BITS - LOG_BEAT)'(taken);
+          left <= left - BEATS_BITS'(taken);
         end
         state <= ASKING;
       end

@@ -1,7 +1,7 @@
 // What a program did: instructions completed, cycles in which each stage worked, bytes on the bus.
 //
 // In:   events of this cycle.
-// Out:  sums since `clear`.
+// Out:  sums since `clear`, of the cycles before the one before: nobody reads them sooner.
 // Next: lds_registers.sv.
 // SPDX-License-Identifier: Apache-2.0
 module lds_counters (
@@ -19,12 +19,21 @@ module lds_counters (
     output logic [63:0] read_bytes,
     output logic [63:0] write_bytes
 );
+  logic [2:0] completed;
+  logic [16:0] read;
+  logic [15:0] written;
   always_ff @(posedge clk) begin
-    progress <= progress + 32'(done[0]) + 32'(done[1]) + 32'(done[2]) + 32'(finish);
+    completed <= 3'(done[0]) + 3'(done[1]) + 3'(done[2]) + 3'(finish);
+    read <= 17'(load_bytes) + 17'(compute_bytes) + 17'(fetch_bytes);
+    written <= store_bytes;
+    progress <= progress + 32'(completed);
     for (int s = 0; s < 3; s++) busy[s] <= busy[s] + 64'(works[s]);
-    read_bytes <= read_bytes + 64'(load_bytes) + 64'(compute_bytes) + 64'(fetch_bytes);
-    write_bytes <= write_bytes + 64'(store_bytes);
+    read_bytes <= read_bytes + 64'(read);
+    write_bytes <= write_bytes + 64'(written);
     if (clear) begin
+      completed <= '0;
+      read <= '0;
+      written <= '0;
       progress <= '0;
       busy <= '0;
       read_bytes <= '0;

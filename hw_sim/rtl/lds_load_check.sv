@@ -1,7 +1,8 @@
 // Whether the tiles of a LOAD or STORE lie in the scratchpad, and their bytes in the region.
 //
-// In:   the instruction in the cycle of its start (its products are made there), and the one that runs in the cycle after.
-// Out:  two cycles after the start: where in DRAM it begins, and what is wrong.
+// In:   the instruction in the cycle of its start (it comes late in that cycle, from a memory, so that little is done there), and the
+//       one that runs in the cycle after.
+// Out:  in the cycle after the start: where in DRAM it begins; one later: what is wrong.
 // Next: lds_load_engine.sv, lds_store_stage.sv. The rules are those of hw_sim/exec_memory.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -16,31 +17,35 @@ module lds_load_check #(
     input logic begins,  // that cycle after
     input region_t [MAX_REGIONS-1:0] regions,
     output logic [63:0] address,  // in the cycle after the start
+    output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
     output logic [63:0] error_address
 );
-  // --- in the cycle of the start: products ------------------------------------------------------------
+  // --- in the cycle of the start ----------------------------------------------------------------------
   wire [15:0] y_size = head[MEMORY_Y_SIZE_AT+:16], x_size = head[MEMORY_X_SIZE_AT+:16], x_stride = head[MEMORY_X_STRIDE_AT+:16];
-  wire [16:0] height = 17'(y_size) + 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]);
-  wire [16:0] width = 17'(x_size) + 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]);
-  logic [33:0] area;  // tiles of the scratchpad
-  logic [31:0] reach;  // tiles of DRAM from the first row to the last
+  wire [2:0] head_memory = WRITES ? MEMORY_OUT : head[MEMORY_MEMORY_ID_AT+:3];
+  logic [16:0] height;
+  logic [31:0] rows_span;  // tiles of DRAM from the first row to the one past the last
   logic any_rows;
+  logic [63:0] offset;
+  region_t region;
   always_ff @(posedge clk) begin
-    area <= 34'(height) * 34'(width);
-    reach <= (32'(y_size) - 32'd1) * 32'(x_stride);
+    height <= 17'(y_size) + 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]);
+    width <= 17'(x_size) + 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]);
+    rows_span <= 32'(y_size) * 32'(x_stride);
     any_rows <= y_size != 0;
+    offset <= 64'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);
+    region <= regions[head[MEMORY_REGION_AT+:3]];
   end
 
   // --- in the cycle after -------------------------------------------------------------------------------
   wire [2:0] memory = WRITES ? MEMORY_OUT : insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile = tile_log2(memory);
-  wire [63:0] offset = 64'(insn[MEMORY_DRAM_BASE_AT+:32]) << tile;
+  wire [33:0] area = 34'(height) * 34'(width);  // tiles of the scratchpad
+  wire [31:0] reach = rows_span - 32'(insn[MEMORY_X_STRIDE_AT+:16]);
   wire [32:0] tiles = any_rows ? {1'b0, reach} + 33'(insn[MEMORY_X_SIZE_AT+:16]) : 33'd0;
   wire [63:0] size = 64'(tiles) << tile;
   wire [63:0] end_offset = offset + size;
-  region_t region;
-  assign region = regions[insn[MEMORY_REGION_AT+:3]];
   wire [63:0] base = CAN_REGIONS ? region.base : 64'd0;
   wire [64:0] sum = {1'b0, base} + {1'b0, offset};
   wire [64:0] past = {1'b0, sum[63:0]} + {1'b0, size};

@@ -41,9 +41,10 @@ module lds_load_engine (
   wire [4:0] sides = 5'(insn[MEMORY_X_PAD_0_AT+:4]) + 5'(insn[MEMORY_X_PAD_1_AT+:4]);
 
   logic [63:0] address, bad_address;
+  logic [16:0] width;
   logic [3:0] bad;
   lds_load_check #(.WRITES(1'b0)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .error(bad), .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .error(bad), .error_address(bad_address)
   );
   assign error = '{valid: checked && bad != ERROR_NONE, code: bad, index: running.index, address: bad_address[31:0]};
 
@@ -94,7 +95,7 @@ module lds_load_engine (
       x_left <= x_size;
       word <= '0;
       last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
-      tile <= 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * (32'(x_size) + 32'(sides)) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
+      tile <= 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * 32'(width) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
       skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       ended <= y_size == 0 ? 3'b111 : 3'b000;

@@ -51,14 +51,12 @@ module lds_rq_lane (
 
   // 3: FLOAT32 shifts the leading one to bit 31
   function automatic logic [5:0] leading_zeros(input logic [31:0] value);
-    logic [31:0] rest;
-    rest = value;
-    leading_zeros = 6'd0;
-    if (rest[31:16] == 0) begin leading_zeros = leading_zeros + 6'd16; rest = rest << 16; end
-    if (rest[31:24] == 0) begin leading_zeros = leading_zeros + 6'd8; rest = rest << 8; end
-    if (rest[31:28] == 0) begin leading_zeros = leading_zeros + 6'd4; rest = rest << 4; end
-    if (rest[31:30] == 0) begin leading_zeros = leading_zeros + 6'd2; rest = rest << 2; end
-    if (!rest[31]) leading_zeros = leading_zeros + 6'd1;
+    logic [2:0] nibble;  // the highest that is not 0; all of them are looked at side by side
+    logic [3:0] first;
+    nibble = 3'd0;
+    for (int n = 1; n < 8; n++) if (value[4*n+:4] != 0) nibble = 3'(n);
+    first = value[{nibble, 2'b00}+:4];
+    leading_zeros = {1'b0, ~nibble, first[3] ? 2'd0 : first[2] ? 2'd1 : first[1] ? 2'd2 : 2'd3};
   endfunction
   logic [31:0] value_3, multiplier_3;
   logic [5:0] left_3, right_3;
@@ -99,7 +97,7 @@ module lds_rq_lane (
     saturates_5 <= is_float && exponent_4 == 8'hff;
   end
 
-  // 6, 7: the product, of four that fit a DSP block
+  // 6, 7: the product, of four that fit a DSP block; the outer two do not overlap, and stand side by side
   logic signed [34:0] high_high_6, high_low_6, low_high_6, low_low_6;
   logic [9:0] right_6, right_7;
   logic negative_6, zero_6, saturates_6, negative_7, zero_7, saturates_7;
@@ -112,7 +110,8 @@ module lds_rq_lane (
     low_high_6 <= x_low * m_high;
     low_low_6 <= x_low * m_low;
     {right_6, negative_6, zero_6, saturates_6} <= {right_5, negative_5, zero_5, saturates_5};
-    product_7 <= (64'(high_high_6) <<< 32) + ((64'(high_low_6) + 64'(low_high_6)) <<< 16) + 64'(low_low_6);
+    product_7[63:16] <= {high_high_6[31:0], low_low_6[31:16]} + 48'(high_low_6) + 48'(low_high_6);
+    product_7[15:0] <= low_low_6[15:0];
     {right_7, negative_7, zero_7, saturates_7} <= {right_6, negative_6, zero_6, saturates_6};
   end
 
@@ -123,6 +122,7 @@ module lds_rq_lane (
   logic negative_8, zero_8, saturates_8;
   wire [63:0] nudged = product_7 + 64'sd1073741824;
   wire signed [32:0] upper = nudged[63:31];
+  wire largest = !upper[32] && upper[31];  // 2^31, of the smallest int32 by itself: the one that leaves int32
   wire two = product_7[47];  // the product of the mantissas is 2 or more
   wire [23:0] mantissa = two ? product_7[47:24] : product_7[46:23];
   wire half = two ? product_7[23] : product_7[22];
@@ -131,7 +131,7 @@ module lds_rq_lane (
   wire [9:0] float_right = right_7 - (two ? 10'd24 : 10'd23);
   always_ff @(posedge clk) begin
     if (is_float) value_8 <= {32'd0, rounded_mantissa, 7'd0};
-    else if (is_double) value_8 <= upper == 33'sd2147483648 ? 64'sd2147483647 : 64'(upper);
+    else if (is_double) value_8 <= largest ? 64'sd2147483647 : 64'(upper);
     else value_8 <= product_7;
     right_8 <= !is_float ? right_7[5:0] : float_right[9] ? 6'd0 : float_right > 10'd33 ? 6'd33 : float_right[5:0];
     negative_8 <= is_float ? negative_7 : product_7[63];
@@ -152,18 +152,18 @@ module lds_rq_lane (
     {negative_9, zero_9, saturates_9} <= {negative_8, zero_8, saturates_8};
   end
 
-  // 10: rounded; with FLOAT32's sign; saturated so that a zero point cannot bring it back (FLOAT32: to int32)
+  // 10: rounded; with FLOAT32's sign, as -(value + up) = ~value + !up; saturated so that a zero point cannot bring it back (FLOAT32:
+  //     to int32). What does not fit before it is rounded is saturated to what it would be rounded to at most.
   logic signed [33:0] value_10;
   logic [31:0] low_10;
   wire up_9 = half_9 && !is_mul && (is_float ? rest_9 || value_9[0] : is_single || !negative_9 || rest_9);
-  wire signed [63:0] rounded_9 = value_9 + 64'(up_9);
-  wire signed [33:0] magnitude_9 = {2'd0, rounded_9[31:0]};
-  wire fits_9 = rounded_9[63:33] == {31{rounded_9[63]}};
+  wire flips_9 = is_float && negative_9;
+  wire [34:0] sum_9 = ({value_9[33], value_9[33:0]} ^ {35{flips_9}}) + {34'd0, up_9 ^ flips_9};
+  wire fits_9 = value_9[63:33] == {31{value_9[63]}} && sum_9[34] == sum_9[33];
   always_ff @(posedge clk) begin
     if (is_float && zero_9) value_10 <= 34'sd0;
-    else if (is_float && (saturates_9 || rounded_9[31])) value_10 <= negative_9 ? -34'sd2147483648 : 34'sd2147483647;
-    else if (is_float) value_10 <= negative_9 ? -magnitude_9 : magnitude_9;
-    else value_10 <= fits_9 ? rounded_9[33:0] : {rounded_9[63], {33{~rounded_9[63]}}};
+    else if (is_float && (saturates_9 || (!negative_9 && sum_9[31]))) value_10 <= negative_9 ? -34'sd2147483648 : 34'sd2147483647;
+    else value_10 <= fits_9 ? sum_9[33:0] : {value_9[63], {33{~value_9[63]}}};
     low_10 <= value_9[31:0];
   end
 

@@ -46,9 +46,10 @@ module lds_store_stage (
   wire moves = head.insn[MEMORY_X_SIZE_AT+:16] != 0 && head.insn[MEMORY_Y_SIZE_AT+:16] != 0;
 
   logic [63:0] address, bad_address;
+  logic [16:0] width_unused;
   logic [3:0] bad;
   lds_load_check #(.WRITES(1'b1)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .error(bad), .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .error(bad), .error_address(bad_address)
   );
 
   logic asks, last, grant;

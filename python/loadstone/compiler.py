@@ -32,6 +32,7 @@ from loadstone.backend.plugins import Registry
 from loadstone.backend.region import LoweredRegion
 from loadstone.backend.scope import apply_passes, register_tag
 from loadstone.backend.target import Target, resolve
+from loadstone.backend.tuned_file import tuned_schedules
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
@@ -56,6 +57,9 @@ __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 #: Relax operators that a quantized network has in integers.
 _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
+#: Operators of the graph that multiply and accumulate.
+_MULTIPLYING = g.Weighted | g.RealWeighted | g.BatchMatMul
+
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
 
@@ -76,6 +80,7 @@ class CompileOptions:
     costs: a JSON file of costs, read if it is there, written with what was new: with the same file
         the artifact is the same.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
+    tuned: a file of `loadstone tune`, whose schedules are used.
     states: inputs of the artifact, each with the output that is its value in the next run: both
         become memory of the session (artifact/states.py).
     """
@@ -89,6 +94,7 @@ class CompileOptions:
     costs: str | Path | None = None
     reading: Reading = WHOLE
     states: Mapping[str, str] = field(default_factory=dict)
+    tuned: str | Path | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -106,6 +112,7 @@ class _Choices(TypedDict, total=False):
     costs: str | Path | None
     reading: Reading
     states: Mapping[str, str]
+    tuned: str | Path | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +163,7 @@ class Compiled:
             explain(self.partition), self.partition.assignments, strict=True
         ):
             operator = assignment.operator
-            macs = operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
+            macs = operator.macs if isinstance(operator, _MULTIPLYING) else 0
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):
@@ -318,10 +325,10 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
             writer.write("qdq", module)
     with clock("partition"):
         module = apply_passes(target.backends, Phase.RELAX, module)
-    partitioner = _partitioner(
-        module, Path(model).stem if isinstance(model, str | Path) else "model", target, options
-    )
-    lowered = partitioner.run(clock)
+    name = Path(model).stem if isinstance(model, str | Path) else "model"
+    partitioner = _partitioner(module, name, target, options)
+    with tuned_schedules(options.tuned, target.backends, name):
+        lowered = partitioner.run(clock)
     _dump(lowered, writer)
     return _compiled(lowered, target, partitioner, clock, options.states)
 
@@ -329,8 +336,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
     """Those that were given; a scheme that the target's back ends can do where none was."""
     given = dict(options.options or {})
-    shifts = any(backend.scheme == "pow2" for backend in target.backends)
-    return {**given, "scheme": given.get("scheme") or ("pow2" if shifts else "affine")}
+    best = target.scheme()
+    return {**given, "scheme": given.get("scheme") or best}
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:

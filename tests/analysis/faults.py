@@ -4,27 +4,30 @@ In:   a sound artifact, a generator of random numbers.
 Out:  Fault: the artifact with one fault, and the layers that may be named for it.
 Next: test_compare.py; tests/board/test_cortex_m.py, on firmware.
 
-A byte that two layers load is wrong in the first of them. Wrong tokens are no fault here: those
-that the validator lets pass change no number on a simulator that runs in program order.
+A byte that two layers load is wrong in the first of them. A wrong token is one that is not given
+and not waited for: the program still balances, and both validators and strict mode let it run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.backend.device import INSN_BYTES
+from loadstone.runtime.device import validate
 from loadstone.vta.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream, encode
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import Memory
+from tests.ordering import tokens_of
 
 __all__ = ["KINDS", "Fault", "faults"]
 
-KINDS = ("weights", "bias", "requantization", "dropped")
+KINDS = ("weights", "bias", "requantization", "dropped", "token")
 _CONSTANTS = 0
 
 
@@ -47,8 +50,8 @@ class _Program:
     layer_of: list[str]
 
 
-def faults(artifact: Artifact, seed: int) -> Iterator[Fault]:
-    """For ever, the kinds in turn."""
+def faults(artifact: Artifact, seed: int, first: int = 0) -> Iterator[Fault]:
+    """For ever, the kinds in turn, from the kind of number `first` on."""
     random = np.random.default_rng(seed)
     config = config_of(artifact.fingerprint)
     step = next(n for n, s in enumerate(artifact.steps) if isinstance(s, DeviceProgram))
@@ -59,9 +62,13 @@ def faults(artifact: Artifact, seed: int) -> Iterator[Fault]:
         layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
     insns = list(decode_stream(program.instructions, config))
     p = _Program(artifact, config, step, insns, layer_of)
-    while True:
-        for kind in KINDS:
-            yield _dropped(p, random) if kind == "dropped" else _constant(p, random, kind)
+    for kind in cycle((*KINDS[first:], *KINDS[:first])):
+        if kind == "dropped":
+            yield _dropped(p, random)
+        elif kind == "token":
+            yield _token(p, random)
+        else:
+            yield _constant(p, random, kind)
 
 
 def _constant(p: _Program, random: np.random.Generator, kind: str) -> Fault:
@@ -120,6 +127,22 @@ def _dropped(p: _Program, random: np.random.Generator) -> Fault:
         same = [n for n, i in enumerate(p.insns) if isinstance(i, Load) and _same(i, insn)]
         layers |= {p.layer_of[n] for n in same}
     return Fault("dropped", f"instruction {number}", frozenset(layers), _with(p, {number: nothing}))
+
+
+def _token(p: _Program, random: np.random.Generator) -> Fault:
+    """A token that nobody gives, and nobody waits for. (The validator needs those for which the end
+    of the program waits.)"""
+    tokens = tokens_of(p.insns)
+    assert tokens is not None
+    while True:
+        push, pop = tokens[int(random.integers(len(tokens)))]
+        changed = {push[0]: replace(p.insns[push[0]], **{push[1]: 0})}
+        changed[pop[0]] = replace(changed.get(pop[0], p.insns[pop[0]]), **{pop[1]: 0})
+        artifact = _with(p, changed)
+        if validate(artifact)[0] == 0:
+            layers = frozenset(p.layer_of[number] for number in changed)
+            what = f"the token from instruction {push[0]} to {pop[0]}"
+            return Fault("token", what, layers, artifact)
 
 
 def _works(insn: Insn) -> bool:

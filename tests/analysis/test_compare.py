@@ -19,6 +19,7 @@ from loadstone.analysis.compare import (
     read_digests,
 )
 from loadstone.analysis.taps import Tap
+from loadstone.analysis.tokens import races
 from loadstone.artifact.format import Artifact, BufferView, DataType
 from loadstone.errors import ModelError
 from loadstone.graph.reference import run_all
@@ -38,10 +39,16 @@ def subject(shared: Path, file: str, name: str) -> tuple[Artifact, list[Array], 
     return compiled.artifact, inputs, from_tensors(run_all(compiled.graph, inputs))
 
 
-def first_layer(artifact: Artifact, inputs: list[Array], expected: Expected) -> str | None:
+def named(artifact: Artifact, inputs: list[Array], expected: Expected) -> set[str]:
+    """The first layer that differs, as `loadstone compare` names it; else the two of which a token
+    is missing; none for a sound artifact."""
     with device.open("sim") as opened:
         found = differences(artifact, opened, inputs, expected)
-        return next((entry.layer for entry in found if entry.different), None)
+        layer = next((entry.layer for entry in found if entry.different), None)
+    if layer is not None:
+        return {layer}
+    unordered = races(artifact)
+    return {unordered[0].layer, unordered[0].other} if unordered else set()
 
 
 @pytest.mark.parametrize(
@@ -56,25 +63,25 @@ def first_layer(artifact: Artifact, inputs: list[Array], expected: Expected) -> 
 def test_the_right_layer_is_named(
     shared: Path, file: str, name: str, figure: Callable[[str], None]
 ) -> None:
-    """Faults that change no number of any layer are drawn again: nothing could find them."""
+    """Faults that change no number of any layer, on a device of any speed, are drawn again: nothing
+    could find them. A missing token is one only where no chain of others stands for it."""
     artifact, inputs, expected = subject(shared, file, name)
-    assert first_layer(artifact, inputs, expected) is None
-    wanted, found, silent = times(8, 16), Counter[str](), 0
-    wrong: list[tuple[Fault, str]] = []
+    assert not named(artifact, inputs, expected)
+    wanted, found, silent = times(5, 15), Counter[str](), 0
+    wrong: list[tuple[Fault, set[str]]] = []
     for fault in faults(artifact, 1):
-        layer = first_layer(fault.artifact, inputs, expected)
-        if layer is None:
+        layers = named(fault.artifact, inputs, expected)
+        if not layers:
             silent += 1
             assert silent < 10 * wanted
             continue
         found[fault.kind] += 1
-        if layer not in fault.layers:
-            wrong.append((fault, layer))
-        if found.total() == wanted:
+        if not layers & fault.layers:
+            wrong.append((fault, layers))
+        if found.total() >= wanted and set(found) == set(KINDS):
             break
     figure(f"{file}: {found.total() - len(wrong)} of {found.total()} faults named: {dict(found)}")
-    assert [(f.kind, f.what, f.layers, layer) for f, layer in wrong] == []
-    assert set(found) == set(KINDS)
+    assert [(f.kind, f.what, f.layers, layers) for f, layers in wrong] == []
 
 
 def test_how_two_tensors_differ() -> None:

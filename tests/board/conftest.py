@@ -17,7 +17,8 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Network:
 @pytest.fixture(scope="session")
 def systolic(tmp_path_factory: pytest.TempPathFactory) -> Network:
     if SHARED.is_dir():
-        return models.resnet8_on_systolic(SHARED)
+        file = "mlpt_resnet8_int8.tflite"
+        return models.on_example(SHARED, models.SYSTOLIC, "systolic", file)
     return models.convolutions_on_systolic(tmp_path_factory.mktemp("network"))
 
 

@@ -151,6 +151,7 @@ def boot(
     *,
     device: str = "vtaq-1x16x16",
     faults: Sequence[str] = (),
+    order: str = "program",
     plugins: Sequence[Path] = (),
     timeout_s: float = _DEADLINE_S,
 ) -> Iterator[Board]:
@@ -171,6 +172,7 @@ def boot(
         os.truncate(ram, machine.memory_bytes)
         serve = [sys.executable, "-m", "loadstone", "simd", str(socket), "--device", device]
         serve += ["--memory", str(ram), "--base", hex(machine.memory_base), "--clients", "1"]
+        serve += ["--order", order] if order != "program" else []
         serve += [word for fault in faults for word in ("--fault", fault)]
         serve += [word for folder in plugins for word in ("--uma-backends", str(folder))]
         command = [

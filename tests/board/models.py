@@ -29,21 +29,23 @@ from tests.tflite_builder import Activation, Graph, Padding, run
 __all__ = [
     "DESCRIPTORS",
     "SYSTOLIC",
+    "WORD_FIFO",
     "Network",
-    "autoencoder",
     "convolutions",
     "convolutions_on_systolic",
     "dense",
     "floats",
     "island",
     "islands",
+    "on_example",
     "resnet8",
-    "resnet8_on_systolic",
 ]
 
 
 #: The examples' folders: devices of plug-ins.
-SYSTOLIC, DESCRIPTORS = (ROOT / "docs/examples" / name for name in ("systolic", "descriptors"))
+SYSTOLIC = ROOT / "docs/examples/systolic"
+DESCRIPTORS = ROOT / "docs/examples/descriptors"
+WORD_FIFO = ROOT / "docs/examples/word_fifo"
 
 
 @dataclass(frozen=True)
@@ -117,23 +119,12 @@ def resnet8(shared: Path) -> Network:
     )
 
 
-def resnet8_on_systolic(shared: Path) -> Network:
-    """ResNet8 whose convolutions are programs of the systolic example; the rest is the host's."""
-    golden = np.load(shared / "models/golden/mlpt_resnet8_int8.tflite.npz")
-    plugins = load_plugins([SYSTOLIC])
-    file = shared / "models/mlpt_resnet8_int8.tflite"
-    artifact = compile_model(file, "systolic", plugins=plugins).artifact
-    return _checked(_native("systolic", artifact, golden["in0"][:2]), golden["out0"][:2].tobytes())
-
-
-def autoencoder(shared: Path) -> Network:
-    """MLPerf Tiny's autoencoder on the example whose instructions are layers."""
-    file = "mlpt_ad_int8.tflite"
+def on_example(shared: Path, folder: Path, name: str, file: str) -> Network:
+    """A network of MLPerf Tiny as programs of an example's device; the rest is the host's."""
     golden = np.load(shared / f"models/golden/{file}.npz")
-    plugins = load_plugins([DESCRIPTORS])
-    artifact = compile_model(shared / "models" / file, "layer-engine", plugins=plugins).artifact
-    inputs = golden["in0"][:2]
-    return _checked(_native("layer-engine", artifact, inputs), golden["out0"][:2].tobytes())
+    plugins = load_plugins([folder])
+    artifact = compile_model(shared / "models" / file, name, plugins=plugins).artifact
+    return _checked(_native(name, artifact, golden["in0"][:2]), golden["out0"][:2].tobytes())
 
 
 def convolutions_on_systolic(folder: Path) -> Network:

@@ -3,9 +3,12 @@ LiteRT's goldens; and their size."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +16,19 @@ import pytest
 from loadstone.artifact.format import Artifact
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile
+from loadstone.runtime import device
+from loadstone.simulator.table_profile import table_runs
 from tests.conftest import ROOT
+from tests.repeat import more
 
-EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine", "systolic": "systolic"}
+EXAMPLES = {
+    "c_library": "my-accel",
+    "descriptors": "layer-engine",
+    "systolic": "systolic",
+    "word_fifo": "vector-engine",
+}
+#: Those with instructions of their own.
+DEVICES = [ROOT / "docs/examples" / name for name in ("systolic", "descriptors", "word_fifo")]
 #: Lines that an example may have in Python, and in C.
 MOST_LINES = {"Python": 350, "C": 150}
 
@@ -59,46 +72,108 @@ def test_resnet8_with_the_c_library_equals_litert(
     np.testing.assert_array_equal(got, golden["out0"][:4])
 
 
+def _counted(target: str, file: str, taken: dict[str, int], *marks: Any) -> Any:
+    return pytest.param(target, file, taken, marks=marks, id=f"{target}-{file}")
+
+
+RESNET8, KWS = "mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("file", "target", "taken"),
+    ("target", "file", "taken"),
     [
-        ("mlpt_resnet8_int8.tflite", "systolic,vtaq-1x16x16", 9),
-        (
-            "mlpt_resnet8_int8.tflite",
+        _counted("layer-engine", RESNET8, {"layer-engine": 14, "host": 2}),
+        _counted("layer-engine", KWS, {"layer-engine": 11, "host": 2}, more),
+        _counted("layer-engine", "mlpt_ad_int8.tflite", {"layer-engine": 10}, more),
+        _counted("layer-engine,vtaq-1x16x16", RESNET8, {"layer-engine": 14, "host": 2}, more),
+        _counted("layer-engine,vtaq-1x16x16", KWS, {"layer-engine": 11, "host": 2}),
+        _counted("vector-engine,systolic,vtaq-1x16x16", RESNET8, {"vector-engine": 3, "vta": 3}),
+        _counted("systolic", RESNET8, {"systolic": 9, "host": 7}, more),
+        _counted("systolic", KWS, {"systolic": 5, "host": 8}, more),
+        _counted("systolic,vtaq-1x16x16", RESNET8, {"systolic": 9, "vta": 6}, more),
+        _counted("systolic,vtaq-1x16x16", KWS, {"systolic": 5, "vta": 7}, more),
+        _counted("systolic,layer-engine", RESNET8, {"systolic": 9, "layer-engine": 5}, more),
+        _counted("systolic,layer-engine,vtaq-1x16x16", KWS, {"systolic": 5, "layer-engine": 6}),
+        _counted(
             "systolic -dim=8 -accumulator_rows=256 -scratchpad_rows=1024,vtaq-4x16x16",
-            9,
+            RESNET8,
+            {"systolic": 9, "vta": 6},
+            more,
         ),
-        ("mlpt_kws_int8.tflite", "systolic,vtaq-1x16x16", 5),
     ],
 )
-def test_networks_with_the_systolic_array_equal_litert(
-    shared: Path, file: str, target: str, taken: int
+def test_networks_on_the_examples_devices_equal_litert(
+    *,
+    shared: Path,
+    tmp_path: Path,
+    target: str,
+    file: str,
+    taken: dict[str, int],
+    figure: Callable[[str], None],
 ) -> None:
-    plugins = load_plugins([ROOT / "docs/examples/systolic"])
+    """Compiled, saved, read again, run by the C runtime on the simulators."""
+    plugins = load_plugins(DEVICES)
     assert plugins.problems == []
     compiled = compile(shared / "models" / file, target, plugins=plugins)
-    assert [row["where"] for row in compiled.explain()].count("systolic") == taken
-    golden = np.load(shared / "models/golden" / f"{file}.npz")
-    (got,) = compiled.run(golden["in0"][:4])
-    np.testing.assert_array_equal(got.reshape(golden["out0"][:4].shape), golden["out0"][:4])
+    where = Counter(row["where"] for row in compiled.explain())
+    assert {name: where[name] for name in taken} == taken
+    compiled.save(tmp_path / "model.lds")
+    artifact = Artifact.load(tmp_path / "model.lds")
+    golden = np.load(shared / f"models/golden/{file}.npz")
+    with device.open("sim") as opened, opened.load(artifact) as session:
+        batch = session.inputs[0].shape[0]
+        for k in (0, batch):
+            session.inputs[0][...] = golden["in0"][k : k + batch].reshape(session.inputs[0].shape)
+            session.execute()
+            want = golden["out0"][k : k + batch]
+            np.testing.assert_array_equal(session.outputs[0].reshape(want.shape), want)
+    cycles: Counter[str] = Counter()
+    busy: Counter[tuple[str, str]] = Counter()
+    for step, _, run in table_runs(artifact):
+        cycles[step.device] += run.cycles
+        busy.update({(step.device, unit): n for unit, n in run.busy_cycles.items()})
+    units = {f"{name} {unit}": f"{n / cycles[name]:.0%}" for (name, unit), n in busy.items()}
+    figure(f"{file} on {target}: {dict(cycles)} cycles, units busy {units}")
 
 
+@pytest.mark.full
+@more
 @pytest.mark.parametrize(
-    "file", ["mlpt_ad_int8.tflite", "mlpt_kws_int8.tflite", "mlonmcu_micro_kws_m_qdq.onnx"]
+    ("name", "file"),
+    [
+        *((name, file) for name in ("systolic", "layer-engine") for file in (RESNET8, KWS)),
+        ("vector-engine", RESNET8),
+    ],
 )
-def test_networks_with_the_descriptor_device_equal_vta_and_litert(shared: Path, file: str) -> None:
-    """The ONNX network's golden is ONNX Runtime's, which differs from the meaning of QDQ in rare
-    elements: compared with VTA alone."""
+def test_networks_in_the_simulator_process(
+    shared: Path, tmp_path: Path, name: str, file: str
+) -> None:
+    """`loadstone simd` serves the example's device to this process."""
+    folder = ROOT / "docs/examples" / next(key for key, value in EXAMPLES.items() if value == name)
+    artifact = compile(shared / "models" / file, name, plugins=load_plugins([folder])).artifact
+    golden, socket = np.load(shared / f"models/golden/{file}.npz"), tmp_path / "simd"
+    serve: list[str | Path] = [sys.executable, "-m", "loadstone", "simd", socket, "--device", name]
+    with subprocess.Popen(
+        [*serve, "--clients", "1", "--uma-backends", folder], stdout=subprocess.PIPE, text=True
+    ) as simulator:
+        try:
+            assert simulator.stdout is not None
+            assert simulator.stdout.readline()
+            with device.open(f"simd:{socket}") as opened, opened.load(artifact) as session:
+                session.inputs[0][...] = golden["in0"][0]
+                session.execute()
+                got, want = session.outputs[0].copy(), golden["out0"][0]
+        finally:
+            simulator.kill()
+    np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+
+def test_an_onnx_network_with_the_descriptor_device_equals_vta(shared: Path) -> None:
+    """Its golden is ONNX Runtime's, which differs from the meaning of QDQ in rare elements."""
     plugins = load_plugins([ROOT / "docs/examples/descriptors"])
-    assert plugins.problems == []
-    compiled = compile(shared / "models" / file, "layer-engine,vtaq-1x16x16", plugins=plugins)
-    taken = [row for row in compiled.explain() if row["where"] == "layer-engine"]
-    assert taken
-    assert [row["kind"] for row in taken] == ["dense"] * len(taken)
-    golden = np.load(shared / "models/golden" / f"{file}.npz")
-    x = golden["in0"][:4]
-    (got,) = compiled.run(x)
-    np.testing.assert_array_equal(got, compile(shared / "models" / file, "vtaq-1x16x16").run(x)[0])
-    if file.endswith(".tflite"):
-        np.testing.assert_array_equal(got.reshape(golden["out0"][:4].shape), golden["out0"][:4])
+    file = shared / "models/mlonmcu_micro_kws_m_qdq.onnx"
+    compiled = compile(file, "layer-engine,vtaq-1x16x16", plugins=plugins)
+    assert [row["where"] for row in compiled.explain()].count("layer-engine") > 5
+    x = np.load(shared / f"models/golden/{file.name}.npz")["in0"][:4]
+    np.testing.assert_array_equal(compiled.run(x)[0], compile(file, "vtaq-1x16x16").run(x)[0])

@@ -10,12 +10,10 @@ Next: `make fuzz SECONDS=600`; test_fuzz.py for some seconds of each.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -37,29 +35,19 @@ FLAGS = [
     "-fno-sanitize-recover=all",
     "-Wno-psabi",
 ]
-LANES = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
-VECTORS = {
-    "kernels_avx2": ["-mavx2"],
-    "kernels_avx512": [f"-mavx512{x}" for x in ("f", "bw", "dq", "vl", "vnni")],
-}
 #: Seconds that one input may take, and MiB.
 TIMEOUT_SECONDS, MEMORY_MIB = 10, 2048
 
 
-def build(folder: Path, optimization: str = "-O1", jobs: int = os.cpu_count() or 1) -> Path:
+def build(folder: Path, optimization: str = "-O1") -> Path:
     """Compiles the target; returns it. Without optimization the compiler takes half as long."""
     folder.mkdir(parents=True, exist_ok=True)
     include = [f"-I{ROOT / part / 'include'}" for part in ("hw_sim", "driver")]
     common = ["clang++", *FLAGS, optimization, *include]
-
-    def compiled(source: Path) -> Path:
-        lanes = [*LANES, *VECTORS.get(source.stem, [])]
-        flags = lanes if source.stem.startswith("kernels_") else []
-        return objects.compiled([*common, *flags], source)
-
-    sources = [*sorted((ROOT / "hw_sim").glob("*.cc")), Path(__file__).parent / "sim_fuzz.cc"]
-    with ThreadPoolExecutor(jobs) as pool:
-        built = [str(path) for path in pool.map(compiled, sources)]
+    built = [
+        *objects.simulator(common, common),
+        objects.compiled(common, Path(__file__).parent / "sim_fuzz.cc"),
+    ]
     subprocess.run([*common, *built, "-o", str(folder / "sim_fuzz")], check=True)
     return folder / "sim_fuzz"
 

@@ -130,4 +130,4 @@ NPU_MEANING = {"copy": _copy, "store": _store, "work": _work, "end": _end}
 
 def npu(**more: Any) -> Accelerator:
     """The device of NPU."""
-    return Accelerator("npu", NPU, NPU_MEANING, **more)
+    return Accelerator("npu", NPU, **{"meaning": NPU_MEANING, **more})

@@ -7,13 +7,26 @@ from dataclasses import replace
 import pytest
 
 from loadstone.errors import ConfigError
-from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
+from loadstone.isa.table import (
+    AddressRegister,
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    Keep,
+    LocalMemory,
+    Reach,
+)
 from tests.isa.tables import NPU
 
 
 def one(*fields: Bits, **form: object) -> InstructionTable:
     memories = (LocalMemory("pad", 8),)
     return InstructionTable("t", (InstructionForm("go", 1, fields, **form),), memories)  # type: ignore[arg-type]
+
+
+def kept(*fields: Bits, registers: int = 2, **form: object) -> InstructionTable:
+    forms = (InstructionForm("go", 1, fields, **form),)  # type: ignore[arg-type]
+    return InstructionTable("t", forms, address_registers=(AddressRegister("base", registers),))
 
 
 def test_fields_follow_each_other_and_lengths_are_the_least() -> None:
@@ -25,6 +38,12 @@ def test_reach_counts_places() -> None:
     read = NPU.by_name["copy"].reaches[0]
     assert read.places({"address": 100, "rows": 3, "stride": 32}) == (100, 180)
     assert read.places({"address": 100, "rows": 0, "stride": 32}) == (100, 100)
+
+
+def test_reach_begins_at_an_address_register() -> None:
+    reach = Reach("dram", "base", (("n", 8),), 8, offset="row*8", index="which")
+    fields = {"n": 3, "row": 2, "which": 1}
+    assert reach.places(fields, {"base": [0, 1000]}) == (1016, 1040)
 
 
 def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
@@ -58,6 +77,14 @@ def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
         (lambda: one(Bits("a", 4), reaches=(Reach("dram", "a"),)), "address field"),
         (lambda: one(Bits("a", 33), reaches=(Reach("pad", "a"),)), "at most 32 bits"),
         (lambda: one(Bits("a", 4, signed=True), reaches=(Reach("pad", "a"),)), "unsigned"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, extent="a*b"),)), "b: not a field"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, extent="a+1"),)), "'a.1' is no number"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", "a*a*a*a*a"),)), "at most 4"),
+        (lambda: one(Bits("a", 4), per=(("b*2", 1),)), "of fields of it"),
+        (lambda: one(Bits("a", 4), reaches=(Reach("pad", 0, index=1),)), "index: not of an"),
+        (lambda: one(Bits("a", 4), keeps=(Keep("base", "a"),)), "not an address register"),
+        (lambda: kept(Bits("a", 4), keeps=(Keep("base", "a"),)), "a: not an address field"),
+        (lambda: kept(registers=17), "17 address registers"),
         (lambda: InstructionTable("t", ()), "its forms"),
         (lambda: InstructionTable("T", (InstructionForm("a", 1),)), "its name"),
         (lambda: InstructionTable("t", (InstructionForm("a", 256),)), "opcode 256"),

@@ -70,7 +70,7 @@ def test_in_order_keeps_the_order(seed: int) -> None:
 def test_contiguous_loops_are_one() -> None:
     access = Access(ACC, 0, (12, 0, 4, 1))
     merged = merged_nest((2, 1, 3, 4), [access, access], {ACC: 5})
-    assert merged.loops == [(24, (1, 1))]
+    assert merged.loops == ((24, (1, 1)),)
     assert merged.bases.tolist() == [5, 5]
 
 
@@ -80,12 +80,12 @@ def test_a_reach_is_the_farthest_tile() -> None:
 
 
 def test_reductions_move_out_and_a_list_that_is_too_long_is_refused() -> None:
-    loops = LoopNest([(4, (1, 1)), (3, (0, 1))], np.zeros(2, np.int64))
-    assert loops.reductions_outermost().loops == [(3, (0, 1)), (4, (1, 1))]
+    loops = LoopNest(((4, (1, 1)), (3, (0, 1))), np.zeros(2, np.int64))
+    assert loops.reductions_outermost().loops == ((3, (0, 1)), (4, (1, 1)))
     with pytest.raises(LoweringError):
         list(
             fold_nest(
-                LoopNest([(9, (0, 1))], loops.bases),
+                LoopNest(((9, (0, 1)),), loops.bases),
                 FoldingLimits(99, (9, 9), 4),
                 reductions_in_uops=True,
             )

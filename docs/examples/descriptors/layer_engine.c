@@ -10,7 +10,7 @@
 
 enum { HASH = 0, FIRST = 4, COUNT = 8, GO = 12, STATE = 16, AT = 20, CAUSE = 24, CYCLES = 28, IRQ = 32 };
 enum { GO_START = 1, GO_RESET = 2 };
-enum { FIELD_LOW = 11, FIELD_HIGH = 12 }; /* numbers of fields in the descriptor, from 0 */
+enum { FIELD_LOW = 0, FIELD_HIGH = 1 }; /* numbers of fields, from 0, in every descriptor */
 
 extern const lds_register_block layer_engine_registers;
 int layer_engine_refuse(const lds_insn_seen *seen);

@@ -21,7 +21,8 @@ wire [WIDEST-1:0] past_exactly = WIDEST'(address) + (WIDEST'(rows) - WIDEST'(1))
 wire [WIDE-1:0] row_end = WIDE'(row) + WIDE'(bytes);
 wire [WIDE-1:0] row_end_beat = (row_end + WIDE'(BUS_BYTES - 1)) >> LOG_BEAT;
 wire [WIDE-1:0] request_end = WIDE'(request_address) + (WIDE'(request_beats) << LOG_BEAT);
-wire inside_row = state == HELD || state == ASKING || (state == BETWEEN && !new_row);
+wire inside_row = state == HELD || state == ASKING;
+wire goes_on = state == BETWEEN && !new_row;  // with the row, behind what was taken
 
 always_ff @(posedge clk) begin
   started <= 1;
@@ -51,6 +52,10 @@ always_comb begin
     if (state == HELD) assert (held != 0);
     if (inside_row) begin
       assert (left != 0 && WIDE'(at) + WIDE'(left) == row_end_beat);
+      assert (at >= row[ADDRESS_BITS-1:LOG_BEAT]);
+    end
+    if (goes_on) begin
+      assert (WIDE'(left) > WIDE'(taken) && WIDE'(at) + WIDE'(left) == row_end_beat);
       assert (at >= row[ADDRESS_BITS-1:LOG_BEAT]);
     end
     // what is asked for

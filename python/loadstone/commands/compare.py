@@ -2,8 +2,8 @@
 
 In:   an artifact, inputs, a device; what is right: the model's file, another artifact, another
       device, or the meaning of the instructions. Or what a firmware has printed.
-Out:  the first layer that differs: how many elements, by how much, where. Exit status 1 when one
-      does.
+Out:  the first layer that differs: how many elements, by how much, where; layers that no token
+      orders. Exit status 1 when there is one.
 Next: docs/debug.md says what to do about it.
 """
 
@@ -23,8 +23,10 @@ from loadstone.analysis.compare import (
     one_run,
     read_digests,
 )
+from loadstone.analysis.framework import framework_expects
 from loadstone.analysis.names import short_names
-from loadstone.analysis.taps import meant, taps, values
+from loadstone.analysis.taps import Tap, meant, taps, values
+from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact, DataType
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ConfigError, ModelError
@@ -33,6 +35,7 @@ from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
+from loadstone.terminal import print_table
 
 __all__ = ["configure", "extend", "run"]
 
@@ -40,13 +43,15 @@ _EPILOG = """\
 examples:
   loadstone compare model.lds --inputs x.npz --against net.tflite       the simulator with the network itself
   loadstone compare model.lds --inputs x.npz --device uio:/dev/uio0 --against sim      a board with the simulator
-  loadstone compare model.lds --inputs x.npz --against reference        with the meaning of the instructions: finds wrong tokens
+  loadstone compare model.lds --inputs x.npz --against net.onnx --framework     with what LiteRT or ONNX Runtime itself computes
+  loadstone compare model.lds --inputs x.npz --against reference        with the meaning of the instructions
   loadstone compare model.lds --inputs x.npz --against good.lds         with another artifact of the same network
   loadstone compare model.lds --inputs x.npz --against net.onnx --all --json       every layer, for programs
   loadstone compare model.lds --inputs x.npz --against sim --digests printed.txt   what a firmware has printed (make DEBUG=1)
 
-Each layer is looked at where it stands in memory, behind a run that stops there: on a board as on the simulator.
-exit status: 0 all layers are equal; 1 one differs; 2 a mistake
+Each layer is looked at where it stands in memory, behind a run that stops there: on a board as on the simulator. Tokens are looked
+at in the artifact: a layer whose numbers depend on how fast the device is, is named even where they are right.
+exit status: 0 all layers are equal; 1 one differs, or lacks a token; 2 a mistake
 """
 _MODELS = (".tflite", ".onnx", ".pt2")
 
@@ -54,26 +59,41 @@ _MODELS = (".tflite", ".onnx", ".pt2")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    what = parser.add_argument_group("what is looked at")
+    right = parser.add_argument_group("what is right")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
-    parser.add_argument(
+    what.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    right.add_argument(
         "--against",
         metavar="WHAT",
         required=True,
         help="what is right: reference, sim or another device, the model's file, another artifact",
     )
-    parser.add_argument(
+    what.add_argument(
         "--device", metavar="D", default="sim", help="what is looked at (default: %(default)s)"
     )
-    parser.add_argument(
+    what.add_argument(
         "--sample", metavar="N", type=int, default=0, help="which sample (default: %(default)s)"
     )
-    parser.add_argument(
+    what.add_argument(
         "--digests", metavar="FILE", help="look at what a firmware printed, not at a device"
     )
-    parser.add_argument("--all", action="store_true", help="every layer, not only the first")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument(
+    right.add_argument(
+        "--framework",
+        action="store_true",
+        help="let LiteRT or ONNX Runtime compute --against's model file, not its definition in NumPy",
+    )
+    right.add_argument(
+        "--atol",
+        metavar="N",
+        type=float,
+        default=0.0,
+        help="largest difference that passes (default: %(default)g)",
+    )
+    results.add_argument("--all", action="store_true", help="every layer, not only the first")
+    results.add_argument("--json", action="store_true", help="as JSON")
+    what.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are code: only for files of people whom you trust",
@@ -94,14 +114,30 @@ def run(args: argparse.Namespace) -> int:
     found: list[LayerDifference] = []
     for entry in _compared(args, artifact, inputs, expected):
         found.append(entry)
-        if entry.different and not args.all:
+        if _is_wrong(entry, args.atol) and not args.all:
             break
-    wrong = [entry for entry in found if entry.different]
+    if not found:
+        raise ModelError(f"{args.against} knows no layer of {args.model}: not the same network")
+    wrong = [entry for entry in found if _is_wrong(entry, args.atol)]
+    unordered = races(artifact) if args.all or not wrong else []
     if args.json:
-        print(json.dumps({"compared": len(found), "layers": [vars(e) for e in found]}, indent=2))
+        layers, pairs = [vars(e) for e in found], [vars(e) for e in unordered]
+        print(json.dumps({"compared": len(found), "layers": layers, "races": pairs}, indent=2))
     else:
+        if args.all:
+            plain = "\n".join(
+                f"{name:<40.40} {elements:>9} elements  {how}"
+                for name, elements, how in _rows(found)
+            )
+            print_table(("layer", ">elements", ""), _rows(found), plain)
         print(_text(found, args))
-    return 1 if wrong else 0
+        if unordered:
+            print(_unordered(unordered))
+    return 1 if wrong or unordered else 0
+
+
+def _is_wrong(entry: LayerDifference, atol: float) -> bool:
+    return entry.different > 0 and (not entry.first or entry.largest > atol)
 
 
 def _compared(
@@ -133,6 +169,10 @@ def _printed(path: str, artifact: Artifact, expected: Expected) -> Iterator[Laye
 
 def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array]) -> Expected:
     against = str(args.against)
+    if args.framework:
+        if not against.endswith(_MODELS):
+            raise ConfigError(f"--framework runs a model's file, and --against is {against}")
+        return framework_expects(against, inputs, artifact.samples)
     if against.endswith(_MODELS):
         return from_tensors(_network(against, artifact, inputs))
     if against == "reference":
@@ -148,11 +188,16 @@ def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array])
             f"--against {against} is the device itself: name another, the model's file, or reference"
         )
     with devices.open(spec) as opened:
-        found = {
-            tap.name: value
-            for tap, value in values(other, opened, inputs, taps(other), trust=args.trust)
-        }
-    return from_tensors(found)
+        got = list(values(other, opened, inputs, taps(other), trust=args.trust))
+    # A tensor of real numbers has its name on the device, in bfloat16, and behind it, in float32.
+    named = {tap.name: value for tap, value in got}
+    typed = {(tap.name, tap.view.dtype): value for tap, value in got}
+
+    def expected(tap: Tap) -> Array | None:
+        value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
+        return None if value is None else from_tensors({tap.name: value})(tap)
+
+    return expected
 
 
 def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Array]:
@@ -175,21 +220,37 @@ def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Ar
 
 
 def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
-    short = short_names([entry.layer for entry in found])
     what = f"{args.digests or args.device} with {args.against}"
-    lines = []
-    if args.all:
-        lines += [
-            f"{short[e.layer]:<40.40} {e.elements:>9} elements  {_how(e)}".rstrip() for e in found
-        ]
-    wrong = next((entry for entry in found if entry.different), None)
+    wrong = next((entry for entry in found if _is_wrong(entry, args.atol)), None)
+    within = f" within {args.atol:g}" if args.atol else ""
     if wrong is None:
-        return "\n".join([*lines, f"{what}: {len(found)} tensors compared, all equal"])
-    before = [entry for entry in found[: found.index(wrong)] if not entry.different]
-    lines.append(f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})")
-    lines.append(f"  {_how(wrong)}")
-    lines.append(f"  {len(before)} tensors before it are equal")
-    return "\n".join(lines)
+        return f"{what}: {len(found)} tensors compared, all equal{within}"
+    before = found[: found.index(wrong)]
+    return (
+        f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})\n"
+        f"  {_how(wrong)}\n  {len(before)} tensors before it are equal{within}"
+    )
+
+
+def _rows(found: list[LayerDifference]) -> list[tuple[str, str, str]]:
+    short = short_names([entry.layer for entry in found])
+    return [(one_line(short[e.layer]), str(e.elements), _how(e)) for e in found]
+
+
+def _unordered(found: list[LayerRace]) -> str:
+    """The first pair of instructions that no token orders: right on one device, wrong on another."""
+    first = found[0]
+    short = short_names([first.layer, first.other])
+    where = (
+        f"layer {one_line(short[first.layer])}"
+        if first.layer == first.other
+        else f"layers {one_line(short[first.other])} and {one_line(short[first.layer])}"
+    )
+    more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+    return (
+        f"a token is missing in {where} (step {first.step}): what they compute depends on how fast "
+        f"the device is{more}\n  {one_line(first.text)}"
+    )
 
 
 def _how(entry: LayerDifference) -> str:

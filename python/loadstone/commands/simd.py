@@ -23,6 +23,7 @@ from loadstone.errors import DeviceError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.simulator.rtl_simd import RtlSimulated, rtl_name
 from loadstone.simulator.server import Server
+from loadstone.simulator.sim import ORDERS
 from loadstone.simulator.simd import FAULTS, Fault, Served, SharedMemory, SimulatedDevice
 from loadstone.simulator.table_simd import TableSimulated
 from loadstone.vta.hw_config import load_config
@@ -38,6 +39,7 @@ examples:
   loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
   loadstone simd /tmp/board.sock --device systolic --uma-backends DIR   an accelerator that a plug-in describes
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
+  loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow: shows tokens that are missing
 
 faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
 {chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
@@ -49,38 +51,41 @@ The protocol is described in simd.py, the board without a board in docs/board.md
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds SOCKET, the device, its memory and its faults."""
     parser.epilog = _EPILOG
+    device = parser.add_argument_group("the device")
+    memory = parser.add_argument_group("its memory")
+    serving = parser.add_argument_group("serving")
     parser.add_argument(
         "socket", metavar="SOCKET", type=Path, help="path of the Unix socket to listen at"
     )
-    parser.add_argument(
+    device.add_argument(
         "--device",
         metavar="NAME",
         default=_DEFAULT,
         help="a device, a JSON file, an accelerator of a plug-in ('NAME -attribute=value'), or rtl:NAME, its hardware under Verilator (default: %(default)s)",
     )
-    parser.add_argument(
+    device.add_argument(
         "--registers",
         choices=("native", "vta-chisel", "vta-hls"),
         help="register page (default: the device's)",
     )
-    parser.add_argument(
+    memory.add_argument(
         "--memory", metavar="FILE", type=Path, help="an existing file that is the memory, all of it"
     )
-    parser.add_argument(
+    memory.add_argument(
         "--base",
         metavar="ADDRESS",
         type=_number,
         default=0x10000000,
         help="bus address of the memory's first byte (default: 0x10000000)",
     )
-    parser.add_argument(
+    memory.add_argument(
         "--size",
         metavar="BYTES",
         type=_number,
         default=64 << 20,
         help="memory without a FILE (default: 64 MiB)",
     )
-    parser.add_argument(
+    device.add_argument(
         "--fault",
         metavar="FAULT",
         type=_fault,
@@ -88,7 +93,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a fault of one job; may be given again",
     )
-    parser.add_argument(
+    device.add_argument(
+        "--order",
+        choices=ORDERS,
+        default="program",
+        help="which instruction runs next where tokens leave a choice (default: %(default)s)",
+    )
+    serving.add_argument(
         "--clients", metavar="N", type=_number, help="end after so many clients (default: never)"
     )
 
@@ -105,25 +116,27 @@ def run(args: argparse.Namespace) -> int:
     if accelerator is not None:
         return _run_accelerator(args, accelerator)
     config = load_config((rtl or _DEFAULT) if rtl is not None else args.device)
-    if rtl is not None and (args.fault or args.registers not in (None, "native")):
+    unlike_rtl = args.fault or args.registers not in (None, "native") or args.order != "program"
+    if rtl is not None and unlike_rtl:
         raise DeviceError(
-            "--fault and other register pages are the simulator's: the RTL has the native page, "
-            "and no faults to order"
+            "--fault, --order and other register pages are the simulator's: the RTL has the native "
+            "page, its own order, and no faults to order"
         )
 
     def make(memory: SharedMemory) -> SimulatedDevice | RtlSimulated:
         if rtl is not None:
             return RtlSimulated(config, memory)
         faults = tuple(args.fault)
-        return SimulatedDevice(config, memory, registers=args.registers, faults=faults)
+        options = {"registers": args.registers, "order": args.order}
+        return SimulatedDevice(config, memory, faults=faults, **options)
 
     return _serve(args, config.name, make)
 
 
 def _run_accelerator(args: argparse.Namespace, accelerator: Accelerator) -> int:
-    if args.fault or args.registers:
+    if args.fault or args.registers or args.order != "program":
         raise DeviceError(
-            "--fault and --registers are for VTA's simulator: an accelerator of a plug-in has the "
+            "--fault, --order and --registers are for VTA's simulator: an accelerator of a plug-in has the "
             "registers that it describes, and no faults to order"
         )
     return _serve(args, accelerator.name, lambda memory: TableSimulated(accelerator, memory))

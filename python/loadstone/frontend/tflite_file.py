@@ -240,17 +240,15 @@ class _Reader:
         )
         if count == 0:
             return None, None, 0
-        scales = np.array([parameters.Scale(index) for index in range(count)], np.float32)
-        zeros = [
-            int(parameters.ZeroPoint(index))
-            for index in self.count(parameters.ZeroPointLength(), f"zero points of {where}")
-        ]
+        scales = np.array(parameters.ScaleAsNumpy(), np.float32)
+        stated = self.count(parameters.ZeroPointLength(), f"zero points of {where}")
+        zeros = np.array(parameters.ZeroPointAsNumpy() if stated else [0], np.int64)
         if (
             count == 1 and scales[0] == 0
         ):  # written by old converters for tensors that are not quantized
             return None, None, 0
         self.check_scales(scales, where)
-        zero_points = self.zero_points(zeros, count, dtype, where)
+        zero_points = self.zero_points(zeros, (len(stated), count), dtype, where)
         axis = (
             0 if len(shape) <= 1 else int(parameters.QuantizedDimension())
         )  # converters of 2019 gave biases axis 3
@@ -265,12 +263,14 @@ class _Reader:
             raise self.fail(f"{where} has the scale {scales.max():g}, above {MAX_SCALE:g}")
 
     def zero_points(
-        self, zeros: list[int], count: int, dtype: str, where: str
+        self, zeros: NDArray[np.int64], counts: tuple[int, int], dtype: str, where: str
     ) -> NDArray[np.int32]:
-        """One for each of the `count` scales: a file may have one for all, or none for 0."""
-        if len(zeros) not in (0, 1, count):
-            raise self.fail(f"{where} has {count} scales and {len(zeros)} zero points")
-        zero_points = np.resize(np.array(zeros or [0], np.int64), count)
+        """One for each scale: a file may have one for all, or none for 0. counts: of zero points,
+        and of scales."""
+        stated, count = counts
+        if stated not in (0, 1, count):
+            raise self.fail(f"{where} has {count} scales and {stated} zero points")
+        zero_points = np.resize(zeros, count)
         if dtype in ("int8", "uint8", "int16", "int32"):
             limits = np.iinfo(dtype)
             if np.any((zero_points < limits.min) | (zero_points > limits.max)):

@@ -41,9 +41,9 @@ class Port:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """meaning: by instruction. attributes: of the back end, by which it is made again. port: None
-    where DRAM costs nothing. queue: how many instructions wait in front of each unit; 0: one
-    instruction works at a time.
+    """meaning: by instruction; one that sets address registers needs none. attributes: of the back
+    end, by which it is made again. port: None where DRAM costs nothing. queue: how many
+    instructions wait in front of each unit; 0: one instruction works at a time.
 
     page: makes the register page that the simulator shows, of the device's CONFIG_HASH; None for
     the native one. driver: a C file that defines `const lds_register_block NAME_registers` for such
@@ -62,7 +62,7 @@ class Accelerator:
 
     def __post_init__(self) -> None:
         for form in self.table.forms:
-            if form.name not in self.meaning:
+            if form.name not in self.meaning and not form.keeps:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
 
 

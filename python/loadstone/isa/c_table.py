@@ -7,13 +7,23 @@ Next: a driver or a model of the device includes the header; `loadstone export` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from loadstone.isa.table import DRAM, MAX_LOOPS, Bits, InstructionForm, InstructionTable, Term
+from loadstone.isa.table import (
+    DRAM,
+    MAX_LOOPS,
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    Reach,
+)
+from loadstone.isa.terms import Term, factors
 
-__all__ = ["c_header", "c_table"]
+__all__ = ["c_header", "c_table", "form_keeps", "numbered_terms", "reach_bank"]
 
 _SIGNED, _ADDRESS = 1, 2
+_NO_FIELD = 255
 
 _ACCESS = """
 static inline uint64_t {name}_bits(const uint8_t *insn, unsigned bit, unsigned width) {{
@@ -114,13 +124,24 @@ def c_table(table: InstructionTable) -> str:
                 *(f"    {_reach(table, form, k)}," for k in range(len(form.reaches))),
                 "};",
             ]
+        if products := numbered_terms(table, form)[0]:
+            said = ", ".join(f"{{{field}u, {more}u}}" for field, more in products)
+            lines.append(f"static const lds_insn_factor {form.name}_factors[] = {{{said}}};")
+        if keeps := form_keeps(table, form):
+            said = ", ".join(
+                "{{{bank}u, {bank_size}u, {field}u, {{{index[0]}u, {index[1]}u}}}}".format(**keep)
+                for keep in keeps
+            )
+            lines.append(f"static const lds_insn_keep {form.name}_keeps[] = {{{said}}};")
     lines.append("static const lds_insn_form forms[] = {")
     for form in table.forms:
         fields = f"{form.name}_fields" if form.fields else "0"
         reaches = f"{form.name}_reaches" if form.reaches else "0"
+        products_of = f"{form.name}_factors" if numbered_terms(table, form)[0] else "0"
         lines.append(
             f"    {{{form.opcode}u, {table.sizes[form.name]}u, {len(form.fields)}u, "
-            f"{len(form.reaches)}u, {fields}, {reaches}}},"
+            f"{len(form.reaches)}u, {len(form.keeps)}u, {fields}, {reaches}, {products_of}, "
+            f"{form.name + '_keeps' if form.keeps else '0'}}},"
         )
     rows = ", ".join(f"{memory.rows}u" for memory in table.memories) or "0u"
     print_bytes = ", ".join(f"{byte}u" for byte in table.fingerprint)
@@ -147,16 +168,64 @@ def _field(table: InstructionTable, form: InstructionForm, field: Bits) -> str:
     return f"{{{place}u, {field.width}u, {flags}u, {field.shift}u, {limits}}}"
 
 
-def _reach(table: InstructionTable, form: InstructionForm, index: int) -> str:
-    reach = form.reaches[index]
+def numbered_terms(
+    table: InstructionTable, form: InstructionForm
+) -> tuple[list[tuple[int, int]], Mapping[Term, tuple[int, int]]]:
+    """(field, number) of every factor that stands in a product, and by term the two members of
+    lds_insn_term."""
     numbers = {field.name: k for k, field in enumerate(form.fields)}
+    banks = set(table.banks) - set(numbers)
+    products: list[tuple[int, int]] = []
+    terms: dict[Term, tuple[int, int]] = {0: (0, 0)}
+    every = [term for reach in form.reaches for term in (reach.first, *reach.terms())]
+    for term in (*every, *(keep.index for keep in form.keeps)):
+        if term not in banks:
+            if isinstance(term, int):
+                terms[term] = term, 0
+            elif term in numbers:
+                terms[term] = numbers[term], 1
+            elif term not in terms:
+                said = [(numbers[f] if f else _NO_FIELD, more) for f, more in factors(term)]
+                said += [(_NO_FIELD, 1)] * (len(said) == 1)
+                terms[term] = len(products), len(said)
+                products += said
+    return products, terms
+
+
+def _reach(table: InstructionTable, form: InstructionForm, index: int) -> str:
+    reach, terms = form.reaches[index], numbered_terms(table, form)[1]
     memories = {DRAM: 0, **{memory.name: k for k, memory in enumerate(table.memories, 1)}}
 
     def term(value: Term) -> str:
-        return f"{{{numbers[value]}u, 1u}}" if isinstance(value, str) else f"{{{value}u, 0u}}"
+        return "{{{}u, {}u}}".format(*terms[value])
 
     loops = [*reach.loops, *[(0, 0)] * (MAX_LOOPS - len(reach.loops))]
     counts = ", ".join(term(count) for count, _ in loops)
     strides = ", ".join(term(stride) for _, stride in loops)
+    bank = reach_bank(table, form, reach)
     head = f"{memories[reach.memory]}u, {int(reach.writes)}u, {len(reach.loops)}u"
-    return f"{{{head}, {term(reach.first)}, {term(reach.extent)}, {{{counts}}}, {{{strides}}}}}"
+    first = f"{term(reach.index if bank[0] else reach.first)}, {term(reach.offset)}"
+    rest = f"{term(reach.extent)}, {{{counts}}}, {{{strides}}}"
+    return f"{{{head}, {bank[0]}u, {bank[1]}u, {first}, {rest}}}"
+
+
+def reach_bank(table: InstructionTable, form: InstructionForm, reach: Reach) -> tuple[int, int]:
+    """lds_insn_reach's bank and bank_size: of the address registers that it begins at."""
+    if reach.memory != DRAM or any(field.name == reach.first for field in form.fields):
+        return 0, 0
+    first, count = table.banks[str(reach.first)]
+    return first + 1, count
+
+
+def form_keeps(table: InstructionTable, form: InstructionForm) -> list[dict[str, Any]]:
+    """The members of lds_insn_keep for each address register that an instruction sets."""
+    numbers, terms = {f.name: k for k, f in enumerate(form.fields)}, numbered_terms(table, form)[1]
+    return [
+        {
+            "bank": table.banks[keep.register][0] + 1,
+            "bank_size": table.banks[keep.register][1],
+            "field": numbers[keep.field],
+            "index": terms[keep.index],
+        }
+        for keep in form.keeps
+    ]

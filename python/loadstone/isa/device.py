@@ -8,13 +8,14 @@ Next: runtime/accelerators.py puts it behind a HAL.
 from __future__ import annotations
 
 import threading
+import traceback
 import zlib
 from collections.abc import Callable
 
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.native_page import Action, NativePage, RegisterPage
-from loadstone.isa.state import Dram, MachineFault, MachineRun
+from loadstone.isa.state import BAD_INSTRUCTION, Dram, MachineFault, MachineRun
 
 __all__ = ["TableDevice"]
 
@@ -41,11 +42,12 @@ class TableDevice:
         self.last: MachineRun | None = None
         self._notify = notify
         self._thread: threading.Thread | None = None
+        self._working = False  # its thread lives a little longer, and the next job need not wait
 
     @property
     def running(self) -> bool:
         """Whether a job runs."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._working
 
     def read32(self, offset: int) -> int:
         """One register."""
@@ -74,6 +76,7 @@ class TableDevice:
 
     def _start(self) -> None:
         self.page.started()
+        self._working = True
         if self._notify is None:
             self._run()
             return
@@ -84,10 +87,17 @@ class TableDevice:
         job = self.page.job()
         result: MachineRun | MachineFault
         try:
-            result = self.last = self.machine.run(job.address, job.count)
+            result = self.last = self.machine.run(job.address, job.count, job.code)
         except MachineFault as fault:
             result = fault
+        except BaseException:  # of a meaning
+            self._working = False
+            if self._notify is None:
+                raise  # whoever started the job reports it
+            traceback.print_exc()
+            result = MachineFault(BAD_INSTRUCTION, "a meaning that failed")
         self.jobs += 1
+        self._working = False
         if not self.machine.aborted:
             self.page.ended(result)
         if self._notify is not None:

@@ -20,14 +20,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
     LOCAL_BOUNDS,
+    NOWHERE,
     Dram,
     MachineEvent,
     MachineFault,
@@ -35,6 +38,7 @@ from loadstone.isa.state import (
     MachineState,
 )
 from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
+from loadstone.isa.terms import Term, term_value
 
 __all__ = ["TableMachine", "port_cycles"]
 
@@ -76,7 +80,8 @@ class _Clock:
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
         unit, port = form.unit, self.accelerator.port
-        work = form.cycles + sum(cycles * values[name] for name, cycles in form.per)
+        per = (ceil(cycles * term_value(term, values)) for term, cycles in form.per)
+        work = form.cycles + sum(per)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
         moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
@@ -135,15 +140,12 @@ def port_cycles(port: Port, reach: Reach, values: Mapping[str, int]) -> int:
     if reach.memory != DRAM:
         return 0
 
-    def value(term: int | str) -> int:
-        return values[term] if isinstance(term, str) else term
-
-    run, runs = value(reach.extent), 1
+    run, runs = term_value(reach.extent, values), 1
     for count, stride in reversed(reach.loops):
-        if runs == 1 and value(stride) == run:
-            run *= value(count)
+        if runs == 1 and term_value(stride, values) == run:
+            run *= term_value(count, values)
         else:
-            runs *= value(count)
+            runs *= term_value(count, values)
     each = -(-run // port.bytes_per_cycle) + -(-run // port.burst_bytes) * port.burst_cycles
     return port.latency_cycles + runs * each
 
@@ -157,10 +159,13 @@ class TableMachine:
         self.trace = trace
         self.table = accelerator.table
         memory = {m.name: np.zeros((m.rows, m.lanes), m.dtype) for m in self.table.memories}
-        self.state = MachineState(dram, memory)
+        self.state = MachineState(dram, memory, self._nowhere())
         self.aborted = False
         self.completed = 0  # instructions of the program that runs, or ran last
         self._plans = {form.name: self._plan(form) for form in self.table.forms}
+
+    def _nowhere(self) -> dict[str, list[int]]:
+        return {one.name: [NOWHERE] * one.count for one in self.table.address_registers}
 
     def _plan(self, form: InstructionForm) -> Sequence[tuple[Bits, int, int]]:
         places = self.table.places[form.name]
@@ -168,10 +173,11 @@ class TableMachine:
 
     def use(self, dram: Dram) -> None:
         """Another DRAM; the memories keep what they hold."""
-        self.state = MachineState(dram, self.state.memory)
+        self.state = MachineState(dram, self.state.memory, self._nowhere())
 
-    def run(self, address: int, count: int) -> MachineRun:
-        """Executes `count` instructions from a bus address on. Raises MachineFault."""
+    def run(self, address: int, count: int, code: bytes | None = None) -> MachineRun:
+        """Executes `count` instructions from a bus address on, or those of `code`. Raises
+        MachineFault."""
         dram, at = self.state.dram, 0
         dram.read_bytes = dram.write_bytes = 0
         orders = {
@@ -179,13 +185,16 @@ class TableMachine:
             for m in self.table.memories
         }
         clock = _Clock(self.accelerator, self.trace, orders)
-        code = dram.tail(address, count * max(self.table.sizes.values()))
+        self.use(dram)  # a program sets the address registers that it uses
+        if code is None:
+            code = dram.tail(address, count * max(self.table.sizes.values()))
         for number in range(count):
             self.completed = number
             try:
                 form, values = self._decode(code, at)
                 touched = self._touched(form, values)
-                self.accelerator.meaning[form.name](self.state, values)
+                self._keep(form, values)
+                self._mean(number, form, values)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
@@ -219,13 +228,43 @@ class TableMachine:
                 raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
         return form, values
 
+    def _mean(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+        meaning = self.accelerator.meaning.get(form.name)
+        if meaning is None:  # it sets address registers, and nothing else
+            return
+        try:
+            meaning(self.state, values)
+        except (MachineFault, LoadstoneError):
+            raise
+        except Exception as error:  # foreign code
+            file = getattr(getattr(meaning, "__code__", None), "co_filename", "")
+            raise BackendError(
+                f"accelerator {self.accelerator.name}: what instruction {number}, {form.name}, "
+                f"means: {cause_of(error, file)}"
+            ) from error
+
+    def _keep(self, form: InstructionForm, values: Mapping[str, int]) -> None:
+        for keep in form.keeps:
+            index = self._index(form, keep.register, keep.index, values)
+            self.state.kept[keep.register][index] = values[keep.field]
+
+    def _index(
+        self, form: InstructionForm, name: str, term: Term, values: Mapping[str, int]
+    ) -> int:
+        index = term_value(term, values)
+        if index >= len(self.state.kept[name]):
+            raise MachineFault(BAD_INSTRUCTION, f"{form.name}: address register {name} {index}")
+        return index
+
     def _touched(
         self, form: InstructionForm, values: Mapping[str, int]
     ) -> list[tuple[Reach, int, int]]:
         """What it says it touches, all of which is there. Raises MachineFault."""
         found = []
         for reach in form.reaches:
-            first, end = reach.places(values)
+            if reach.first in self.state.kept:
+                self._index(form, str(reach.first), reach.index, values)
+            first, end = reach.places(values, self.state.kept)
             if first == end:
                 continue
             if reach.memory == DRAM:

@@ -35,6 +35,7 @@ def page(table: InstructionTable) -> str:
         times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
         lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
         lines += [f"It {_touches(reach)}." for reach in form.reaches]
+        lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
     return "\n".join([*lines, ""])
 
 
@@ -49,5 +50,8 @@ def _values(field: Bits) -> str:
 def _touches(reach: Reach) -> str:
     loops = "".join(f" + i{k} * {stride}" for k, (_, stride) in enumerate(reach.loops))
     turns = "".join(f" for i{k} < {count}" for k, (count, _) in enumerate(reach.loops))
+    more = (f"[{reach.index}]" if reach.index else "") + (
+        f" + {reach.offset}" if reach.offset else ""
+    )
     verb = "writes" if reach.writes else "reads"
-    return f"{verb} {reach.extent} of {reach.memory} from {reach.first}{loops} on{turns}"
+    return f"{verb} {reach.extent} of {reach.memory} from {reach.first}{more}{loops} on{turns}"

@@ -8,7 +8,7 @@ Next: machine.py executes programs on them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ __all__ = [
     "DRAM_BOUNDS",
     "ERRORS",
     "LOCAL_BOUNDS",
+    "NOWHERE",
     "Dram",
     "DramWindow",
     "MachineEvent",
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 BAD_INSTRUCTION, DRAM_BOUNDS, LOCAL_BOUNDS = 1, 2, 3
+#: An address where no memory is.
+NOWHERE = 1 << 64
 #: Error codes, those of the native register page.
 ERRORS = {
     BAD_INSTRUCTION: "an opcode, field value or reserved bit that the device does not know",
@@ -101,10 +104,12 @@ class Dram:
 
 @dataclass(frozen=True)
 class MachineState:
-    """What meanings work on. memory: by name, (rows, lanes) of the table's type."""
+    """What meanings work on. memory: by name, (rows, lanes) of the table's type. kept: what each
+    address register holds, by name; those that the program has not set are NOWHERE."""
 
     dram: Dram
     memory: Mapping[str, Array]
+    kept: Mapping[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -32,25 +32,29 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from types import MappingProxyType
 
 from loadstone.errors import ConfigError
+from loadstone.isa.terms import MAX_FACTORS, Term, factors, term_value
 
 __all__ = [
     "DRAM",
     "MAX_INSN_BYTES",
+    "MAX_KEPT",
     "MAX_LOOPS",
     "MIN_INSN_BYTES",
+    "AddressRegister",
     "Bits",
     "InstructionForm",
     "InstructionTable",
+    "Keep",
     "LocalMemory",
     "Reach",
-    "Term",
 ]
 
 MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
@@ -58,13 +62,12 @@ MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
 MAX_FIELDS = 32
 #: Loops of one Reach.
 MAX_LOOPS = 3
+#: Address registers of a device, as the validator in C has room for.
+MAX_KEPT = 16
 #: The memory that host and device share, in a Reach; it counts bytes.
 DRAM = "dram"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
-
-#: A number, or the name of the field that says it.
-Term: TypeAlias = int | str
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,9 @@ class Reach:
     """What an instruction touches of one memory: for each turn of the loops, `extent` places from
     `first + sum of turn * stride` on. Places are bytes of DRAM, rows of a local memory.
 
-    loops: (count, stride) of each, a count of 0 touches nothing. DRAM begins at an address field.
+    loops: (count, stride) of each, a count of 0 touches nothing. DRAM begins at an address field,
+    or where an AddressRegister points: `first` is its name, `index` says which of them. offset:
+    places that are added to `first`.
     """
 
     memory: str
@@ -116,36 +121,61 @@ class Reach:
     loops: tuple[tuple[Term, Term], ...] = ()
     extent: Term = 1
     writes: bool = False
+    offset: Term = 0
+    index: Term = 0
 
     def terms(self) -> Iterator[Term]:
-        """All numbers and fields it is made of."""
-        yield self.first
+        """All numbers and fields it is made of, but `first`."""
         yield self.extent
+        yield self.offset
+        yield self.index
         for loop in self.loops:
             yield from loop
 
-    def places(self, fields: Mapping[str, int]) -> tuple[int, int]:
-        """[first, end) of what is touched; first == end where that is nothing."""
-
-        def value(term: Term) -> int:
-            return fields[term] if isinstance(term, str) else term
-
-        first, size = value(self.first), value(self.extent)
-        counts = [value(count) for count, _ in self.loops]
+    def places(
+        self, fields: Mapping[str, int], kept: Mapping[str, Sequence[int]] = MappingProxyType({})
+    ) -> tuple[int, int]:
+        """[first, end) of what is touched; first == end where that is nothing. kept: what address
+        registers hold."""
+        if self.first in kept:
+            first = kept[str(self.first)][term_value(self.index, fields)]
+        else:
+            first = term_value(self.first, fields)
+        first, size = first + term_value(self.offset, fields), term_value(self.extent, fields)
+        counts = [term_value(count, fields) for count, _ in self.loops]
         if size == 0 or 0 in counts:
             return first, first
-        strides = [value(stride) for _, stride in self.loops]
+        strides = [term_value(stride, fields) for _, stride in self.loops]
         return first, first + size + sum((c - 1) * s for c, s in zip(counts, strides, strict=True))
+
+
+@dataclass(frozen=True)
+class AddressRegister:
+    """`count` registers that keep bus addresses between instructions, for devices whose
+    instructions are too short for an address. A program begins with none of them set."""
+
+    name: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Keep:
+    """An instruction sets address register number `index` of `register` to its address field."""
+
+    register: str
+    field: str
+    index: Term = 0
 
 
 @dataclass(frozen=True)
 class InstructionForm:
     """One instruction: its opcode, its fields behind that in the order of the bits, what it
-    touches, and where and how long it works.
+    touches, which address registers it sets, and where and how long it works.
 
     size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
-    executes it. cycles: fixed ones; per: (field, cycles of each of its units); what goes over the
-    memory port is added (machine.Port).
+    executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
+    Fraction: what is begun is a whole cycle); what goes over the memory port is added
+    (machine.Port).
     """
 
     name: str
@@ -156,7 +186,8 @@ class InstructionForm:
     reaches: tuple[Reach, ...] = ()
     unit: str = "all"
     cycles: int = 1
-    per: tuple[tuple[str, int], ...] = ()
+    per: tuple[tuple[Term, int | Fraction], ...] = ()
+    keeps: tuple[Keep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,6 +209,7 @@ class InstructionTable:
     forms: tuple[InstructionForm, ...]
     memories: tuple[LocalMemory, ...] = ()
     opcode_bits: int = 8
+    address_registers: tuple[AddressRegister, ...] = ()
 
     def __post_init__(self) -> None:
         self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
@@ -188,8 +220,22 @@ class InstructionTable:
         self._distinct("memories", [DRAM, *(memory.name for memory in self.memories)])
         for memory in self.memories:
             self._require(1 <= memory.rows < 1 << 32, f"rows of {memory.name}", "1 to 2^32 - 1")
+        registers = self.address_registers
+        self._distinct("address registers", [register.name for register in registers])
+        count = sum(register.count for register in registers)
+        few = all(register.count >= 1 for register in registers) and count <= MAX_KEPT
+        self._require(few, f"{count} address registers", f"1 of each, {MAX_KEPT} at most")
         for form in self.forms:
             self._check(form)
+
+    @cached_property
+    def banks(self) -> Mapping[str, tuple[int, int]]:
+        """By address register, the number of its first, and how many it is."""
+        found, first = {}, 0
+        for register in self.address_registers:
+            found[register.name] = first, register.count
+            first += register.count
+        return found
 
     @cached_property
     def places(self) -> Mapping[str, Mapping[str, int]]:
@@ -226,9 +272,17 @@ class InstructionTable:
                 del said[name]
             for field in said["fields"]:
                 del field["doc"]
+            for reach in said["reaches"]:  # as before there were any
+                for name in ("offset", "index"):
+                    if reach[name] == 0:
+                        del reach[name]
+            if not said["keeps"]:
+                del said["keeps"]
             forms.append({**said, "at": self.places[form.name], "size": self.sizes[form.name]})
         memories = [asdict(memory) for memory in self.memories]
-        text = json.dumps([self.name, self.opcode_bits, forms, memories], sort_keys=True)
+        whole = [self.name, self.opcode_bits, forms, memories]
+        whole += [asdict(register) for register in self.address_registers]
+        text = json.dumps(whole, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
 
     # --- inside -----------------------------------------------------------------------------------
@@ -267,6 +321,12 @@ class InstructionTable:
         self._check_places(form, size, where)
         for reach in form.reaches:
             self._check_reach(form, reach, where)
+        for keep in form.keeps:
+            self._check_keep(form, keep, where)
+        names = {field.name for field in form.fields}
+        for term, _ in form.per:
+            known = all(name is None or name in names for name, _ in factors(term))
+            self._require(known, f"{where}: per {term}", "of fields of it")
 
     def _check_field(self, field: Bits, where: str) -> None:
         named = _NAME.fullmatch(field.name) and field.name not in _KEYWORDS
@@ -296,14 +356,32 @@ class InstructionTable:
         self._require(reach.memory in known, where, f"one of {', '.join(sorted(known))}")
         self._require(len(reach.loops) <= MAX_LOOPS, where, f"at most {MAX_LOOPS} loops")
         for term in reach.terms():
-            if isinstance(term, str):
-                field = fields.get(term)
-                self._require(field is not None, f"{where}: {term}", "a field of it")
-                assert field is not None
-                counts = not field.signed and (field.width <= 32 or field.address)
-                self._require(counts, f"{where}: {term}", "an unsigned field of at most 32 bits")
-            else:
-                self._require(0 <= term < 1 << 32, f"{where}: {term}", "0 to 2^32 - 1")
+            self._check_term(term, fields, where)
         first = fields.get(reach.first) if isinstance(reach.first, str) else None
-        begins = first is not None and first.address
-        self._require(begins == (reach.memory == DRAM), where, "from an address field for DRAM")
+        kept = first is None and reach.first in self.banks
+        begins = kept or (first is not None and first.address)
+        wanted = "from an address field or register for DRAM"
+        self._require(begins == (reach.memory == DRAM), where, wanted)
+        self._require(kept or reach.index == 0, f"{where}: index", "of an address register")
+        if not kept:
+            self._check_term(reach.first, fields, where)
+
+    def _check_keep(self, form: InstructionForm, keep: Keep, where: str) -> None:
+        where = f"{where}: keep of {keep.register}"
+        fields = {field.name: field for field in form.fields}
+        self._require(keep.register in self.banks, where, "an address register")
+        address = keep.field in fields and fields[keep.field].address
+        self._require(address, f"{where}: {keep.field}", "an address field of it")
+        self._check_term(keep.index, fields, where)
+
+    def _check_term(self, term: Term, fields: Mapping[str, Bits], where: str) -> None:
+        where, parts = f"{where}: {term}", factors(term)
+        self._require(len(parts) <= MAX_FACTORS, where, f"a product of at most {MAX_FACTORS}")
+        for name, number in parts:
+            self._require(0 <= number < 1 << 32, where, "0 to 2^32 - 1")
+            if name is not None:
+                self._require(name in fields, where, "a field of it")
+                field = fields[name]
+                plain = field.width <= 32 and not field.address
+                counts = not field.signed and (plain or (term == name and field.address))
+                self._require(counts, where, "an unsigned field of at most 32 bits")

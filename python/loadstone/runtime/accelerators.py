@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator, accelerator_named
+from loadstone.isa.c_table import form_keeps, numbered_terms, reach_bank
 from loadstone.isa.device import TableDevice
 from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, MachineFault
-from loadstone.isa.table import DRAM, InstructionTable, Term
+from loadstone.isa.table import DRAM, InstructionTable
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.native import CData, ffi, lib
@@ -125,7 +126,7 @@ class AcceleratorSet:
         memories = {DRAM: 0, **{m.name: k for k, m in enumerate(table.memories, 1)}}
         forms = self._kept(ffi.new("lds_insn_form[]", len(table.forms)))
         for entry, form in zip(forms, table.forms, strict=True):
-            numbers = {field.name: k for k, field in enumerate(form.fields)}
+            products, terms = numbered_terms(table, form)
             places = table.places[form.name]
             fields = [
                 {
@@ -143,10 +144,13 @@ class AcceleratorSet:
                     "memory": memories[reach.memory],
                     "writes": reach.writes,
                     "loops": len(reach.loops),
-                    "first": _term(reach.first, numbers),
-                    "extent": _term(reach.extent, numbers),
-                    "count": [_term(count, numbers) for count, _ in reach.loops],
-                    "stride": [_term(stride, numbers) for _, stride in reach.loops],
+                    "bank": reach_bank(table, form, reach)[0],
+                    "bank_size": reach_bank(table, form, reach)[1],
+                    "first": terms[reach.first if reach.first in terms else reach.index],
+                    "offset": terms[reach.offset],
+                    "extent": terms[reach.extent],
+                    "count": [terms[count] for count, _ in reach.loops],
+                    "stride": [terms[stride] for _, stride in reach.loops],
                 }
                 for reach in form.reaches
             ]
@@ -154,6 +158,9 @@ class AcceleratorSet:
             entry.field_count, entry.reach_count = len(fields), len(reaches)
             entry.fields = self._kept(ffi.new("lds_insn_field[]", fields))
             entry.reaches = self._kept(ffi.new("lds_insn_reach[]", reaches))
+            entry.keep_count = len(form.keeps)
+            entry.keeps = self._kept(ffi.new("lds_insn_keep[]", form_keeps(table, form)))
+            entry.factors = self._kept(ffi.new("lds_insn_factor[]", products))
         rows = [memory.rows for memory in table.memories]
         made = self._kept(ffi.new("lds_insn_table *"))
         made.name = self._kept(ffi.new("char[]", table.name.encode()))
@@ -162,10 +169,6 @@ class AcceleratorSet:
         made.memory_count, made.forms = len(rows), forms
         made.memory_rows = self._kept(ffi.new("uint32_t[]", rows or [0]))
         return made
-
-
-def _term(term: Term, numbers: Mapping[str, int]) -> tuple[int, int]:
-    return (numbers[term], 1) if isinstance(term, str) else (term, 0)
 
 
 def sim_memory(sim: CData) -> DramWindow:
@@ -188,6 +191,12 @@ def driver_symbols(accelerator: Accelerator) -> tuple[str, str]:
         raise DeviceError(f"accelerator {accelerator.name}: {accelerator.driver}: {why}") from None
     names = f"{accelerator.table.name}_registers", f"{accelerator.table.name}_refuse"
     found = [name if re.search(rf"\b{name}\b", text) else "" for name in names]
+    if not any(found) or (accelerator.page is not None and not found[0]):
+        wanted = names[0] if accelerator.page is not None else " nor ".join(names)
+        raise DeviceError(
+            f"accelerator {accelerator.name}: {accelerator.driver} does not define {wanted}: "
+            f"what it defines is called after the instruction table, {accelerator.table.name!r}"
+        )
     return found[0], found[1]
 
 

@@ -64,7 +64,8 @@ class LayerFigures:
 
     busy_cycles: by stage, what each worked for it. spent_cycles: `cycles` by BOUNDS. bytes: moved,
     by memory; `out` is written, all else read. macs: multiply-accumulates executed, lanes that only
-    fill up tiles included. best_cycles: what the longest of multipliers and ALU, reads and writes
+    fill up tiles included. step_cycles: of the compute stage, without what an instruction takes
+    besides its steps. best_cycles: what the longest of multipliers and ALU, reads and writes
     would take with nothing to wait for.
     """
 
@@ -77,6 +78,7 @@ class LayerFigures:
     spent_cycles: Mapping[str, int]
     bytes: Mapping[str, int]
     macs: int
+    step_cycles: int
     best_cycles: int
 
     @property
@@ -164,6 +166,7 @@ class _Sum:
             self.spent,
             self.bytes,
             self.macs,
+            self.step_cycles,
             best,
         )
 

@@ -36,6 +36,7 @@ from loadstone.vta.isa.spec import INSN_BYTES, Memory, Opcode, Stage
 
 __all__ = [
     "KERNELS",
+    "ORDERS",
     "Simulator",
     "SimulatorOptions",
     "kernels_available",
@@ -43,6 +44,9 @@ __all__ = [
 
 #: Inner loops that can be forced; all give the same bits. "best" takes the widest that the CPU has.
 KERNELS = ("best", "portable", "avx2", "avx512", "neon")
+#: Which instruction runs next where tokens leave a choice: the first in program order; loads ahead;
+#: stores ahead. Programs without races compute the same in all of them.
+ORDERS = ("program", "load-first", "store-first")
 _READERS = ("fetch", "uop", "inp", "wgt", "acc")
 _KINDS = {1: "race", 2: "race", 3: "uninitialised"}
 _NONE = 0xFFFFFFFF
@@ -59,6 +63,7 @@ class SimulatorOptions(TypedDict, total=False):
     uninitialised: bool
     trace: bool  # keep the events
     kernels: str  # one of KERNELS
+    order: str  # one of ORDERS
 
 
 class Simulator:
@@ -88,6 +93,10 @@ class Simulator:
         self._option("CHECK_RACES", options.get("races", False))
         self._option("CHECK_INIT", options.get("uninitialised", False))
         self._option("TRACE", options.get("trace", False))
+        order = options.get("order", "program")
+        if order not in ORDERS:
+            raise SimulationError(f"order={order!r} is not one of {', '.join(ORDERS)}")
+        self._option("ORDER", ORDERS.index(order))
         self.use_kernels(options.get("kernels", "best"))
 
     # --- set up -----------------------------------------------------------------------------------
@@ -243,7 +252,7 @@ class Simulator:
             return raw.hex() or "no instruction"
 
     # --- inside -----------------------------------------------------------------------------------
-    def _option(self, name: str, value: bool) -> None:
+    def _option(self, name: str, value: int) -> None:
         self._done(
             lib().lds_sim_set_option(self._sim, getattr(lib(), f"LDS_SIM_{name}"), int(value))
         )

@@ -50,6 +50,7 @@ from typing import Protocol
 
 from loadstone.errors import DeviceError
 from loadstone.runtime.native import CData, ffi, lib
+from loadstone.simulator.sim import ORDERS
 from loadstone.vta.hw_config import HwConfig
 
 __all__ = [
@@ -155,9 +156,10 @@ class SimulatedDevice:
         *,
         registers: str | None = None,
         faults: tuple[Fault, ...] = (),
+        order: str = "program",
     ) -> None:
         """registers: "native", "vta-chisel" or "vta-hls"; by default what the configuration
-        says."""
+        says. order: one of sim.py's ORDERS."""
         registers = registers or config.registers
         self.page_bytes = _PAGE_BYTES[registers]
         self._faults = sorted(faults)
@@ -179,6 +181,7 @@ class SimulatedDevice:
         simulator = lib().lds_simdev_sim(self._device)
         for name, constant in config.timing.items():
             lib().lds_sim_set_timing(simulator, name.encode(), constant.value)
+        lib().lds_sim_set_option(simulator, lib().LDS_SIM_ORDER, ORDERS.index(order))
         self._memory: CData = None
         self.use(memory)
         self._changed = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -80,14 +80,14 @@ class Allocate(ProgramPass):
     def run(self, program: VtaProgram) -> VtaProgram:
         """Weights early, as long as everything then still has room. Raises LoweringError when the
         tiles of one operation do not fit a scratchpad together."""
-        operations = program.operations
+        operations, first = program.operations, program.choice.place
         try:
-            allocation = allocate([operation for _, operation in operations], program.config)
+            allocation = allocate([o for _, o in operations], program.config, first)
         except LoweringError:
             if not program.source_order:
                 raise
             operations = program.source_order
-            allocation = allocate([operation for _, operation in operations], program.config)
+            allocation = allocate([o for _, o in operations], program.config, first)
         return replace(
             program,
             operations=[operations[number] for number in allocation.kept],
@@ -225,12 +225,18 @@ def _next_use(uses: list[int], now: int) -> int:
     return uses[-1] if uses else _NEVER
 
 
-def allocate(operations: Sequence[Operation], config: HwConfig) -> Allocation:
-    """Raises LoweringError when the tiles of one operation do not fit a scratchpad together."""
-    for order in (_Order.SPREAD, _Order.PACKED):
+def allocate(
+    operations: Sequence[Operation], config: HwConfig, first: str | None = None
+) -> Allocation:
+    """first: one of choices.PLACES, which is tried before the others. Raises LoweringError when the
+    tiles of one operation do not fit a scratchpad together."""
+    orders = [_Order.SPREAD, _Order.PACKED, _Order.FITTED]
+    if first is not None:
+        orders.sort(key=lambda order: order.value != first)
+    for order in orders[:-1]:
         with suppress(LoweringError):
             return _allocate(operations, config, order)
-    return _allocate(operations, config, _Order.FITTED)
+    return _allocate(operations, config, orders[-1])
 
 
 def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) -> Allocation:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
+from loadstone.vta.choices import device_digest
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion, is_free
@@ -27,7 +28,10 @@ class VtaBackend(Backend):
 
     def __init__(self, config: HwConfig) -> None:
         self.config = self.device = config
-        if not config.has(Capability.REQUANTIZE) and not config.is_float:
+        self.schedule_digest = device_digest(config)
+        if config.is_float:
+            self.scheme = "float"
+        elif not config.has(Capability.REQUANTIZE):
             self.scheme = "pow2"  # it can only shift
 
     @property

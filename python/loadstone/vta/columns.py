@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.errors import LoweringError
+from loadstone.vta.choices import of_region
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.weighted import estimated_cycles
 
-__all__ = ["fold_columns", "folded_convolution"]
+__all__ = ["column_choices", "fold_columns", "folded_convolution"]
 
 _FACTORS = (1, 2, 4, 8, 16)
 #: Longest run of neighbouring tensors whose factor is changed together.
@@ -51,10 +52,31 @@ def fold_columns(
     """fixed: names of tensors that are seen from outside. from_host: those that the host packs, and
     may fold by taps."""
     chain = _Chain(operators, fixed, from_host, config)
-    factors = chain.best()
+    chosen = of_region(operators, config).columns
+    factors = chain.best() if chosen is None else chain.given(chosen)
     if all(factor == 1 for factor in factors.values()):
         return tuple(operators)
     return tuple(chain.rewritten(operator, factors) or operator for operator in operators)
+
+
+def column_choices(
+    operators: Sequence[g.Operator],
+    fixed: Collection[str],
+    from_host: Collection[str],
+    config: HwConfig,
+    most: int,
+) -> list[tuple[int, ...]]:
+    """Factors of all tensors that may be folded: those of fold_columns, then others that one
+    change leads to, by what they should take; at most so many."""
+    chain = _Chain(operators, fixed, from_host, config)
+    best = chain.best()
+    near: dict[tuple[int, ...], int] = {tuple(best.values()): -1}
+    for change in chain.changes():
+        changed = {**best, **change}
+        cost = chain.cost(changed)
+        if cost < _IMPOSSIBLE:
+            near.setdefault(tuple(changed.values()), cost)
+    return sorted(near, key=lambda factors: near[factors])[:most]
 
 
 @dataclass(frozen=True)
@@ -92,17 +114,33 @@ class _Chain:
     def best(self) -> dict[str, int]:
         """Factors that no change of a run of neighbours improves."""
         factors = dict.fromkeys(self.tensors, 1)
-        least, improved = self._cost(factors), True
+        least, improved = self.cost(factors), True
         while improved:
             improved = False
-            for change in self._changes():
+            for change in self.changes():
                 changed = {**factors, **change}
-                cost = self._cost(changed)
+                cost = self.cost(changed)
                 if cost < least:
                     factors, least, improved = changed, cost, True
         return factors
 
-    def _changes(self) -> Iterator[dict[str, int]]:
+    def given(self, chosen: Sequence[int]) -> dict[str, int]:
+        """Factors that were chosen, in the order of the tensors. Raises LoweringError where they
+        are none of this region."""
+        factors = dict(zip(self.tensors, chosen, strict=False))
+        fit = len(chosen) == len(self.tensors) and all(
+            factor in _FACTORS and self._may_fold(self.tensors[name], factor)
+            for name, factor in factors.items()
+        )
+        if not fit or any(
+            self.rewritten(operator, factors) is None
+            for operator in self.operators
+            if _can_fold(operator)
+        ):
+            raise LoweringError(f"columns: {list(chosen)} cannot be folded in this region")
+        return factors
+
+    def changes(self) -> Iterator[dict[str, int]]:
         """New factors for a run of neighbours: one for all of them, or half of it from some tensor
         on (behind a stride of two)."""
         names = list(self.tensors)
@@ -144,7 +182,8 @@ class _Chain:
             factors.get(tensor.name, 1) for tensor in (*operator.inputs, *operator.outputs)
         )
 
-    def _cost(self, factors: Mapping[str, int]) -> int:
+    def cost(self, factors: Mapping[str, int]) -> int:
+        """Of the whole chain, estimated."""
         return sum(
             self._cost_of(operator, factors) for operator in self.operators if _can_fold(operator)
         )

@@ -6,7 +6,7 @@ Out:  the same with instructions, FINISH last, whose tokens are still missing, a
 Next: synchronize.py orders the stages by tokens.
 
 One operation becomes one instruction where its fields hold it, else several: split_transfer.py cuts
-copies, loop_nest.py folds loops, micro_op_cache.py says where each list of micro-ops stands. A
+copies, folding.py folds loops, micro_op_cache.py says where each list of micro-ops stands. A
 `Fill 0` before a GEMM costs no pass of its own where the device can overwrite: the micro-ops of the
 first reduction step write, the others add.
 """
@@ -18,10 +18,12 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
+from loadstone.vta.folding import Folder, Step
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
@@ -36,8 +38,7 @@ from loadstone.vta.isa.spec import (
     Opcode,
     Stage,
 )
-from loadstone.vta.loop_nest import FoldedNest, FoldingLimits, LoopNest, fold_nest, merged_nest
-from loadstone.vta.loop_nest import offsets as loop_offsets
+from loadstone.vta.loop_nest import FoldingLimits, LoopNest
 from loadstone.vta.micro_op_cache import WithMicroOps, place_micro_ops
 from loadstone.vta.program import (
     UOP_TENSOR,
@@ -50,7 +51,6 @@ from loadstone.vta.program import (
 )
 from loadstone.vta.split_transfer import split_load, split_store
 from loadstone.vta.stream import (
-    Access,
     AluNest,
     FillNest,
     GemmNest,
@@ -123,6 +123,7 @@ class _Encoder:
             for register, value in CONFIG_DEFAULTS.items()
             for stage in Stage
         }
+        self.folder = Folder(address, keep_sums=config.is_float)
         self.fresh: set[VirtualTile] = set()  # tiles whose next GEMM overwrites
         self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
         self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
@@ -229,40 +230,21 @@ class _Encoder:
         """GEMMs; the first micro-ops overwrite where a Fill 0 was left out."""
         fresh = o.dst.tile in self.fresh
         self.fresh.discard(o.dst.tile)
-        nest = merged_nest(o.extents, (o.dst, o.src, o.wgt), self.address)
-        for folded in fold_nest(
-            nest,
-            self.gemm_limits,
-            reductions_in_uops=fresh,
-            keep_sums=self.config.is_float,
-        ):
-            if not fresh:
-                self.gemm_step(folded, overwrite=0)
-                continue
-            # The first micro-op of every accumulator tile overwrites; they come first, and keep
-            # their order.
-            _, first = np.unique(folded.uops[:, 0], return_index=True)
-            begins = np.zeros(len(folded.uops), bool)
-            begins[first] = True
-            self.gemm_step(replace(folded, uops=folded.uops[begins]), overwrite=1)
-            if not begins.all():
-                self.gemm_step(replace(folded, uops=folded.uops[~begins]), overwrite=0)
-
-    def gemm_step(self, folded: FoldedNest, overwrite: int) -> None:
-        """One GEMM that multiplies."""
-        (n0, s0), (n1, s1) = folded.outer, folded.inner
-        insn = Gemm(
-            overwrite=overwrite,
-            iter_out=n0,
-            iter_in=n1,
-            dst_out=s0[0],
-            dst_in=s1[0],
-            src_out=s0[1],
-            src_in=s1[1],
-            wgt_out=s0[2],
-            wgt_in=s1[2],
-        )
-        self.step(insn, folded, (Memory.ACC, Memory.INP, Memory.WGT))
+        nest = self.folder.nest(o.extents, (o.dst, o.src, o.wgt))
+        for step in self.folder.products(nest, self.gemm_limits, fresh=fresh):
+            (n0, s0), (n1, s1) = step.outer, step.inner
+            insn = Gemm(
+                overwrite=step.overwrite,
+                iter_out=n0,
+                iter_in=n1,
+                dst_out=s0[0],
+                dst_in=s1[0],
+                src_out=s0[1],
+                src_in=s1[1],
+                wgt_out=s0[2],
+                wgt_in=s1[2],
+            )
+            self.step(insn, step, nest.bases, (Memory.ACC, Memory.INP, Memory.WGT))
 
     def fill(self, o: FillNest, following: Operation | None) -> None:
         """GEMMs that reset, and an addition where the value is not 0; nothing where the GEMM behind
@@ -270,38 +252,21 @@ class _Encoder:
         if self.can_overwrite(o, following):
             self.fresh.add(o.dst.tile)
             return
-        nest = merged_nest(o.extents, (o.dst,), self.address)
-        for folded in fold_nest(nest, self.fill_limits):
-            (n0, s0), (n1, s1) = folded.outer, folded.inner
+        nest = self.folder.nest(o.extents, (o.dst,))
+        for step in self.folder.steps(nest, self.fill_limits):
+            (n0, s0), (n1, s1) = step.outer, step.inner
             insn = Gemm(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
-            self.step(insn, folded, (Memory.ACC,))
+            self.step(insn, step, nest.bases, (Memory.ACC,))
         if o.value:
             self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
 
     def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
-        """Whether the GEMM behind a Fill 0 writes every tile that the Fill would, and can be folded
-        with its reductions in micro-ops."""
+        """Whether the GEMM behind a Fill 0 does all that it would."""
         if o.value or not self.config.has(Capability.GEMM_OVERWRITE):
             return False
         if not isinstance(following, GemmNest) or following.dst.tile is not o.dst.tile:
             return False
-        kept = [
-            (n, s)
-            for n, s in zip(following.extents, following.dst.strides, strict=True)
-            if s and n > 1
-        ]
-        if _index_set(o.extents, o.dst) != _index_set(
-            tuple(n for n, _ in kept), replace(following.dst, strides=tuple(s for _, s in kept))
-        ):
-            return False
-        nest = merged_nest(
-            following.extents, (following.dst, following.src, following.wgt), self.address
-        )
-        try:
-            folded = list(fold_nest(nest, self.gemm_limits, reductions_in_uops=True))
-        except LoweringError:
-            return False
-        return len(folded) == 1
+        return self.folder.can_overwrite(o, following, self.gemm_limits)
 
     def alu(self, o: AluNest) -> None:
         """ALU instructions with a tile or an immediate."""
@@ -314,7 +279,7 @@ class _Encoder:
                 f"[{imm.low}, {imm.high}]"
             )
         src = o.dst if o.src is None else o.src
-        whole = merged_nest(o.extents, (o.dst, src), self.address).reductions_outermost()
+        whole = self.folder.nest(o.extents, (o.dst, src)).reductions_outermost()
         kind = Alu(alu_op=int(o.op), use_imm=int(o.src is None), imm=o.imm if o.src is None else 0)
         for nest in whole.parts(_ALU_DEPTH if self.config.profile == "vta" else 0):
             self.alu_steps(kind, nest)
@@ -329,15 +294,14 @@ class _Encoder:
             (ConfigRegister.RQ_ROUNDING, int(Rounding(o.rounding))),
         ):
             self.set_register(Stage.COMPUTE, register, value)
-        nest = merged_nest(o.extents, (o.dst, o.operands), self.address)
+        nest = self.folder.nest(o.extents, (o.dst, o.operands))
         self.alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
 
     def alu_steps(self, kind: Alu, nest: LoopNest) -> None:
         """One ALU instruction for each part of the nest; `kind`: its operation and immediate."""
-        for folded in fold_nest(nest, self.alu_limits, in_order=True):
-            (n0, s0), (n1, s1) = folded.outer, folded.inner
-            insn = replace(
-                kind,
+        for step in self.folder.steps(nest, self.alu_limits, in_order=True):
+            (n0, s0), (n1, s1) = step.outer, step.inner
+            insn = kind.changed(
                 iter_out=n0,
                 iter_in=n1,
                 dst_out=s0[0],
@@ -345,23 +309,29 @@ class _Encoder:
                 src_out=s0[1],
                 src_in=s1[1],
             )
-            self.step(insn, folded, (Memory.ACC, Memory.ACC))
+            self.step(insn, step, nest.bases, (Memory.ACC, Memory.ACC))
 
-    def step(self, insn: Gemm | Alu, folded: FoldedNest, memories: tuple[Memory, ...]) -> None:
-        """A GEMM or ALU instruction; memories: of the micro-ops' operands, the first written."""
-        low, high = folded.uops.min(axis=0).tolist(), folded.uops.max(axis=0).tolist()
+    def step(
+        self,
+        insn: Gemm | Alu,
+        step: Step,
+        bases: NDArray[np.int64],
+        memories: tuple[Memory, ...],
+    ) -> None:
+        """A GEMM or ALU instruction; bases: where its operands begin; memories: of the micro-ops'
+        operands, the first written."""
         tail = _RQ_TILES - 1 if isinstance(insn, Alu) and insn.alu_op == AluOp.RQ else 0
         scratch = tuple(
             ScratchRange(
                 memory,
-                low[operand],
-                high[operand] + folded.reach[operand] + 1 + (tail if operand else 0),
+                base + step.low[operand],
+                base + step.end[operand] + (tail if operand else 0),
                 operand == 0,
             )
-            for operand, memory in enumerate(memories)
+            for operand, (memory, base) in enumerate(zip(memories, bases.tolist(), strict=True))
         )
-        table = np.zeros((len(folded.uops), 3), np.int64)
-        table[:, : len(memories)] = folded.uops
+        table = np.zeros((len(step.uops), 3), np.int64)
+        table[:, : len(memories)] = step.uops + bases
         self.items.append(WithMicroOps(insn, self.layer, scratch, table.tobytes()))
 
 
@@ -380,8 +350,3 @@ def _limits(opcode: Opcode, operands: tuple[str, ...], config: HwConfig) -> Fold
         ),
         uops=config.depth(Memory.UOP) // 2,
     )
-
-
-def _index_set(extents: tuple[int, ...], access: Access) -> frozenset[int]:
-    loops = [(n, (s,)) for n, s in zip(extents, access.strides, strict=True)]
-    return frozenset((access.base + loop_offsets(loops, 1)[:, 0]).tolist())

@@ -12,8 +12,9 @@ Next: synchronize.py asks the first to set tokens, and the second whether they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,66 +35,117 @@ __all__ = ["NONE", "Hazards", "prove"]
 
 #: No instruction.
 NONE = -1
+#: As ndarray.max, without its Python: asked of a few tiles, some ten thousand times a network.
+_largest = np.maximum.reduce
+
+
+#: What a range of tiles or bytes is touched by: a stage, and whether it writes.
+_Touch: TypeAlias = tuple[int, bool]
 
 
 class Hazards:
     """Who touched each scratchpad tile and each piece of DRAM last: per stage, the last writer and
-    the last reader."""
+    the last reader.
+
+    Only what some other stage may conflict with is written down: micro-ops are loaded and read by
+    compute alone, input tiles are never written by compute.
+    """
 
     def __init__(self, config: HwConfig, instructions: Sequence[PendingInstruction]) -> None:
         self.grain = min(config.tile_bytes(Memory.INP), 4)
-        self.scratch = {
-            m: np.full((3, 2, config.depth(m)), NONE, np.int32)
-            for m in dict.fromkeys(SCRATCHPAD_OF.values())
-        }
-        copies = [i.dram for i in instructions if i.dram is not None]
-        ends = dict.fromkeys((rows.region for rows in copies if rows.written), 0)
-        for rows in copies:
-            if rows.region in ends:
-                end = rows.start_bytes + (rows.rows - 1) * rows.stride_bytes + rows.row_bytes
-                ends[rows.region] = max(ends[rows.region], -(-end // self.grain))
-        self.dram = {region: np.full((3, 2, end), NONE, np.int32) for region, end in ends.items()}
-
-    def _views(self, instruction: PendingInstruction) -> Iterable[tuple[NDArray[np.int32], bool]]:
-        """(view of shape (3 stages, 2 kinds, ...), written?) for each range; what is never written
-        has no table."""
-        for touched in instruction.scratch:
-            yield self.scratch[touched.memory][:, :, touched.first : touched.end], touched.written
-        rows = instruction.dram
-        if rows is not None and rows.region in self.dram:
-            yield _rows_view(self.dram[rows.region], rows, self.grain), rows.written
+        self.scratch: dict[Memory, _Table] = {}
+        self.dram: dict[int, _Table] = {}
+        scratch, dram, ends = _touched(instructions, self.grain)
+        for memory in dict.fromkeys(SCRATCHPAD_OF.values()):
+            self.scratch[memory] = _Table(scratch.get(memory, set()), config.depth(memory))
+        for region, touches in dram.items():
+            self.dram[region] = _Table(touches, ends[region])
 
     def conflicts(self, instruction: PendingInstruction) -> list[int]:
         """Per stage, the last instruction that this one must not overtake."""
-        stage_of_it = instruction.stage
+        stage = instruction.stage
         last = [NONE, NONE, NONE]
-        for view, write in self._views(instruction):
-            for stage in Stage:
-                if stage is not stage_of_it:
-                    last[stage] = max(
-                        last[stage], int(view[stage].max() if write else view[stage, 0].max())
-                    )
+        for touched in instruction.scratch:
+            for other, row in self.scratch[touched.memory].asked[stage, touched.written]:
+                found = int(_largest(row[touched.first : touched.end]))
+                if found > last[other]:
+                    last[other] = found
+        rows = instruction.dram
+        if rows is not None:
+            for other, row in self.dram[rows.region].asked[stage, rows.written]:
+                found = int(_largest(_rows_view(row, rows, self.grain), None))
+                if found > last[other]:
+                    last[other] = found
         return last
 
     def record(self, instruction: PendingInstruction, number: int) -> None:
         """Instruction `number` of the stream is this one."""
-        for view, write in self._views(instruction):
-            view[instruction.stage, 0 if write else 1] = number
+        stage = instruction.stage
+        for touched in instruction.scratch:
+            row = self.scratch[touched.memory].told.get((stage, touched.written))
+            if row is not None:
+                row[touched.first : touched.end] = number
+        rows = instruction.dram
+        if rows is not None:
+            row = self.dram[rows.region].told.get((stage, rows.written))
+            if row is not None:
+                _rows_view(row, rows, self.grain)[...] = number
+
+
+class _Table:
+    """One scratchpad, or one region of DRAM: of each kind of touch that conflicts with one of
+    another stage, the last instruction by place.
+
+    asked: of a touch, the stages and rows to look at: a writer conflicts with everyone, a reader
+        with writers. told: the row that a touch is written into.
+    """
+
+    def __init__(self, touches: set[_Touch], size: int) -> None:
+        pairs = {
+            one: [other for other in touches if other[0] != one[0] and (one[1] or other[1])]
+            for one in touches
+        }
+        self.told: dict[_Touch, NDArray[np.int32]] = {
+            touch: np.full(size, NONE, np.int32)
+            for touch in dict.fromkeys(other for others in pairs.values() for other in others)
+        }
+        self.asked = {
+            one: [(other[0], self.told[other]) for other in others] for one, others in pairs.items()
+        }
+
+
+def _touched(
+    instructions: Sequence[PendingInstruction], grain: int
+) -> tuple[dict[Memory, set[_Touch]], dict[int, set[_Touch]], dict[int, int]]:
+    """By scratchpad, and by region of DRAM, which stages write and read it; and where the last
+    touch of a region ends, in grains."""
+    scratch: dict[Memory, set[_Touch]] = {}
+    dram: dict[int, set[_Touch]] = {}
+    ends: dict[int, int] = {}
+    for instruction in instructions:
+        stage = instruction.stage
+        for touched in instruction.scratch:
+            scratch.setdefault(touched.memory, set()).add((stage, touched.written))
+        rows = instruction.dram
+        if rows is not None:
+            dram.setdefault(rows.region, set()).add((stage, rows.written))
+            end = rows.start_bytes + (rows.rows - 1) * rows.stride_bytes + rows.row_bytes
+            ends[rows.region] = max(ends.get(rows.region, 0), -(-end // grain))
+    return scratch, dram, ends
 
 
 def _rows_view(table: NDArray[np.int32], rows: DramRows, grain: int) -> NDArray[np.int32]:
+    """The places of some rows: shape (places,) where they follow each other, else (rows, places of
+    a row)."""
     start, width, stride = (
         rows.start_bytes // grain,
         rows.row_bytes // grain,
         rows.stride_bytes // grain,
     )
     if rows.rows == 1 or stride == width:
-        return table[:, :, start : start + rows.rows * width]
-    s = table.strides
-    shape = (3, 2, rows.rows, width)
-    return np.lib.stride_tricks.as_strided(
-        table[:, :, start:], shape, (s[0], s[1], stride * s[2], s[2])
-    )
+        return table[start : start + rows.rows * width]
+    step = table.strides[0]
+    return np.ndarray((rows.rows, width), table.dtype, table, start * step, (stride * step, step))
 
 
 def prove(instructions: Sequence[PendingInstruction], config: HwConfig) -> Mapping[str, int]:
@@ -132,11 +184,13 @@ def _vector_clocks(instructions: Sequence[PendingInstruction]) -> _Clocks:
     before: list[list[int]] = []
     pushes: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
     pops: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
+    popped = {stage: [q for q in TOKEN_QUEUES if q.popper is stage] for stage in Stage}
+    pushed = {stage: [q for q in TOKEN_QUEUES if q.pusher is stage] for stage in Stage}
     for number, instruction in enumerate(instructions):
         stage = instruction.stage
         known = knows[stage]
-        for queue in TOKEN_QUEUES:
-            if queue.popper is stage and getattr(instruction.insn, queue.pop):
+        for queue in popped[stage]:
+            if getattr(instruction.insn, queue.pop):
                 turn = len(pops[queue])
                 if turn >= len(pushes[queue]):
                     raise LoweringError(
@@ -150,8 +204,8 @@ def _vector_clocks(instructions: Sequence[PendingInstruction]) -> _Clocks:
         known[stage] = number
         knows[stage] = known
         after.append(known)
-        for queue in TOKEN_QUEUES:
-            if queue.pusher is stage and getattr(instruction.insn, queue.push):
+        for queue in pushed[stage]:
+            if getattr(instruction.insn, queue.push):
                 pushes[queue].append(number)
     for queue in TOKEN_QUEUES:
         if len(pushes[queue]) != len(pops[queue]):

@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from loadstone.backend.device import RegisterBlock, TimingConstant
@@ -82,6 +83,7 @@ class HwConfig:
     registers: str = "native"
     register_base: int = 0
     bus_offset: int = 0  # bus address = the CPU's physical address + this
+    products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -143,6 +145,10 @@ class HwConfig:
 
     def depth(self, memory: Memory) -> int:
         """Tiles (or micro-ops) that a scratchpad holds."""
+        return self._depths[memory]
+
+    @cached_property
+    def _depths(self) -> Mapping[Memory, int]:
         acc = 1 << self.la
         return {
             Memory.UOP: self.uop_depth,
@@ -151,10 +157,14 @@ class HwConfig:
             Memory.ACC: acc,
             Memory.OUT: acc,
             Memory.ACC_8BIT: acc,
-        }[memory]
+        }
 
     def tile_bytes(self, memory: Memory) -> int:
         """Bytes of one tile of `memory` in DRAM (ACC_8BIT: that of elements which is loaded)."""
+        return self._tile_sizes[memory]
+
+    @cached_property
+    def _tile_sizes(self) -> Mapping[Memory, int]:
         lanes, size = self.batch * self.block, self.element_bytes
         return {
             Memory.UOP: UOP_BYTES,
@@ -163,7 +173,7 @@ class HwConfig:
             Memory.ACC: 4 * lanes,
             Memory.OUT: size * lanes,
             Memory.ACC_8BIT: size * lanes,
-        }[memory]
+        }
 
     @property
     def align_bytes(self) -> int:
@@ -245,6 +255,7 @@ class HwConfig:
             "registers": self.registers,
             "register_base": self.register_base,
             "bus_offset": self.bus_offset,
+            "products_per_multiplier": self.products_per_multiplier,
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
@@ -341,5 +352,6 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         registers=str(data.get("registers", "native")),
         register_base=integer(data, "register_base", name, 0),
         bus_offset=integer(data, "bus_offset", name, 0),
+        products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
     )

@@ -30,7 +30,16 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.stream import Access, VirtualTile
 
-__all__ = ["FoldedNest", "FoldingLimits", "Loop", "LoopNest", "fold_nest", "merged_nest", "offsets"]
+__all__ = [
+    "FoldedNest",
+    "FoldingLimits",
+    "Loop",
+    "LoopNest",
+    "fold_nest",
+    "merged_loops",
+    "merged_nest",
+    "offsets",
+]
 
 #: One loop: its extent, and how far it moves each operand.
 Loop: TypeAlias = tuple[int, tuple[int, ...]]
@@ -40,18 +49,18 @@ Loop: TypeAlias = tuple[int, tuple[int, ...]]
 class LoopNest:
     """Loops, outermost first, and the tile that each operand begins with."""
 
-    loops: list[Loop]
+    loops: tuple[Loop, ...]
     bases: NDArray[np.int64]
 
     def reductions_outermost(self) -> LoopNest:
         """The same steps with those that write one accumulator tile again as far apart as can be:
         VTA's ALU does not see results of the last two steps."""
-        return LoopNest(sorted(self.loops, key=lambda loop: loop[1][0] != 0), self.bases)
+        return LoopNest(tuple(sorted(self.loops, key=lambda loop: loop[1][0] != 0)), self.bases)
 
     def parts(self, distance: int) -> Iterator[LoopNest]:
         """The nest; or one for each turn of its reductions, where fewer than `distance` steps lie
         between those that write one accumulator tile."""
-        moving = [loop for loop in self.loops if loop[1][0]]
+        moving = tuple(loop for loop in self.loops if loop[1][0])
         reductions = [loop for loop in self.loops if not loop[1][0]]
         if not reductions or prod(n for n, _ in moving) >= distance:
             yield self
@@ -88,21 +97,26 @@ class FoldedNest:
 def merged_nest(
     extents: tuple[int, ...], accesses: Sequence[Access], address: Mapping[VirtualTile, int]
 ) -> LoopNest:
-    """Absolute bases; loops of one turn left out, loops that are contiguous in every operand
-    merged."""
+    """Absolute bases, and merged loops."""
     bases = np.array([address[a.tile] + a.base for a in accesses], np.int64)
+    return LoopNest(merged_loops(extents, [a.strides for a in accesses]), bases)
+
+
+def merged_loops(extents: tuple[int, ...], strides: Sequence[tuple[int, ...]]) -> tuple[Loop, ...]:
+    """Loops of one turn left out, loops that are contiguous in every operand merged. strides: of
+    each operand, one for each loop."""
     merged: list[Loop] = []
     for k, n in enumerate(extents):
         if n == 1:
             continue
-        strides = tuple(a.strides[k] for a in accesses)
+        steps = tuple(of_operand[k] for of_operand in strides)
         if merged and all(
-            outer == n * inner for outer, inner in zip(merged[-1][1], strides, strict=True)
+            outer == n * inner for outer, inner in zip(merged[-1][1], steps, strict=True)
         ):
-            merged[-1] = (merged[-1][0] * n, strides)
+            merged[-1] = (merged[-1][0] * n, steps)
         else:
-            merged.append((n, strides))
-    return LoopNest(merged, bases)
+            merged.append((n, steps))
+    return tuple(merged)
 
 
 def offsets(loops: Sequence[Loop], operands: int) -> NDArray[np.int64]:

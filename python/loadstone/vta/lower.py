@@ -37,7 +37,7 @@ from loadstone.vta.isa.spec import AluOp, Memory
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc
 
-__all__ = ["Kernel", "lower"]
+__all__ = ["Kernel", "kernel_of", "lower"]
 
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
@@ -46,11 +46,12 @@ _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
-    `parameters`."""
+    `parameters`. functions: (title, PrimFunc) of every stage, for dumps; lowers again where they
+    were not kept."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
-    functions: tuple[tuple[str, PrimFunc], ...]
+    functions: Callable[[], Sequence[tuple[str, PrimFunc]]]
     source: str
 
     @cached_property
@@ -58,7 +59,7 @@ class Kernel:
         """(title, text) of every stage. Printing costs as much as lowering, so it is done when
         somebody asks."""
         return (
-            *((title, _text(function)) for title, function in self.functions),
+            *((title, _text(function)) for title, function in self.functions()),
             ("python", self.source),
         )
 
@@ -69,14 +70,19 @@ def lower(module: IRModule, passes: Passes = NO_PASSES) -> Kernel:
     stages = lower_to_calls(module, passes)
     function = stages[-1][1]
     source = _Translator(function).source()
+    parameters = tuple(str(parameter.name) for parameter in function.params)
+    return kernel_of(parameters, source, lambda: stages)
+
+
+def kernel_of(
+    parameters: tuple[str, ...],
+    source: str,
+    functions: Callable[[], Sequence[tuple[str, PrimFunc]]],
+) -> Kernel:
+    """The kernel that some source says."""
     namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
     exec(compile(source, "<lowered operator>", "exec"), namespace)
-    return Kernel(
-        tuple(str(parameter.name) for parameter in function.params),
-        namespace["emit"],
-        tuple(stages),
-        source,
-    )
+    return Kernel(parameters, namespace["emit"], functions, source)
 
 
 def _text(function: PrimFunc) -> str:

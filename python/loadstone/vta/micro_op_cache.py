@@ -18,7 +18,7 @@ beats and more, and stand on a multiple of their size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class WithMicroOps:
 
     def at(self, first: int, end: int) -> PendingInstruction:
         """The instruction with its list at [first, end) of the scratchpad."""
-        insn = replace(self.insn, uop_bgn=first, uop_end=end)
+        insn = self.insn.changed(uop_bgn=first, uop_end=end)
         scratch = (*self.scratch, ScratchRange(Memory.UOP, first, end, False))
         return PendingInstruction(insn, self.layer, scratch)
 

@@ -16,7 +16,7 @@ their work:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
 from loadstone.backend.device import DeviceProgram, LayerRange
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.numerics import Array
+from loadstone.vta.choices import of_region
 from loadstone.vta.columns import fold_columns
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -62,11 +63,15 @@ class OffloadedRegion(LoweredRegion):
     ) -> None:
         """from_host: inputs that the host can pack in any layout. seen: all inputs and outputs,
         which others know by their shape."""
+        # inside: the operators as they are lowered. host, seen: names of these tensors.
         self.name = name
         self.operators = tuple(operators)
         self.config = config
-        host = {tensor.name for tensor in from_host}
-        inside = fold_columns(operators, {tensor.name for tensor in seen}, host, config)
+        host = self.host = frozenset(tensor.name for tensor in from_host)
+        self.seen = frozenset(tensor.name for tensor in seen)
+        inside = fold_columns(operators, self.seen, host, config)
+        self.choice = of_region(operators, config)
+        self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[Array, int]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
@@ -84,7 +89,9 @@ class OffloadedRegion(LoweredRegion):
         behind each pass of its program. Printed when somebody asks for them."""
         texts = {name: _stages(name, lowered) for name, lowered in self._lowered.items()}
         if self._placed is not None:
-            passes = each_pass(VtaProgram(self.config, self._placed, self._operations))
+            passes = each_pass(
+                VtaProgram(self.config, self._placed, self._operations, choice=self.choice)
+            )
             texts[self.name] = tuple((name, program.text()) for name, program in passes)
         return texts
 
@@ -102,7 +109,7 @@ class OffloadedRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
-        program = build_program(self._operations, self._placed, self.config)
+        program = build_program(self._operations, self._placed, self.config, self.choice)
         self.tokens = program.tokens
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
@@ -115,7 +122,7 @@ class OffloadedRegion(LoweredRegion):
         self,
         operator: g.Operator,
         position: int,
-        host: set[str],
+        host: Set[str],
         alone: LoweredOperator | None,
     ) -> None:
         """alone: what came of it when it was tried by itself, with an input that nobody folds."""

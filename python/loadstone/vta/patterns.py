@@ -17,6 +17,7 @@ from functools import partial
 
 from loadstone import graph as g
 from loadstone.backend.interface import Pattern, Refusal, offered
+from loadstone.backend.schedule_choices import using
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph.batching import batched_operator
 from loadstone.vta.allocate import allocate
@@ -48,10 +49,6 @@ _NEVER: Mapping[type[g.Operator], Refusal] = {
     g.ReduceSum: Refusal("no schedule sums over axes but for means", "MEAN in its place"),
     g.ReduceProduct: Refusal("the ALU multiplies no two activations so", "a model without it"),
     g.L2Normalize: Refusal("the ALU has no root", "a model that ends before it"),
-    g.BatchMatMul: Refusal(
-        "no schedule loads activations as weights",
-        "a model whose second factor is a constant of a dense layer",
-    ),
     g.Lookup: Refusal(
         "the ALU looks nothing up in a table", "a model whose activations are RELU or RELU6"
     ),
@@ -96,7 +93,8 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     if refusal := unsupported_reason(whole, config):
         return refusal
     try:
-        allocate(lower_and_keep(whole, config).operations, config)
+        with using(None):  # who tuned it says how it is done, not whether
+            allocate(lower_and_keep(whole, config).operations, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None

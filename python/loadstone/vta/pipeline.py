@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loadstone.backend.region import Address
 from loadstone.vta.allocate import Allocate
+from loadstone.vta.choices import NO_REGION_CHOICE, RegionChoice
 from loadstone.vta.encode import Encode
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.prefetch import Prefetch
@@ -32,11 +33,14 @@ PASSES: tuple[type[ProgramPass], ...] = (Prefetch, Allocate, Encode, Synchronize
 
 
 def build_program(
-    operations: Sequence[LayerOperation], places: Mapping[str, Address], config: HwConfig
+    operations: Sequence[LayerOperation],
+    places: Mapping[str, Address],
+    config: HwConfig,
+    choice: RegionChoice = NO_REGION_CHOICE,
 ) -> VtaProgram:
     """`operations`: (layer, operation) in program order. Raises LoweringError when a pass meets
     what it cannot do."""
-    *_, (_, program) = each_pass(VtaProgram(config, places, operations))
+    *_, (_, program) = each_pass(VtaProgram(config, places, operations, choice=choice))
     return program
 
 

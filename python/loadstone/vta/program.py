@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
+from loadstone.vta.choices import NO_REGION_CHOICE, RegionChoice
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import encode_stream, encode_uops
@@ -82,6 +83,10 @@ class PendingInstruction:
         """The queue that executes it."""
         return stage_of(self.insn)
 
+    def with_insn(self, insn: Insn) -> PendingInstruction:
+        """The same with another instruction, which touches the same."""
+        return PendingInstruction(insn, self.layer, self.scratch, self.dram)
+
     @property
     def name(self) -> str:
         """`GEMM of conv2d_3`, for messages."""
@@ -92,7 +97,8 @@ class PendingInstruction:
 class VtaProgram:
     """What a region computes, as far as the passes have come.
 
-    operations: in the order of execution. source_order: the order before weights were loaded early,
+    operations: in the order of execution. choice: what prefetch.py and allocate.py are told.
+    source_order: the order before weights were loaded early,
         to which allocate.py returns when they leave no room.
     tile_address: of each virtual tile, its first scratchpad tile (from allocate.py on).
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode.py on).
@@ -109,6 +115,7 @@ class VtaProgram:
     instructions: Sequence[PendingInstruction] = ()
     uops: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     tokens: Mapping[str, int] = field(default_factory=dict)
+    choice: RegionChoice = NO_REGION_CHOICE
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""

@@ -46,6 +46,7 @@ from loadstone.vta.program import PendingInstruction, ProgramPass, VtaProgram
 __all__ = ["Synchronize"]
 
 _QUEUE = {(queue.pusher, queue.popper): queue for queue in TOKEN_QUEUES}
+_PUSHED = {stage: [queue for queue in TOKEN_QUEUES if queue.pusher is stage] for stage in Stage}
 #: With so many tokens in a queue their source waits. Instructions already out may push as many
 #: again before MAX_TOKENS.
 _MANY_TOKENS = MAX_TOKENS // 2
@@ -80,7 +81,7 @@ def _is_noop(insn: Insn) -> bool:
 
 
 def _without_tokens(insn: Insn) -> Insn:
-    return replace(insn, **dict.fromkeys(TOKEN_FLAGS, 0))
+    return insn.changed(**dict.fromkeys(TOKEN_FLAGS, 0))
 
 
 @dataclass
@@ -140,9 +141,7 @@ def _synchronized(
             state.stores.append((begin + cycles, number))
         hazards.record(instruction, number)
     return tuple(
-        replace(pending, insn=replace(pending.insn, **dict.fromkeys(flags, 1)))
-        if flags
-        else pending
+        pending.with_insn(pending.insn.changed(**dict.fromkeys(flags, 1))) if flags else pending
         for pending, flags in zip(state.out, state.flags, strict=True)
     )
 
@@ -152,9 +151,8 @@ def _tokens_for(
 ) -> set[str]:
     """The pops of the next instruction of `stage`, which must not overtake `needed`."""
     flags: set[str] = set()
-    for queue in TOKEN_QUEUES:
-        if queue.pusher is stage:
-            needed[queue.popper] = max(needed[queue.popper], _drained(state, queue))
+    for queue in _PUSHED[stage]:
+        needed[queue.popper] = max(needed[queue.popper], _drained(state, queue))
     if stage is Stage.COMPUTE:
         _wait(state, Stage.LOAD, stage, needed[Stage.LOAD], flags)
         if needed[Stage.STORE] > state.knows[stage][Stage.STORE]:

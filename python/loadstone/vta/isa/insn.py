@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from loadstone.vta.isa.spec import (
     INSTRUCTIONS,
@@ -59,6 +59,15 @@ class Insn:
     def values(self) -> dict[str, int]:
         """Field name -> value, in the order of the spec, without the opcode."""
         return {field.name: int(getattr(self, field.name)) for field in self.SPEC.fields[1:]}
+
+    def changed(self, **values: int) -> Self:
+        """The same instruction with other values in these fields: as dataclasses.replace, which
+        goes through all of them."""
+        assert values.keys() <= self.__dict__.keys(), values
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(values)
+        return other
 
     def needs(self) -> Iterator[tuple[str, Capability]]:
         """What of it needs which capability: ("ALU.alu_op=MUL", Capability.ALU_MUL)."""
@@ -195,6 +204,8 @@ class MicroOp:
 
 def stage_of(insn: Insn) -> Stage:
     """The queue that executes it."""
+    if (fixed := _FIXED_STAGE.get(type(insn))) is not None:
+        return fixed
     stage = insn.SPEC.stage
     if isinstance(stage, Stage):
         return stage
@@ -218,3 +229,7 @@ for _opcode, _class in CLASSES.items():
     assert {f.name for f in fields(_class)} == {f.name for f in _class.SPEC.fields[1:]}, (
         f"{_class.__name__} and spec.py differ"
     )
+#: The stage of each class whose fields do not decide it: asked for every instruction, many times.
+_FIXED_STAGE: Mapping[type[Insn], Stage] = {
+    kind: kind.SPEC.stage for kind in CLASSES.values() if isinstance(kind.SPEC.stage, Stage)
+}

@@ -17,11 +17,13 @@ from typing import Any
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
+from loadstone.vta.choices import entered, of_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.layout import Im2colLayout
 from loadstone.vta.operators import (
     bilinear,
     elementwise,
+    matmul,
     move,
     pool,
     real_elementwise,
@@ -58,6 +60,7 @@ _RULES: dict[type[g.Operator], _Rule | None] = {
     g.Add: _Rule(elementwise.add, elementwise.unsupported),
     g.Sub: _Rule(elementwise.add, elementwise.unsupported),
     g.Mul: _Rule(elementwise.mul, elementwise.unsupported),
+    g.BatchMatMul: _Rule(matmul.batch_matmul, matmul.unsupported),
     g.AveragePool2D: _Rule(pool.average_pool2d, pool.unsupported),
     g.MaxPool2D: _Rule(move.max_pool2d, move.unsupported),
     g.Mean: _Rule(pool.mean, pool.unsupported),
@@ -136,4 +139,5 @@ def lower_operator(
         raise LoweringError(f"operators: {op.kind} {op.name}: {reason.why}")
     rule = _rules(config)[type(op)]
     assert rule is not None, op.kind
-    return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)
+    with entered(of_layer(op, config)):
+        return rule.lower(op, config, folded) if folded is not None else rule.lower(op, config)

@@ -86,6 +86,11 @@ def unsupported(op: g.ResizeBilinear, config: HwConfig) -> Refusal | None:
             f"{op.input.shape} to {op.output.shape} needs weights of {whole} parts",
             "an integer factor of at most 4",
         )
+    if op.unsigned and whole % 2 == 0 and not (_exact(op, 1) and _exact(op, 2)):
+        return Refusal(
+            "the uint8 kernel's float32 weights are not exact, and its sums may lie on a half",
+            "factors that are powers of two",
+        )
     found = (
         _requantization(whole, op.unsigned)
         if config.has(Capability.REQUANTIZE)
@@ -290,6 +295,16 @@ def _taps(op: g.ResizeBilinear, axis: int) -> tuple[NDArray[np.int64], NDArray[n
         0,
     )  # a pixel that is read twice: all weight on it
     return np.asarray(lower, np.int64), pairs
+
+
+def _exact(op: g.ResizeBilinear, axis: int) -> bool:
+    """Whether float32 weights of an axis are whole parts of _LARGEST_WHOLE, also those of a pixel
+    that is read twice: then the kernel's products and sums of 8 + 12 bits are exact, and its halves
+    are ours. An odd sum of weights has no halves, and its float32 errors are rounded away."""
+    share = tflite.bilinear_taps_uint8(
+        op.input.shape[axis], op.output.shape[axis], op.align_corners, op.half_pixel_centers
+    )[2]
+    return not np.any(share.astype(np.float64) * _LARGEST_WHOLE % 1)
 
 
 def _longest(members: list[int], lower: NDArray[np.int64]) -> tuple[int, int]:

@@ -14,14 +14,16 @@ names, runs for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from loadstone import graph as g
 from loadstone.backend.interface import current
+from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
-from loadstone.vta import constants
+from loadstone.vta import constants, kernel_store
+from loadstone.vta.choices import ORDERS, current_layer
 from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig
@@ -32,6 +34,7 @@ from loadstone.vta.schedule import (
     chain,
     conv,
     elementwise,
+    matmul,
     max_pool,
     rescaled,
     select,
@@ -40,6 +43,7 @@ from loadstone.vta.schedule import (
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
+from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
@@ -49,7 +53,16 @@ from loadstone.vta.stream import DramTile, Operation
 __all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
+Spec = (
+    ChainSpec
+    | ConvSpec
+    | ElementwiseSpec
+    | MatmulSpec
+    | MaxPoolSpec
+    | RescaledSpec
+    | SelectSpec
+    | WindowSpec
+)
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 #: The input tile whose product with a tile of constants adds a value per channel.
@@ -91,6 +104,7 @@ def emit(
 ) -> LoweredOperator:
     """Runs the kernel of a spec. names: of its parameters in DRAM, or where in a tensor they begin.
     own: the operator's constants."""
+    spec = _with_choice(spec)
     backend = current()
     passes = NO_PASSES if backend is None else Passes.of(backend.passes)
     kernel = _kernel(spec, config, passes, cost_model(config))
@@ -110,6 +124,22 @@ def emit(
     return LoweredOperator(emitter.operations, {**own, **shared}, (kernel,))
 
 
+def _with_choice(spec: Spec) -> Spec:
+    """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
+    other loops."""
+    choice = current_layer()
+    if choice.tile is None or not isinstance(spec, ConvSpec | ElementwiseSpec | ChainSpec):
+        return spec
+    if isinstance(spec, ConvSpec):
+        return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))
+    fits = len(choice.tile) == len(spec.extents) and all(
+        1 <= size <= extent for size, extent in zip(choice.tile, spec.extents, strict=True)
+    )
+    if not fits:
+        raise LoweringError(f"tile: {list(choice.tile)} is no tile of {list(spec.extents)}")
+    return replace(spec, chosen=choice.tile)
+
+
 def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
     """One after the other, as one operator."""
     operations = [operation for part in parts for operation in part.operations]
@@ -125,6 +155,12 @@ def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:
 def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Kernel:
     """cost: what the schedule is chosen by, so that devices that differ in timing alone differ
     here."""
+    if passes != NO_PASSES:  # nobody can say when somebody else's pass has changed
+        return _lowered(spec, config, passes)
+    return kernel_store.kept(spec, config, cost, lambda: _lowered(spec, config, passes))
+
+
+def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
     match spec:
         case ChainSpec():
             return lower(chain.schedule(spec, config), passes)
@@ -132,6 +168,8 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
             return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():
             return lower(elementwise.schedule(spec, config), passes)
+        case MatmulSpec():
+            return lower(matmul.schedule(spec, config), passes)
         case MaxPoolSpec():
             return lower(max_pool.schedule(spec, config), passes)
         case RescaledSpec():

@@ -20,6 +20,7 @@ from loadstone import graph as g
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta import constants
+from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
@@ -144,7 +145,9 @@ class RescaledLayer:
         self.pixels = spec.output[0] * spec.output[1]
         taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
         few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
-        plans = layer_plans(op, config, _MANY_STEPS if few else taps) or ()
+        self.choice = current_layer()
+        steps = {"digits": _MANY_STEPS, "parts": 1, None: _MANY_STEPS if few else taps}
+        plans = layer_plans(op, config, steps[self.choice.form]) or ()
         self.plans = [plan for plan in plans if plan is not None]
         assert self.plans, "the predicate refused it"
         assert len(self.plans) == len(plans), "the predicate refused it"
@@ -179,7 +182,12 @@ class RescaledLayer:
                 least = 1
                 choices = [list(self._joined(shapes, 1))]
             else:
-                counts = [least, *(n for n in (2, 4, 8) if least < n <= _MOST // self.pixels)]
+                most = self.choice.joined
+                counts = (
+                    [most]
+                    if most
+                    else [least, *(n for n in (2, 4, 8) if least < n <= _MOST // self.pixels)]
+                )
                 choices = [list(self._joined(shapes, most)) for most in counts]
             self._runs = min(choices, key=self._cycles) if len(choices) > 1 else choices[0]
         return self._runs
@@ -321,7 +329,8 @@ class RescaledLayer:
         )
 
     def _tiled(self, spec: RescaledSpec) -> RescaledSpec:
-        return replace(spec, tile=rescaled_tile.choose(spec, self.count, self.config).tile)
+        found = rescaled_tile.choose(spec, self.count, self.config, self.choice.tile)
+        return replace(spec, tile=found.tile)
 
 
 #: So few pixels do not make up for loading weights in several parts, however short the sum.

@@ -15,6 +15,7 @@ from weakref import ref
 
 from loadstone import graph as g
 from loadstone.backend.interface import Backend, current
+from loadstone.backend.schedule_choices import in_force
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.operators import LoweredOperator, lower_operator
 
@@ -39,6 +40,8 @@ def take(op: g.Operator, config: HwConfig) -> LoweredOperator | None:
     kept no longer."""
     operator, found = _kept.get(id(op), (None, {}))
     if operator is None or operator() is not op:
+        return None
+    if in_force() is not None:  # it was tried with the cost model's choices
         return None
     lowered = found.pop((config, current()), None)
     if not found:

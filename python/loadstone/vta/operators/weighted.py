@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
+from loadstone.errors import LoweringError
 from loadstone.numerics import Array, Rounding
 from loadstone.vta import constants
+from loadstone.vta.choices import of_layer
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
@@ -33,11 +35,13 @@ __all__ = [
     "can_fold",
     "conv2d",
     "dense",
+    "dense_spec",
     "estimated_cycles",
     "fold_spec",
     "fold_weights",
     "folded_input",
     "im2col_input",
+    "is_rescaled",
     "unsupported",
 ]
 
@@ -88,10 +92,14 @@ def dense(op: g.Dense, config: HwConfig) -> LoweredOperator:
     if not config.has(Capability.REQUANTIZE):
         op = shifted.without_silent(op, config.block)
     weights = constants.centred_weights(op)[:, None, None, :]
+    return _weighted(op, dense_spec(op, config), weights, 1, config)
+
+
+def dense_spec(op: g.Dense, config: HwConfig) -> ConvSpec:
+    """A dense layer in tiles: a convolution of one pixel."""
     samples = Blocked(op.input.shape, config.batch, config.block).samples
-    return _weighted(
-        op, _spec(op, samples, (1, 1), (1, 1), weights.shape, config), weights, 1, config
-    )
+    shape = (op.weights.shape[0], 1, 1, op.weights.shape[1])
+    return _spec(op, samples, (1, 1), (1, 1), shape, config)
 
 
 def conv_spec(op: g.Conv2D, config: HwConfig) -> ConvSpec:
@@ -209,7 +217,15 @@ def _weighted(
 def im2col_input(op: g.Operator, config: HwConfig) -> Im2colLayout | None:
     """The layout in which the host should pack this operator's input, if folding taps into channels
     saves time."""
-    return _cheapest_input(op, config)[0] if isinstance(op, g.Conv2D) else None
+    if not isinstance(op, g.Conv2D):
+        return None
+    fold = of_layer(op, config).fold
+    if fold is None:
+        return _cheapest_input(op, config)[0]
+    if len(fold) != 2 or not can_fold(op, config):
+        raise LoweringError(f"tile: taps of {op.name} cannot be folded as {list(fold)}")
+    whole = (bool(fold[0]), bool(fold[1]))
+    return folded_input(op, whole, op.input.zero_point, config) if any(whole) else None
 
 
 def estimated_cycles(op: g.Conv2D, config: HwConfig, from_host: bool) -> int:

@@ -41,11 +41,13 @@ _LEAST_TILES = 64
 @dataclass(frozen=True)
 class ChainSpec:
     """extents: loops over tiles, outermost first. moves: per input and loop, whether the input
-    moves along it. steps: the first is a Multiply."""
+    moves along it. steps: the first is a Multiply. chosen: the tile of each loop; None: as large
+    as it should be."""
 
     extents: tuple[int, ...]
     moves: tuple[tuple[bool, ...], ...]
     steps: tuple[ChainStep, ...]
+    chosen: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         assert isinstance(self.steps[0], Multiply)
@@ -129,8 +131,10 @@ def _lines(spec: ChainSpec, config: HwConfig) -> Iterator[str]:
 
 
 def _tile(spec: ChainSpec, config: HwConfig) -> list[int]:
-    """Tile sizes: filled from the innermost loop, at most half of what the scratchpads hold, at
-    least some parts of the whole."""
+    """Tile sizes: those that were chosen; else filled from the innermost loop, at most half of what
+    the scratchpads hold, at least some parts of the whole."""
+    if spec.chosen is not None:
+        return list(spec.chosen)
     room = min(config.depth(Memory.INP) // len(spec.moves), config.depth(Memory.ACC)) // 2
     wanted = max(_LEAST_TILES, -(-prod(spec.extents) // _LEAST_PARTS))
     left = max(1, min(room, wanted, _LARGEST_TILES))

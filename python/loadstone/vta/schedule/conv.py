@@ -32,7 +32,7 @@ from loadstone.vta.schedule.epilogue import Step, TieCorrection
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc, TeTensor
 
-__all__ = ["PIXEL", "ConvSpec", "Operands", "schedule", "tiling"]
+__all__ = ["PIXEL", "ConvSpec", "Operands", "nest", "schedule", "tiling"]
 
 Operands: TypeAlias = Literal["channel", "pixel", "all"]
 
@@ -61,6 +61,7 @@ class ConvSpec:
     shared_weights: bool
     tail: tuple[Step, ...]
     operands: Operands = "channel"
+    chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
 
     @property
     def operand_rows(self) -> int:
@@ -114,8 +115,15 @@ PIXEL = ConvSpec(
 
 
 def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
-    """Tile sizes and loop order for a spec."""
-    nest = tile.WeightedNest(
+    """Tile sizes and loop order for a spec: those that were chosen, or the cheapest."""
+    if spec.chosen is not None:
+        return tile.given(nest(spec), *spec.chosen, config)
+    return tile.choose(nest(spec), config)
+
+
+def nest(spec: ConvSpec) -> tile.WeightedNest:
+    """The loops of a spec."""
+    return tile.WeightedNest(
         samples=spec.samples,
         groups=spec.groups,
         out=spec.out_blocks,
@@ -136,7 +144,6 @@ def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:
         requantizes=any(isinstance(step, epilogues.Rq) for step in spec.tail),
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
     )
-    return tile.choose(nest, config)
 
 
 def schedule(spec: ConvSpec, config: HwConfig) -> IRModule:

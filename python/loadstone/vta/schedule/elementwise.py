@@ -56,12 +56,14 @@ class Input:
 
 @dataclass(frozen=True)
 class ElementwiseSpec:
-    """extents: loops over tiles, outermost first. op: add, mul, max, min; None for one input."""
+    """extents: loops over tiles, outermost first. op: add, mul, max, min; None for one input.
+    chosen: the tile of each loop; None: as large as it should be."""
 
     extents: tuple[int, ...]
     inputs: tuple[Input, ...]
     op: str | None
     tail: tuple[Step, ...]
+    chosen: tuple[int, ...] | None = None
 
     @property
     def operand_sets(self) -> int:
@@ -190,9 +192,11 @@ class _Definition:
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:
-    """Tile sizes: filled from the innermost loop, at most half of what the scratchpads hold, at
-    least some parts of the whole."""
+    """Tile sizes: those that were chosen; else filled from the innermost loop, at most half of what
+    the scratchpads hold, at least some parts of the whole."""
     inputs = len(spec.inputs)
+    if spec.chosen is not None:
+        return list(spec.chosen)
     room = min(config.depth(Memory.INP), config.depth(Memory.ACC) - 3 * spec.operand_sets) // (
         2 * inputs
     )

@@ -20,7 +20,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec
 
-__all__ = ["TileChoice", "choose"]
+__all__ = ["TileChoice", "cheapest", "choose"]
 
 #: Instructions of a tile's compute stage besides those of the chain's levels.
 _FIXED_INSTRUCTIONS = 6
@@ -36,9 +36,38 @@ class TileChoice:
     cycles: int
 
 
-def choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig) -> TileChoice:
-    """The cheapest tile. Raises LoweringError where not even a pixel fits."""
-    return _choose(spec, layer_blocks, config, cost_model(config))
+def choose(
+    spec: RescaledSpec,
+    layer_blocks: int,
+    config: HwConfig,
+    wanted: tuple[int, ...] | None = None,
+) -> TileChoice:
+    """The cheapest tile, or the one that is wanted, of every kernel in which it fits. Raises
+    LoweringError where not even a pixel fits."""
+    cost = cost_model(config)
+    if wanted is not None:
+        if len(wanted) != 3 or not all(wanted):
+            raise LoweringError(f"tile: {list(wanted)} is not rows, columns and input blocks")
+        tile = (wanted[0], wanted[1], wanted[2])
+        if _is_part(spec, tile) and _fits(spec, tile, config):
+            return TileChoice(tile, _cycles(spec, tile, layer_blocks, config, cost))
+    return _choose(spec, layer_blocks, config, cost)
+
+
+def cheapest(
+    spec: RescaledSpec, layer_blocks: int, config: HwConfig, most: int
+) -> list[TileChoice]:
+    """The tiles that should take least, in this order."""
+    candidates = _candidates(spec, layer_blocks, config, cost_model(config))
+    return sorted(candidates, key=lambda choice: choice.cycles)[:most]
+
+
+def _is_part(spec: RescaledSpec, tile: tuple[int, int, int]) -> bool:
+    """Whether the columns divide the output's, and rows are several only where they are whole."""
+    rows, columns, chunk = tile
+    height, width = spec.window.output
+    whole = rows == 1 or columns == width
+    return whole and rows <= height and width % columns == 0 and chunk <= spec.window.in_blocks
 
 
 @lru_cache(maxsize=4096)

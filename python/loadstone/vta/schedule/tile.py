@@ -16,6 +16,7 @@ them fit, an input tile over all output channels when the spatial loops are outs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -28,7 +29,7 @@ from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 
-__all__ = ["Tiling", "WeightedNest", "choose"]
+__all__ = ["Tiling", "WeightedNest", "cheapest", "choose", "given"]
 
 #: Share of ACC that operand tiles may take for good.
 _OPERANDS_SHARE = 8
@@ -38,6 +39,8 @@ _OPERANDS_SHARE = 8
 _HIDDEN_SHARE = 0.1
 #: Dearer than any tiling.
 _REFUSED = 1 << 50
+#: How much longer a tiling should take of which only one set fits.
+_ONCE = 1.3
 
 Cycles = NDArray[np.int64]
 
@@ -96,6 +99,32 @@ def choose(nest: WeightedNest, config: HwConfig) -> Tiling:
     return _choose(nest, config, cost_model(config))
 
 
+def given(nest: WeightedNest, sizes: Sequence[int], order: str, config: HwConfig) -> Tiling:
+    """The tiling of these sizes, in the order of `Tiling`. order: "pixels" or "channels", which
+    are outermost. Raises LoweringError where it does not fit."""
+    totals = _totals(nest)
+    outer = [int(order == "pixels")]
+    if len(sizes) == len(totals) and all(1 <= x <= n for x, n in zip(sizes, totals, strict=True)):
+        axes = [*([size] for size in sizes), outer]
+        one = _Candidates(nest, config, cost_model(config), axes)
+        if one.fits(1)[0]:
+            return one.tiling(0)
+    raise LoweringError(
+        f"tile: {list(sizes)} of {list(totals)} (samples, groups, output blocks, input blocks, "
+        f"rows, columns) fits no scratchpad of {config.name}"
+    )
+
+
+def cheapest(nest: WeightedNest, config: HwConfig, most: int) -> list[Tiling]:
+    """The tilings that should take least, in this order. One that fits its scratchpads but once
+    counts more: nothing is loaded beside it."""
+    candidates = _Candidates(nest, config, cost_model(config))
+    dearer = np.where(candidates.fits(2), 1.0, _ONCE)
+    cycles = np.where(candidates.fits(1), candidates.cycles() * dearer, _REFUSED)
+    order = np.argsort(cycles, kind="stable")[:most]
+    return [candidates.tiling(int(k)) for k in order if cycles[k] < _REFUSED]
+
+
 @lru_cache(maxsize=4096)
 def _choose(nest: WeightedNest, config: HwConfig, cost: CostModel) -> Tiling:
     candidates = _Candidates(nest, config, cost)
@@ -116,10 +145,18 @@ class _Candidates:
     """Every combination of tile sizes and loop orders, as flat arrays of one length; what each
     needs and costs."""
 
-    def __init__(self, nest: WeightedNest, config: HwConfig, cost: CostModel) -> None:
+    def __init__(
+        self,
+        nest: WeightedNest,
+        config: HwConfig,
+        cost: CostModel,
+        axes: Sequence[Sequence[int] | NDArray[np.int64]] | None = None,
+    ) -> None:
+        """axes: the sizes of each loop, and whether pixels are outside; None: all of them."""
         self.nest, self.config, self.cost = nest, config, cost
-        totals = (nest.samples, nest.groups, nest.out, nest.in_, nest.height, nest.width)
-        grid = np.meshgrid(*map(_parts, totals), np.array([1, 0]), indexing="ij")
+        totals = _totals(nest)
+        axes = [*map(_parts, totals), [1, 0]] if axes is None else axes
+        grid = np.meshgrid(*map(np.asarray, axes), indexing="ij")
         *sizes, outer = (axis.ravel().astype(np.int64) for axis in grid)
         self.spatial_outer = outer.astype(bool)
         self.sizes = np.stack(sizes)
@@ -298,6 +335,10 @@ class _Candidates:
     def _out_tiles(self) -> int:
         nest = self.nest
         return nest.samples * nest.groups * nest.out * nest.height * nest.width
+
+
+def _totals(nest: WeightedNest) -> tuple[int, ...]:
+    return nest.samples, nest.groups, nest.out, nest.in_, nest.height, nest.width
 
 
 def _parts(total: int) -> NDArray[np.int64]:

@@ -1,0 +1,103 @@
+"""Trials of layers that were simulated before, in an SQLite file: by content, for all networks.
+
+In:   a file; layers and choices.
+Out:  the trials that are known; what is new is in the file as soon as it is known, so that a search
+      that was killed goes on where it was.
+Next: tune_search.py asks it before it asks the simulator.
+
+A trial is kept by the layer's key (device, timing, operator), by whether the host packs its input,
+by its choice, and by a digest of the compiler's own files: another compiler, other cycles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import loadstone
+from loadstone.errors import ConfigError
+from loadstone.search.tune_layer import LayerTrial
+from loadstone.vta.choices import LayerChoice
+
+__all__ = ["TrialStore", "compiler_digest", "default_store"]
+
+_VERSION = 1
+_TABLE = """CREATE TABLE IF NOT EXISTS trials (
+    compiler TEXT, layer TEXT, choice TEXT, trial TEXT, PRIMARY KEY (compiler, layer, choice)
+) WITHOUT ROWID"""
+#: Another process may be writing.
+_WAIT_SECONDS = 60
+#: Folders of the package whose files decide what a program is and how long it takes.
+_FOLDERS = ("artifact", "graph", "ir_pass", "simulator", "vta")
+
+
+def default_store() -> Path:
+    """Where trials are kept for all networks: in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "loadstone" / "tune.sqlite"
+
+
+def compiler_digest() -> str:
+    """16 hex digits: of the sources that decide cycles."""
+    root = Path(loadstone.__file__).parent
+    state = sha256(f"{_VERSION}".encode())
+    for folder in _FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in {".py", ".json"}:
+                state.update(str(path.relative_to(root)).encode())
+                state.update(path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+class TrialStore:
+    """One file, for one compiler. Raises ConfigError for a file that cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.compiler = compiler_digest()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._run(_TABLE)
+        except OSError as error:
+            raise ConfigError(f"--store {path}: {error.strerror}") from None
+
+    def trials(self, layer: str) -> dict[LayerChoice, LayerTrial | None]:
+        """What is known of a layer; None for a choice that the device cannot do."""
+        rows = self._run(
+            "SELECT choice, trial FROM trials WHERE compiler = ? AND layer = ?",
+            (self.compiler, layer),
+        )
+        return {
+            LayerChoice.from_json(json.loads(choice), str(self.path)): (
+                LayerTrial(*json.loads(trial)) if trial else None
+            )
+            for choice, trial in rows
+        }
+
+    def add(self, layer: str, choice: LayerChoice, trial: LayerTrial | None) -> None:
+        """Keeps it: on the disk when this returns."""
+        said = json.dumps(choice.to_json(), sort_keys=True)
+        numbers = (
+            ""
+            if trial is None
+            else json.dumps(
+                [trial.cycles, trial.step_cycles, trial.read_cycles, trial.write_cycles]
+            )
+        )
+        self._run(
+            "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?)",
+            (self.compiler, layer, said, numbers),
+        )
+
+    def _run(self, statement: str, values: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_WAIT_SECONDS)) as database, database:
+                return database.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"--store {self.path}: {error}: it is no file of trials, or cannot be written"
+            ) from None

@@ -1,0 +1,100 @@
+"""Kernels that were lowered before, in a folder: by this process, another one, or last week.
+
+In:   what a kernel is made from (spec, device, costs), and how to make it.
+Out:  the Kernel, from the folder where it stands there.
+Next: operators/kernels.py emits its operations.
+
+Only where LOADSTONE_KERNELS names a folder. A file's name is a digest of all that decides what it
+holds: the spec, the device, its costs, TVM's version, and the text of the modules that lower. So
+nothing in it is ever stale; it may be deleted at any time, and processes may share it. It holds
+Python that is executed: it must be as trustworthy as the package itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from loadstone.errors import ConfigError
+from loadstone.relax.compat import tvm
+from loadstone.vta.cost import CostModel
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.lower import Kernel, kernel_of
+
+__all__ = ["FOLDER", "kept"]
+
+#: The environment variable that names the folder.
+FOLDER = "LOADSTONE_KERNELS"
+#: What lowers a kernel; the text of every module below these decides what comes of it. The first
+#: says which version the package is.
+_LOWERING = ("__init__.py", "ir_pass", "relax", "vta", "numerics.py")
+
+
+def kept(spec: object, config: HwConfig, cost: CostModel, make: Callable[[], Kernel]) -> Kernel:
+    """The kernel of a spec: read from the folder, or made and written there. Raises ConfigError for
+    a folder that cannot be written."""
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        return make()
+    path = Path(folder) / f"{_name(spec, config, cost)}.json"
+    found = _read(path)
+    if found is not None:
+        parameters, source = found
+        return kernel_of(parameters, source, lambda: make().functions())
+    kernel = make()
+    _write(path, kernel)
+    return kernel
+
+
+def _name(spec: object, config: HwConfig, cost: CostModel) -> str:
+    device = [(f.name, getattr(config, f.name)) for f in fields(config) if f.compare]
+    return sha256(repr((_version(), spec, device, cost)).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    """Of the package, of TVM, and of what lowers."""
+    package = Path(__file__).parents[1]
+    digest = sha256(str(tvm.__version__).encode())
+    for part in _LOWERING:
+        root = package / part
+        for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+            digest.update(str(path.relative_to(package)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], str] | None:
+    """Parameters and source; None for what is not there, or was not written to its end."""
+    try:
+        digest, _, text = path.read_text("utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    if digest != sha256(text.encode()).hexdigest():
+        return None
+    content = json.loads(text)
+    return tuple(content["parameters"]), content["source"]
+
+
+def _write(path: Path, kernel: Kernel) -> None:
+    """As one step, without waiting for the disk: a file that a crash cuts short is not read."""
+    text = json.dumps({"parameters": kernel.parameters, "source": kernel.source})
+    temporary = path.with_name(f".{path.stem[:16]}.{secrets.token_hex(8)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(f"{sha256(text.encode()).hexdigest()}\n{text}", "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise ConfigError(
+            f"{FOLDER}={path.parent}: no kernel can be kept there ({error.strerror}): name a "
+            "folder that can be written, or none"
+        ) from None

@@ -1,0 +1,85 @@
+"""The file of `loadstone tune`, and what is said of one that does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadstone.backend.builtin import backend_for, load_config
+from loadstone.backend.schedule_choices import in_force
+from loadstone.backend.tuned_file import (
+    Tuned,
+    TunedLayer,
+    read_tuned,
+    tuned_schedules,
+    write_tuned,
+)
+from loadstone.errors import ConfigError
+
+BACKEND = backend_for(load_config("vtaq-tiny"))
+TUNED = Tuned(
+    "net",
+    "vtaq-tiny",
+    BACKEND.schedule_digest,
+    100,
+    90,
+    {"key": {"tile": [1, 2]}},
+    (TunedLayer("y", "conv2d", 100, 90, 80, {"tile": [1, 2]}),),
+    seed=3,
+)
+
+
+def test_a_file_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    write_tuned(path, TUNED)
+    again = read_tuned(path)
+    assert (again.choices, again.cycles, again.device) == (TUNED.choices, 90, "vtaq-tiny")
+    assert json.loads(path.read_text())["layers"][0]["bound_cycles"] == 80
+
+
+def test_choices_are_in_force_and_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    write_tuned(path, TUNED)
+    with tuned_schedules(path, [BACKEND], "net"):
+        choices = in_force()
+        assert choices is not None
+        assert choices.record("key") == {"tile": [1, 2]}
+    with tuned_schedules(None, [BACKEND], "net"):
+        assert in_force() is None
+
+
+def test_another_network_or_device_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    write_tuned(path, TUNED)
+    with (
+        pytest.raises(ConfigError, match=r"tuned for net: 1 of its 1 choices are for layers that "),
+        tuned_schedules(path, [BACKEND], "other"),
+    ):
+        pass
+    other = backend_for(load_config("vta-pynq"))
+    with (
+        pytest.raises(ConfigError, match=r"tuned for device vtaq-tiny \(.*\), not for vta-pynq"),
+        tuned_schedules(path, [other], "net"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "tuned.json"),
+        ("[]", "it is no file of `loadstone tune`"),
+        ('{"format": "loadstone-tuned", "version": 2}', "version 2 is not 1"),
+        ('{"format": "loadstone-tuned", "version": 1, "choices": 3}', "no object of records"),
+        ('{"format": "loadstone-tuned", "version": 1, "choices": {}}', "are missing"),
+    ],
+)
+def test_what_is_no_such_file(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "tuned.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=said):
+        read_tuned(path)
+    with pytest.raises(ConfigError, match="No such file"):
+        read_tuned(tmp_path / "none.json")
