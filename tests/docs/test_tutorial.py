@@ -1,8 +1,8 @@
 """The pages that show commands with what they print: executed in order, and compared.
 
 A block of a page that begins with ```console holds commands (`$ ...`) and, below each, its output.
-A block ```python title="FILE" (or yaml) is a file that the reader saves. docs/tutorial.md comes first; the
-other pages go on in its folder, as their readers do.
+A block ```python title="FILE" (or yaml) is a file that the reader saves. docs/tutorial.md comes
+first; the other pages go on in its folder, as their readers do.
 
 pytest tests/docs/test_tutorial.py --update-golden writes the outputs into the pages anew: read the
 difference before you commit it. What changes from run to run (seconds, samples per second) is

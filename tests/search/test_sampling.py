@@ -8,9 +8,9 @@ import pytest
 
 from loadstone.errors import ConfigError
 from loadstone.search.sampling import GENERATION, SEARCHES, batches
-from loadstone.search.space import Axis, Point, Space
+from loadstone.search.space import Point, Space, SpaceAxis
 
-WIDE = Space(tuple(Axis("device", name, tuple(range(16))) for name in "abcd"))
+WIDE = Space(tuple(SpaceAxis("device", name, tuple(range(16))) for name in "abcd"))
 
 
 def asked(space: Space, search: str, points: int, seed: int) -> list[list[Point]]:
@@ -29,7 +29,7 @@ def asked(space: Space, search: str, points: int, seed: int) -> list[list[Point]
 
 
 def test_a_grid_is_everything() -> None:
-    small = Space((Axis("base", "base", ("x", "y")), Axis("device", "n", (1, 2, 3))))
+    small = Space((SpaceAxis("base", "base", ("x", "y")), SpaceAxis("device", "n", (1, 2, 3))))
     assert asked(small, "grid", 1, 0) == [[(a, b) for a in range(2) for b in range(3)]]
 
 
@@ -38,7 +38,7 @@ def test_random_points_differ_and_follow_the_seed() -> None:
     assert len(set(first)) == 100
     assert asked(WIDE, "random", 100, 1) == [first]
     assert asked(WIDE, "random", 100, 2) != [first]
-    small = Space((Axis("device", "n", (1, 2, 3)),))
+    small = Space((SpaceAxis("device", "n", (1, 2, 3)),))
     assert sorted(asked(small, "random", 100, 1)[0]) == [(0,), (1,), (2,)]
 
 
@@ -56,7 +56,7 @@ def test_a_search_comes_nearer_than_chance() -> None:
 
 
 def test_a_grid_that_nobody_waits_for_is_refused() -> None:
-    huge = Space(tuple(Axis("device", name, tuple(range(100))) for name in "abcd"))
+    huge = Space(tuple(SpaceAxis("device", name, tuple(range(100))) for name in "abcd"))
     with pytest.raises(ConfigError, match="100000000 points, more than 1000000: use --search"):
         asked(huge, "grid", 1, 0)
     assert set(SEARCHES) == {"grid", "random", "pareto"}

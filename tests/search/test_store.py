@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from loadstone.errors import LoadstoneError
-from loadstone.search.store import Store, key_of
+from loadstone.search.store import ResultStore, key_of
 
 
 def test_results_outlive_the_process(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
-    with Store(path) as store:
+    with ResultStore(path) as store:
         assert store.get("a") is None
         store.put("a", {"cycles": 3, "us": 0.1})
         store.put("a", {"cycles": 4, "us": 0.1})
-        with Store(path) as other:  # as soon as it is known
+        with ResultStore(path) as other:  # as soon as it is known
             assert other.get("a") == {"cycles": 4, "us": 0.1}
-    with Store(path) as store:
+    with ResultStore(path) as store:
         assert store.get("a") == {"cycles": 4, "us": 0.1}
 
 
@@ -31,6 +31,6 @@ def test_another_file_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "text.sqlite"
     path.write_text("no database " * 100)
     with pytest.raises(LoadstoneError, match="cannot be kept as a store of results"):
-        Store(path)
+        ResultStore(path)
     with pytest.raises(LoadstoneError, match="cannot be kept as a store of results"):
-        Store(tmp_path / "absent" / "r.sqlite")
+        ResultStore(tmp_path / "absent" / "r.sqlite")

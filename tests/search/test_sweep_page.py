@@ -13,24 +13,26 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.compiler import compile
-from loadstone.search.evaluate import Network
-from loadstone.search.space import Axis, Space
-from loadstone.search.store import Store
-from loadstone.search.sweep import Plan, Sweep, run_sweep
+from loadstone.search.evaluate import SweptNetwork
+from loadstone.search.space import Space, SpaceAxis
+from loadstone.search.store import ResultStore
+from loadstone.search.sweep import Sweep, SweepPlan, run_sweep
 from loadstone.search.sweep_page import sweep_page
 from loadstone.search.workers import open_pool
 from tests.browser import body_data, cells, opened
 from tests.compiled import golden
 
 FILE = "mlpt_resnet8_int8.tflite"
-SPACE = Space((Axis("base", "base", ("vtaq-1x16x16",)), Axis("device", "bus_bits", (64, 128, 96))))
+SPACE = Space(
+    (SpaceAxis("base", "base", ("vtaq-1x16x16",)), SpaceAxis("device", "bus_bits", (64, 128, 96)))
+)
 
 
 def swept(shared: Path) -> Sweep:
     path = shared / "models" / FILE
-    network = Network(path.stem, path.suffix, path.read_bytes())
-    with open_pool(1) as pool, Store(None) as store:
-        return run_sweep(SPACE, [network], Plan(), pool, store)
+    network = SweptNetwork(path.stem, path.suffix, path.read_bytes())
+    with open_pool(1) as pool, ResultStore(None) as store:
+        return run_sweep(SPACE, [network], SweepPlan(), pool, store)
 
 
 def test_a_device_chosen_on_the_page_runs_the_network_exactly(shared: Path, tmp_path: Path) -> None:
@@ -63,9 +65,11 @@ def test_a_device_chosen_on_the_page_runs_the_network_exactly(shared: Path, tmp_
 
 
 def test_a_page_of_nothing_says_why(tmp_path: Path) -> None:
-    space = Space((Axis("base", "base", ("vtaq-tiny",)), Axis("device", "bus_bits", (96,))))
-    with open_pool(1) as pool, Store(None) as store:
-        sweep = run_sweep(space, [Network("none", ".onnx", b"")], Plan(), pool, store)
+    space = Space(
+        (SpaceAxis("base", "base", ("vtaq-tiny",)), SpaceAxis("device", "bus_bits", (96,)))
+    )
+    with open_pool(1) as pool, ResultStore(None) as store:
+        sweep = run_sweep(space, [SweptNetwork("none", ".onnx", b"")], SweepPlan(), pool, store)
     page = tmp_path / "sweep.html"
     page.write_text(sweep_page(sweep), encoding="utf-8")
     document = opened(page)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import read_whole, unpacked_arrays, write_whole
-from loadstone.search.evaluate import Network
+from loadstone.search.evaluate import SweptNetwork
 from loadstone.search.sampling import SEARCHES
 from loadstone.search.space import read_space
-from loadstone.search.store import Store
-from loadstone.search.sweep import BEST, Candidate, Plan, Sweep, run_sweep
+from loadstone.search.store import ResultStore
+from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, run_sweep
 from loadstone.search.table import parquet_bytes
 from loadstone.search.workers import open_pool, workers_of
 
@@ -92,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
     space = read_space(args.space)
     networks = _networks(args.models, args.data)
-    plan = Plan(args.search, args.points or 100, args.seed)
+    plan = SweepPlan(args.search, args.points or 100, args.seed)
     store = args.store or str(Path(args.output).with_suffix(".sqlite"))
     import pyarrow  # noqa: F401  said before the work, not after it
 
-    with Store(store) as known, open_pool(workers, "sweep") as pool:
+    with ResultStore(store) as known, open_pool(workers, "sweep") as pool:
         sweep = run_sweep(space, networks, plan, pool, known)
     write_whole(args.output, parquet_bytes(sweep))
     if args.html is not None:
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _networks(models: list[str], data: list[str]) -> list[Network]:
+def _networks(models: list[str], data: list[str]) -> list[SweptNetwork]:
     if data and len(data) != len(models):
         raise ConfigError(
             f"--data names {len(data)} file(s) for {len(models)} models: one for each, in order"
@@ -118,13 +118,13 @@ def _networks(models: list[str], data: list[str]) -> list[Network]:
     networks = []
     for k, model in enumerate(models):
         path = Path(model)
-        networks.append(Network(path.stem, path.suffix, read_whole(path)))
+        networks.append(SweptNetwork(path.stem, path.suffix, read_whole(path)))
         if data:
             arrays = unpacked_arrays(data[k], data[k], ModelError)
             if "labels" not in arrays or "in0" not in arrays:
                 raise ModelError(f"{data[k]}: needs arrays in0 ... and labels, to count with")
             samples = tuple(arrays[name] for name in sorted(arrays) if name.startswith("in"))
-            networks[-1] = Network(
+            networks[-1] = SweptNetwork(
                 path.stem, path.suffix, read_whole(path), samples, arrays["labels"].reshape(-1)
             )
     names = [network.name for network in networks]
@@ -134,7 +134,7 @@ def _networks(models: list[str], data: list[str]) -> list[Network]:
     return networks
 
 
-def _report(sweep: Sweep, best: Candidate | None) -> dict[str, object]:
+def _report(sweep: Sweep, best: SweptDevice | None) -> dict[str, object]:
     able = [candidate for candidate in sweep.candidates if candidate.feasible]
     units = len(sweep.candidates) * len(sweep.networks)
     return {
@@ -149,7 +149,7 @@ def _report(sweep: Sweep, best: Candidate | None) -> dict[str, object]:
     }
 
 
-def _text(args: argparse.Namespace, sweep: Sweep, best: Candidate | None) -> str:
+def _text(args: argparse.Namespace, sweep: Sweep, best: SweptDevice | None) -> str:
     report = _report(sweep, None)
     lines = [
         f"{args.output}: {report['devices']} devices, {report['feasible']} of them run all of "

@@ -30,7 +30,7 @@ from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import HwConfig, load_config
 
-__all__ = ["LAYER_FIELDS", "Network", "Unit", "code_digest", "evaluate"]
+__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "evaluate"]
 
 #: What stands of each layer in a row.
 LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
@@ -39,7 +39,7 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 
 
 @dataclass(frozen=True)
-class Network:
+class SweptNetwork:
     """A model file's content. samples, labels: to count right answers with; one array for each
     input, and a class for each sample."""
 
@@ -67,7 +67,7 @@ class Unit:
     options: Mapping[str, Any]
 
 
-def evaluate(unit: Unit, networks: Sequence[Network]) -> JsonObject:
+def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
     """What was counted; `feasible`, and else `why`."""
     network = networks[unit.network]
     try:
@@ -79,7 +79,7 @@ def evaluate(unit: Unit, networks: Sequence[Network]) -> JsonObject:
         return {"feasible": False, "why": f"a mistake of the compiler: {cause_of(error)}"[:400]}
 
 
-def _counted(unit: Unit, network: Network, config: HwConfig) -> JsonObject:
+def _counted(unit: Unit, network: SweptNetwork, config: HwConfig) -> JsonObject:
     from loadstone.compiler import CompileOptions, compile_model
 
     module = _module(network.digest, network)
@@ -137,7 +137,7 @@ def _check_multiplications(compiled: Any) -> None:
         raise SimulationError("nothing of the network runs on the device")
 
 
-def _accuracy(network: Network, loaded: Any) -> float | None:
+def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
     """The share of samples whose largest output is that of the label."""
     if network.labels is None:
         return None
@@ -148,7 +148,7 @@ def _accuracy(network: Network, loaded: Any) -> float | None:
 _MODULES: dict[str, Any] = {}
 
 
-def _module(digest: str, network: Network) -> Any:
+def _module(digest: str, network: SweptNetwork) -> Any:
     """The network in canonical form, read once in each process."""
     if digest not in _MODULES:
         from loadstone.frontend import load

@@ -34,7 +34,7 @@ from loadstone.files import JsonObject, JsonValue, read_whole
 from loadstone.search.assumptions import Assumptions, assumptions_of
 from loadstone.vta.hw_config import load_config
 
-__all__ = ["MAX_POINTS", "Axis", "Point", "Space", "read_space"]
+__all__ = ["MAX_POINTS", "Point", "Space", "SpaceAxis", "read_space"]
 
 #: Points of a grid; more are drawn from (--search random, pareto).
 MAX_POINTS = 1_000_000
@@ -48,7 +48,7 @@ Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Axis:
+class SpaceAxis:
     """One thing that varies. group: base, device or options."""
 
     group: str
@@ -61,7 +61,7 @@ class Space:
     """All devices and options that a sweep may look at. folder: in which files of devices are
     named."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SpaceAxis, ...]
     assumptions: Assumptions = field(default_factory=Assumptions)
     folder: Path = Path()
 
@@ -136,10 +136,10 @@ def read_space(path: str | Path) -> Space:
     if "base" not in data:
         raise ConfigError(f"{path}: key base is missing: a device's name or file to start from")
     folder = Path(path).parent
-    axes = [Axis("base", "base", _values(path, "base", data["base"]))]
+    axes = [SpaceAxis("base", "base", _values(path, "base", data["base"]))]
     for group in ("device", "options"):
         for name, values in _mapping(path, group, data.get(group)).items():
-            axes.append(Axis(group, str(name), _values(path, str(name), values)))
+            axes.append(SpaceAxis(group, str(name), _values(path, str(name), values)))
     space = Space(
         tuple(axes),
         assumptions_of(str(path), _mapping(path, "assumptions", data.get("assumptions"))),
@@ -182,7 +182,7 @@ def _check(path: str | Path, space: Space) -> None:
         raise ConfigError(f"{path}: {space.points} points are more than anybody can number")
 
 
-def _check_option(path: str | Path, axis: Axis) -> None:
+def _check_option(path: str | Path, axis: SpaceAxis) -> None:
     if axis.name not in _OPTIONS:
         raise ConfigError(f"{path}: option {axis.name!r} is not one of {', '.join(_OPTIONS)}")
     allowed = _OPTIONS[axis.name]

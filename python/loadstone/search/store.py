@@ -20,7 +20,7 @@ from types import TracebackType
 from loadstone.errors import LoadstoneError
 from loadstone.files import JsonObject, JsonValue
 
-__all__ = ["Store", "key_of"]
+__all__ = ["ResultStore", "key_of"]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
 
@@ -30,7 +30,7 @@ def key_of(*parts: JsonValue) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-class Store:
+class ResultStore:
     """A table of results in a file, or in memory for None. Raises LoadstoneError for a file that is
     no such table, and while another process writes it."""
 
@@ -61,7 +61,7 @@ class Store:
         except sqlite3.Error as error:
             raise LoadstoneError(f"{self.path}: a result cannot be kept: {error}") from None
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> ResultStore:
         return self
 
     def __exit__(

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, JsonValue
 from loadstone.search.assumptions import Assumptions, Counts, area_mm2, energy_uj
-from loadstone.search.evaluate import Network, Unit, code_digest, evaluate
+from loadstone.search.evaluate import SweptNetwork, Unit, code_digest, evaluate
 from loadstone.search.sampling import OBJECTIVES, batches
 from loadstone.search.space import Point, Space
-from loadstone.search.store import Store, key_of
+from loadstone.search.store import ResultStore, key_of
 from loadstone.search.workers import Pool
 from loadstone.vta.hw_config import load_config
 
-__all__ = ["BEST", "Candidate", "Plan", "Sweep", "run_sweep"]
+__all__ = ["BEST", "Sweep", "SweepPlan", "SweptDevice", "run_sweep"]
 
 #: What `--best` may name -> what is made small, of all networks together.
 BEST = {
@@ -34,7 +34,7 @@ _FREE = ("description", "registers", "register_base", "bus_offset", "clock_mhz")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """Which points. points: at most so many, unless search is grid."""
 
     search: str = "grid"
@@ -43,7 +43,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class SweptDevice:
     """A device with options, and its rows in the networks' order. us, energy_uj: of a sample of
     each network, one after the other."""
 
@@ -90,10 +90,10 @@ class Sweep:
 
     space: Space
     networks: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SweptDevice, ...]
     computed: int
 
-    def front(self) -> list[Candidate]:
+    def front(self) -> list[SweptDevice]:
         """Those that no other one beats: not worse in any objective, and better in one."""
         found = []
         for one in self.candidates:
@@ -104,7 +104,7 @@ class Sweep:
                 found.append(one)
         return found
 
-    def best(self, by: str) -> Candidate:
+    def best(self, by: str) -> SweptDevice:
         """By a key of BEST; the first of equal ones. Raises ConfigError where no device can run
         the networks."""
         measures = {
@@ -125,7 +125,7 @@ def _beats(other: tuple[float, ...] | None, mine: tuple[float, ...]) -> bool:
 
 
 def run_sweep(
-    space: Space, networks: Sequence[Network], plan: Plan, pool: Pool, store: Store
+    space: Space, networks: Sequence[SweptNetwork], plan: SweepPlan, pool: Pool, store: ResultStore
 ) -> Sweep:
     """Does what is not in the store. Raises ConfigError for a plan that cannot be."""
     runner = _Runner(space, networks, pool, store)
@@ -142,9 +142,11 @@ def run_sweep(
 class _Runner:
     """Candidates by point."""
 
-    def __init__(self, space: Space, networks: Sequence[Network], pool: Pool, store: Store) -> None:
+    def __init__(
+        self, space: Space, networks: Sequence[SweptNetwork], pool: Pool, store: ResultStore
+    ) -> None:
         self.space, self.networks, self.pool, self.store = space, networks, pool, store
-        self.found: dict[Point, Candidate] = {}
+        self.found: dict[Point, SweptDevice] = {}
         self.computed = 0
         self.digests = [network.digest for network in networks]
 
@@ -171,7 +173,7 @@ class _Runner:
         for point in new:
             device = self.space.device(point)
             counted = [rows[keys[point, n]] for n in range(len(self.networks))]
-            self.found[point] = Candidate(
+            self.found[point] = SweptDevice(
                 point,
                 device,
                 self.space.settings(point),

@@ -13,7 +13,7 @@ from loadstone.files import JsonObject
 from loadstone.pages.page import page
 from loadstone.search.assumptions import SOURCES
 from loadstone.search.evaluate import LAYER_FIELDS
-from loadstone.search.sweep import Candidate, Sweep
+from loadstone.search.sweep import Sweep, SweptDevice
 
 __all__ = ["sweep_page"]
 
@@ -43,7 +43,7 @@ def sweep_page(sweep: Sweep) -> str:
     return page(f"{len(sweep.candidates)} devices", "sweep", ["uplot"], data)
 
 
-def _device(candidate: Candidate, on_front: bool) -> JsonObject:
+def _device(candidate: SweptDevice, on_front: bool) -> JsonObject:
     able = candidate.feasible
     return {
         "name": candidate.name,
