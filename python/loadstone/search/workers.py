@@ -271,12 +271,6 @@ class _Cluster:
                 "start it again, and then the same command"
             ) from None
 
-    def processes_at_work(self) -> list[int]:
-        """Ids of this machine's workers that compute at the moment."""
-        workers = self.cluster.scheduler.workers.values()
-        busy = {state.name for state in workers if state.processing}
-        return [k.pid for name, k in self.cluster.workers.items() if name in busy and k.pid]
-
     def _replace_the_dead(self) -> None:
         """Dask restarts a process that dies while it works; one that dies while it starts is
         gone, and is asked for again."""
