@@ -45,6 +45,7 @@ COMMANDS = {
     "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
     "compare": "find the first layer whose numbers are not those of the framework",
     "inspect": "show what is in a compiled model",
+    "sweep": "find the device that is best for networks: time, energy, area of many",
     "export": "write a small C project around a compiled model",
     "disasm": "show instructions as text, one line each",
     "asm": "turn text into instruction bytes",
@@ -66,7 +67,7 @@ exit status: 0 done; 1 a check found a difference; 2 a mistake, told in one line
 """
 
 #: Package -> the extra that installs it; other packages are those of `compiler`.
-_EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow"), "search")
+_EXTRAS = dict.fromkeys(("dask", "distributed", "optuna", "pyarrow", "yaml"), "search")
 _EXIT_MISTAKE = 2
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT
 _EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE

@@ -14,7 +14,7 @@ import sys
 
 MODULES = (
     *("codec", "simulator", "runtime", "hosts", "networks", "partition", "resnet18"),
-    *("vta", "quantization", "bfloat16", "compiler"),
+    *("vta", "quantization", "bfloat16", "compiler", "workers"),
 )
 
 

@@ -55,6 +55,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "docs/c-projects.md": ("classify/classify.c",),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),
+    "docs/choose-a-device.md": ("best.json",),
+    "python/loadstone/commands/sweep.py": ("best.json",),
     "docs/tune.md": ("cycles.py", "net.costs.json", "large.json"),
     "docs/tutorial.md": ("one_convolution.py",),
     "driver/devicetree/README.md": ("NAME.dts",),

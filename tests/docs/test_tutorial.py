@@ -1,8 +1,8 @@
 """The pages that show commands with what they print: executed in order, and compared.
 
 A block of a page that begins with ```console holds commands (`$ ...`) and, below each, its output.
-A block ```python title="FILE" is a file that the reader saves. docs/tutorial.md comes first; the
-other pages go on in its folder, as their readers do.
+A block ```python title="FILE" (or yaml) is a file that the reader saves. docs/tutorial.md comes
+first; the other pages go on in its folder, as their readers do.
 
 pytest tests/docs/test_tutorial.py --update-golden writes the outputs into the pages anew: read the
 difference before you commit it. What changes from run to run (seconds, samples per second) is
@@ -23,8 +23,10 @@ import pytest
 from tests.conftest import ROOT
 
 #: Pages that go on in the tutorial's folder.
-FOLLOWING = ("docs/debug.md", "docs/tune.md")
-BLOCK = re.compile(r"^```(console|python title=\"([\w.]+)\")\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FOLLOWING = ("docs/debug.md", "docs/tune.md", "docs/choose-a-device.md")
+BLOCK = re.compile(
+    r"^```(console|(?:python|yaml) title=\"([\w.]+)\")\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 #: What a reader's machine decides: times, and what is computed from them.
 TIMES = re.compile(r"\d+(?:[.,]\d+)*(?= (?:s|ms|us|a second)\b)")
 MOST_SECONDS = 120

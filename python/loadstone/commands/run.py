@@ -21,12 +21,15 @@ from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
 from loadstone.files import JsonObject
+from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device
 from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
 from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
+from loadstone.search.samples import Runner, run_in_pool
+from loadstone.search.workers import open_pool, workers_of
 from loadstone.vta.hw_config import config_of
 from loadstone.vta.hw_config import load_config as vta_config
 
@@ -38,6 +41,7 @@ examples:
   loadstone run model.lds --inputs g.npz --expect g.npz       exit status 1 when an element differs
   loadstone run model.lds --inputs g.npz --expect g.npz --atol 1
   loadstone run model.lds --inputs x.npz --threads 2          two simulated devices, for whole data sets
+  loadstone run model.lds --inputs x.npz --workers tcp://10.0.0.1:8786      a Dask cluster (docs/choose-a-device.md)
   loadstone run model.lds --inputs x.npz --device null        the host's own time
   loadstone run model.lds --inputs x.npz --device uio:/dev/uio0
   loadstone run model.lds --inputs x.npz --device sim:mine.json
@@ -81,6 +85,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="simulate N devices side by side (default: 1)",
     )
     where.add_argument(
+        "--workers",
+        metavar="N|tcp://HOST:PORT",
+        help="shares of the samples on N processes, or on those of a Dask scheduler",
+    )
+    where.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are code, compiled by TVM: only for files of people whom you trust",
@@ -110,11 +119,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.atol >= 0:
         raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
     begin = time.perf_counter()
-    progress = _bar(len(inputs[0]) if inputs else 1)
-    with _device(args.device, artifact) as name:
-        outputs, totals, config = run_in_threads(
-            artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
-        )
+    outputs, totals, config = _outputs(args, artifact, inputs)
     seconds = time.perf_counter() - begin
     if args.output is not None:
         write_arrays(args.output, outputs, "out")
@@ -135,6 +140,24 @@ def run(args: argparse.Namespace) -> int:
     }
     print(json.dumps(report, indent=2) if args.json else _text(report, differences, args.atol))
     return 0 if report["passed"] else 1
+
+
+def _outputs(
+    args: argparse.Namespace, artifact: Artifact, inputs: Sequence[Array]
+) -> tuple[list[Array], Totals, Device]:
+    """Of all samples, by threads of this process or by workers."""
+    progress = _bar(len(inputs[0]) if inputs else 1)
+    if args.workers is not None:
+        if args.threads > 1 or args.uma_backends:
+            other = "--threads" if args.threads > 1 else "--uma-backends"
+            raise DeviceError(f"--workers and {other}: one of them; a worker has one device")
+        runner = Runner(artifact.to_bytes(), args.device, args.trust)
+        with open_pool(workers_of(args.workers)) as pool:
+            return run_in_pool(runner, inputs, pool, progress)
+    with _device(args.device, artifact) as name:
+        return run_in_threads(
+            artifact, inputs, lambda: device.open(name), args.threads, progress, trust=args.trust
+        )
 
 
 def _device(name: str, artifact: Artifact) -> AbstractContextManager[str]:

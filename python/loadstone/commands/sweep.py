@@ -1,0 +1,167 @@
+"""`loadstone sweep SPACE.yaml --models A B -o results.parquet`: which device is best for networks.
+
+In:   a space of devices; model files; who works.
+Out:  a Parquet file with a row for each device and network; with --html a page; with --best the
+      JSON of a device.
+Next: `loadstone compile --target best.json`; docs/choose-a-device.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from loadstone.errors import ConfigError, ModelError
+from loadstone.files import read_whole, unpacked_arrays, write_whole
+from loadstone.search.evaluate import SweptNetwork
+from loadstone.search.sampling import SEARCHES
+from loadstone.search.space import read_space
+from loadstone.search.store import ResultStore
+from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, run_sweep
+from loadstone.search.table import parquet_bytes
+from loadstone.search.workers import open_pool, workers_of
+
+__all__ = ["configure", "run"]
+
+_EPILOG = """\
+examples:
+  loadstone sweep space.yaml --models a.tflite b.tflite -o results.parquet       every point of the space
+  loadstone sweep space.yaml --models a.tflite -o r.parquet --search pareto --points 200 --html r.html
+  loadstone sweep space.yaml --models a.tflite -o r.parquet --best energy --best-device best.json
+  loadstone sweep space.yaml --models a.tflite -o r.parquet --workers tcp://10.0.0.1:8786      a Dask cluster
+  loadstone sweep space.yaml --models a.tflite --data a.npz -o r.parquet         accuracy, too: arrays in0 ... and labels
+
+space.yaml: base: a device; device: keys of its file, each with values; options: of compile; assumptions: constants of energy and area
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds SPACE.yaml, the models, how to search, and where the results go."""
+    parser.epilog = _EPILOG
+    parser.add_argument("space", metavar="SPACE.yaml", help="what varies, and over which values")
+    parser.add_argument(
+        "--models", metavar="MODEL", nargs="+", required=True, help="model files: int8 networks"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FILE.npz",
+        nargs="+",
+        default=[],
+        help="for each model, samples in0 ... and labels: counts right answers on every device",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="R.parquet", required=True, help="a row for each unit"
+    )
+    parser.add_argument("--html", metavar="FILE", help="a page: Pareto front, layers, devices")
+    parser.add_argument("--best", choices=BEST, help="name the device that is best by this")
+    parser.add_argument("--best-device", metavar="FILE.json", help="write its file (with --best)")
+    how = parser.add_argument_group("how it is searched")
+    how.add_argument(
+        "--search", choices=SEARCHES, default="grid", help="(default: %(default)s, every point)"
+    )
+    how.add_argument(
+        "--points", metavar="N", type=int, help="devices that random or pareto looks at (100)"
+    )
+    how.add_argument("--seed", metavar="N", type=int, default=0, help="(default: %(default)s)")
+    how.add_argument(
+        "--workers",
+        metavar="N|tcp://HOST:PORT",
+        default=str(os.cpu_count() or 1),
+        help="processes of this machine, or a Dask scheduler (default: %(default)s)",
+    )
+    how.add_argument(
+        "--store",
+        metavar="FILE",
+        help="what is known already, kept after each unit (default: beside the output)",
+    )
+    parser.add_argument("--json", action="store_true", help="the summary as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sweeps; prints how many devices there are, and the best."""
+    workers = workers_of(args.workers)
+    if args.search == "grid" and args.points is not None:
+        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
+    if args.points is not None and not 1 <= args.points <= 1_000_000:
+        raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
+    if not 0 <= args.seed < 1 << 32:
+        raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
+    if args.best_device is not None and args.best is None:
+        raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
+    space = read_space(args.space)
+    networks = _networks(args.models, args.data)
+    plan = SweepPlan(args.search, args.points or 100, args.seed)
+    store = args.store or str(Path(args.output).with_suffix(".sqlite"))
+    import pyarrow  # noqa: F401  said before the work, not after it
+
+    with ResultStore(store) as known, open_pool(workers, "sweep") as pool:
+        sweep = run_sweep(space, networks, plan, pool, known)
+    write_whole(args.output, parquet_bytes(sweep))
+    if args.html is not None:
+        from loadstone.search.sweep_page import sweep_page
+
+        write_whole(args.html, sweep_page(sweep))
+    best = sweep.best(args.best) if args.best is not None else None
+    if args.best_device is not None and best is not None:
+        write_whole(args.best_device, json.dumps(best.device, indent=2) + "\n")
+    print(json.dumps(_report(sweep, best), indent=2) if args.json else _text(args, sweep, best))
+    return 0
+
+
+def _networks(models: list[str], data: list[str]) -> list[SweptNetwork]:
+    if data and len(data) != len(models):
+        raise ConfigError(
+            f"--data names {len(data)} file(s) for {len(models)} models: one for each, in order"
+        )
+    networks = []
+    for k, model in enumerate(models):
+        path = Path(model)
+        networks.append(SweptNetwork(path.stem, path.suffix, read_whole(path)))
+        if data:
+            arrays = unpacked_arrays(data[k], data[k], ModelError)
+            if "labels" not in arrays or "in0" not in arrays:
+                raise ModelError(f"{data[k]}: needs arrays in0 ... and labels, to count with")
+            samples = tuple(arrays[name] for name in sorted(arrays) if name.startswith("in"))
+            networks[-1] = SweptNetwork(
+                path.stem, path.suffix, read_whole(path), samples, arrays["labels"].reshape(-1)
+            )
+    names = [network.name for network in networks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--models: two files are called {twice!r}: a row names its model so")
+    return networks
+
+
+def _report(sweep: Sweep, best: SweptDevice | None) -> dict[str, object]:
+    able = [candidate for candidate in sweep.candidates if candidate.feasible]
+    units = len(sweep.candidates) * len(sweep.networks)
+    return {
+        "devices": len(sweep.candidates),
+        "feasible": len(able),
+        "networks": list(sweep.networks),
+        "units": units,
+        "computed": sweep.computed,
+        "known": units - sweep.computed,
+        "front": [candidate.name for candidate in sweep.front()],
+        "best": None if best is None else {"device": best.name, **dict(best.settings)},
+    }
+
+
+def _text(args: argparse.Namespace, sweep: Sweep, best: SweptDevice | None) -> str:
+    report = _report(sweep, None)
+    lines = [
+        f"{args.output}: {report['devices']} devices, {report['feasible']} of them run all of "
+        f"{len(sweep.networks)} network(s); {report['computed']} units computed, "
+        f"{report['known']} known",
+        f"  Pareto front   {len(sweep.front())} devices (time, energy, area)",
+    ]
+    if best is not None:
+        said = ", ".join(f"{name}={value}" for name, value in best.settings.items())
+        lines += [
+            f"  best {args.best:<9} {best.name}: {best.us:.1f} us, {best.energy_uj:.1f} uJ, "
+            f"{best.area_mm2:.2f} mm2",
+            f"                 {said}",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""One unit of a sweep: a device, a network, options; compiled, simulated, and counted.
+
+In:   a Unit, and what is the same for all units: the networks.
+Out:  what was counted, as JSON holds it; a device that cannot run the network says why.
+Next: sweep.py keeps it in the store, and adds time, energy and area.
+
+Runs in workers, which import it by name. A worker reads each network once. Nothing in a result
+depends on who made it or when, on the device's clock, or on assumptions of energy and area.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.errors import LoadstoneError, ModelError, SimulationError, cause_of
+from loadstone.files import JsonObject
+from loadstone.numerics import Array
+from loadstone.search.assumptions import Counts
+from loadstone.simulator.layers import layer_figures
+from loadstone.simulator.profile import profile
+from loadstone.vta.hw_config import HwConfig, load_config
+
+__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "evaluate"]
+
+#: What stands of each layer in a row.
+LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
+#: Relax operators that make an operator of the host a multiplication.
+_MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
+
+
+@dataclass(frozen=True)
+class SweptNetwork:
+    """A model file's content. samples, labels: to count right answers with; one array for each
+    input, and a class for each sample."""
+
+    name: str
+    suffix: str
+    content: bytes
+    samples: tuple[Array, ...] = ()
+    labels: Array | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of all that a row depends on."""
+        digest = hashlib.sha256(self.suffix.encode() + self.content)
+        for array in (*self.samples, *(() if self.labels is None else (self.labels,))):
+            digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """device: JSON of its file; network: index among the shared ones."""
+
+    device: JsonObject
+    network: int
+    options: Mapping[str, Any]
+
+
+def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
+    """What was counted; `feasible`, and else `why`."""
+    network = networks[unit.network]
+    try:
+        config = load_config(unit.device)
+        return {"feasible": True, "why": "", **_counted(unit, network, config)}
+    except LoadstoneError as error:
+        return {"feasible": False, "why": str(error)}
+    except Exception as error:  # a sweep of hours does not end by our mistake in one device
+        return {"feasible": False, "why": f"a mistake of the compiler: {cause_of(error)}"[:400]}
+
+
+def _counted(unit: Unit, network: SweptNetwork, config: HwConfig) -> JsonObject:
+    from loadstone.compiler import CompileOptions, compile_model
+
+    module = _module(network.digest, network)
+    compiled = compile_model(module, CompileOptions(config, **unit.options))
+    _check_multiplications(compiled)
+    artifact = compiled.artifact
+    profiles = profile(artifact, config)
+    results = [entry.result for entry in profiles]
+    return {
+        "samples_per_run": artifact.samples,
+        "cycles": sum(result.cycles for result in results),
+        "counts": asdict(sum((Counts.of(result) for result in results), Counts())),
+        "macs": sum(_macs(entry.operator) for entry in compiled.partition.assignments),
+        "instructions": sum(len(program) for program in artifact.programs),
+        "constants_bytes": sum(r.size_bytes for r in artifact.regions if r.name != "arena"),
+        "arena_bytes": compiled.deployment.arena.size_bytes,
+        "operators": len(compiled.partition.assignments),
+        "operators_on_host": len(compiled.report()["operators_on_host"]),
+        "accuracy": _accuracy(network, compiled.loaded),
+        "layers": [
+            [
+                layer.name,
+                layer.cycles,
+                layer.best_cycles,
+                layer.macs,
+                sum(layer.bytes.values()),
+                layer.bound,
+            ]
+            for entry in profiles
+            for layer in layer_figures(entry, config)
+        ],
+    }
+
+
+def _macs(operator: g.Operator) -> int:
+    return operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
+
+
+def _check_multiplications(compiled: Any) -> None:
+    """A device that leaves multiplications to the host would win every comparison. Raises
+    SimulationError that names the first of them, and why."""
+    left = []
+    for entry in compiled.partition.assignments:
+        operator = entry.operator
+        names = set(operator.operators) if isinstance(operator, g.Host) else set()
+        if entry.backend == "host" and (_macs(operator) or names & _MULTIPLY):
+            left.append(entry)
+    if left:
+        why = "; ".join(refusal.why for _, refusal in left[0].refusals) or "no pattern takes it"
+        raise SimulationError(
+            f"{len(left)} operator(s) that multiply stay on the host, first "
+            f"{left[0].operator.name[-60:]!r}: {why}"
+        )
+    if not compiled.artifact.programs:
+        raise SimulationError("nothing of the network runs on the device")
+
+
+def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
+    """The share of samples whose largest output is that of the label."""
+    if network.labels is None:
+        return None
+    scores = loaded.run(*network.samples)[0].reshape(len(network.labels), -1)
+    return float(np.mean(scores.argmax(axis=1) == network.labels))
+
+
+_MODULES: dict[str, Any] = {}
+
+
+def _module(digest: str, network: SweptNetwork) -> Any:
+    """The network in canonical form, read once in each process."""
+    if digest not in _MODULES:
+        from loadstone.frontend import load
+
+        with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+            file = Path(folder) / f"{network.name}{network.suffix}"
+            file.write_bytes(network.content)
+            try:
+                _MODULES[digest] = load(file)
+            except ModelError as error:
+                raise ModelError(str(error).replace(f"{folder}/", "")) from None
+    return _MODULES[digest]
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Of everything that this package is made of: another compiler gives other rows."""
+    digest = hashlib.sha256()
+    folder = Path(str(resources.files("loadstone")))
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".json", ".so"):
+            digest.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,79 @@
+"""`loadstone sweep`: from a space and a model to a table, a page, and a device to compile for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (the extra `search`)")
+
+import pyarrow.parquet as pq
+
+from loadstone.cli import main
+from tests.search.small_network import small_network
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "space.yaml").write_text(
+        "base: vtaq-1x8x8\ndevice:\n  bus_bits: [64, 128]\n  clock_mhz: [100, 200]\n"
+    )
+    (tmp_path / "a.onnx").write_bytes(small_network())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def sweep(*words: str) -> int:
+    return main(["sweep", "space.yaml", "--models", "a.onnx", "-o", "r.parquet", *words])
+
+
+def test_from_a_space_to_a_compiled_network(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--workers", "1", "--html", "r.html", "--best", "time", "--best-device", "best.json"]
+    assert sweep(*words) == 0
+    text = capsys.readouterr().out
+    assert "r.parquet: 4 devices, 4 of them run all of 1 network(s); 2 units computed" in text
+    assert "best time" in text
+    table = pq.read_table(folder / "r.parquet").to_pylist()
+    fastest = min(table, key=lambda row: float(row["us"]))
+    device = json.loads((folder / "best.json").read_text())
+    assert device == json.loads(fastest["device_json"])
+    assert "Pareto front" in (folder / "r.html").read_text()
+    first = (folder / "r.parquet").read_bytes()
+
+    assert sweep("--workers", "1", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["computed"], report["known"], report["best"]) == (0, 4, None)
+    assert (folder / "r.parquet").read_bytes() == first
+
+    assert main(["compile", "a.onnx", "--target", "best.json", "-o", "a.lds"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workers", "many"], "neither a number of processes"),
+        (["--points", "3"], "--points is said of --search random or pareto"),
+        (["--search", "random", "--points", "0"], "--points 0 is not in"),
+        (["--seed", "-1"], "--seed -1 is not in"),
+        (["--best-device", "x.json"], "--best-device needs --best"),
+        (["--data", "x.npz", "y.npz"], "--data names 2 file(s) for 1 models"),
+        (["--data", "x.npz"], "x.npz: needs arrays in0 ... and labels"),
+        (["--models", "a.onnx", "./a.onnx"], "two files are called 'a'"),
+        (["--models", "absent.onnx"], "absent.onnx: No such file"),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    np.savez(folder / "x.npz", in0=np.zeros(3))
+    assert sweep(*words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (folder / "r.parquet").exists()
