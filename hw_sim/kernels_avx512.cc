@@ -9,6 +9,7 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -147,6 +148,7 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512,
                               gemm_reset,
                               alu,
                               rq,
+                              take_bytes,
                               prepare_inp,
                               float_gemm,
                               float_alu};

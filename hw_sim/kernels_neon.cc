@@ -9,6 +9,7 @@
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #include <arm_neon.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -118,8 +119,8 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
 }
 
 constexpr Kernels kKernels = {
-    LDS_SIM_KERNELS_NEON, 8,          Dot::kGroupBytes, 1, 0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
-    prepare_inp,          float_gemm, float_alu};
+    LDS_SIM_KERNELS_NEON, 8,           Dot::kGroupBytes, 1,        0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
+    take_bytes,           prepare_inp, float_gemm,       float_alu};
 
 }  // namespace
 
