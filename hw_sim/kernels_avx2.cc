@@ -9,7 +9,6 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 

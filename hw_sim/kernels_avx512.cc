@@ -9,7 +9,6 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 

@@ -9,7 +9,6 @@
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #include <arm_neon.h>
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
