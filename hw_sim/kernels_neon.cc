@@ -55,7 +55,7 @@ struct Dot {
   static Inputs take_inputs(const int8_t *x) { return vld1_s8(x); }
 
   // Four of the inputs, by the lane that the instruction names.
-  template <int kGroup>
+  template <uint32_t kGroup>
   struct Four {
     int8x8_t inputs;
   };
@@ -63,9 +63,9 @@ struct Dot {
   static Four<kGroup> take_group(Inputs inputs, std::integral_constant<uint32_t, kGroup>) {
     return {inputs};
   }
-  template <int kGroup>
+  template <uint32_t kGroup>
   static Sum dot(Sum sum, Wgt wgt, Four<kGroup> four) {
-    return vdotq_lane_s32(sum, wgt, four.inputs, kGroup);
+    return vdotq_lane_s32(sum, wgt, four.inputs, static_cast<int>(kGroup));
   }
   template <typename Work>
   static void each_group(Work work) {
