@@ -154,6 +154,24 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
     in_parts(m, n, tile_bytes, [&](size_t first, size_t part) { pad.pad(tile + first, part); });
   };
   size_t s = i.sram_base;
+  const uint64_t rows = i.y_size, extent = rows == 0 ? 0 : (rows - 1) * stride + uint64_t{i.x_size} * tile_bytes;
+  const uint64_t cost = Poll::kByte * tile_bytes * width * (i.y_pad_0 + rows + i.y_pad_1);
+  const uint8_t *host = rows > 1 && cost <= Poll::kPart ? m.dram.span(address, extent, false) : nullptr;
+  if (host != nullptr) {  // small, and all of it in one segment
+    m.poll->spend(cost);
+    const auto fill_some = [&](size_t n) {
+      if (n != 0) pad.pad(s, n);
+      s += n;
+    };
+    fill_some(i.y_pad_0 * width);
+    for (uint32_t y = 0; y < i.y_size; ++y, host += stride) {
+      fill_some(i.x_pad_0);
+      pad.copy(s, host, i.x_size);
+      s += i.x_size;
+      fill_some(i.x_pad_1);
+    }
+    return fill_some(i.y_pad_1 * width);
+  }
   fill(s, i.y_pad_0 * width);
   s += i.y_pad_0 * width;
   if (width == i.x_size && i.x_stride == i.x_size) {  // one run of tiles
@@ -167,10 +185,6 @@ void load_with(const Machine &m, const Pad &pad, const lds_insn_memory &i, uint6
     }
   }
   fill(s, i.y_pad_1 * width);
-}
-
-void store_bytes(const int32_t *acc, size_t lanes, uint8_t *out) {
-  for (size_t k = 0; k < lanes; ++k) out[k] = static_cast<uint8_t>(static_cast<uint32_t>(acc[k]) & 0xffu);
 }
 
 void store_floats(const int32_t *acc, size_t lanes, uint8_t *out) {
@@ -236,14 +250,15 @@ void exec_store(Machine &m, const lds_insn_memory &i) {
   const size_t row_lanes = size_t{i.x_size} * m.g.lanes, row_bytes = size_t{i.x_size} * tile_bytes;
   const int32_t *acc = m.acc.data() + size_t{i.sram_base} * m.g.lanes;
   std::vector<uint8_t> row;
+  uint8_t *const all = m.dram.span(address, (i.y_size - 1) * stride + row_bytes, true);
   for (uint32_t y = 0; y < i.y_size; ++y, acc += row_lanes) {
-    uint8_t *host = m.dram.span(address + y * stride, row_bytes, true);
+    uint8_t *host = all != nullptr ? all + y * stride : m.dram.span(address + y * stride, row_bytes, true);
     if (host == nullptr) row.resize(row_bytes);
     uint8_t *out = host != nullptr ? host : row.data();
     if (m.g.is_float)
       store_floats(acc, row_lanes, out);
     else
-      store_bytes(acc, row_lanes, out);
+      m.kernels->take_bytes(acc, row_lanes, out);
     if (host == nullptr) m.dram.write(address + y * stride, row.data(), row_bytes);
   }
 }

@@ -62,6 +62,7 @@ struct Kernels {
   void (*gemm_reset)(const Loops &loops, uint32_t lanes, int32_t *acc);
   void (*alu)(const Loops &loops, uint32_t lanes, int32_t *acc, uint32_t op, bool use_imm, int32_t imm);
   void (*rq)(const Loops &loops, uint32_t lanes, int32_t *acc, const RqRegisters &registers);
+  void (*take_bytes)(const int32_t *acc, size_t lanes, uint8_t *out);  // at STORE
   void (*prepare_inp)(uint32_t block, const int8_t *rows, uint8_t *side,
                       size_t count);  // at LOAD INP: what this GEMM needs of rows [count][block]
   void (*float_gemm)(const Loops &loops, const FloatOperands &operands, bool overwrite);

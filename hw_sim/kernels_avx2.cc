@@ -127,7 +127,7 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
 
 // --- what LOAD leaves -------------------------------------------------------------------------------
 // A transposition of pairs, 8 outputs by 8 inputs at a time.
-void pack_square(uint32_t block, const int8_t *tile, uint8_t *packed) {
+inline void pack_square(uint32_t block, const int8_t *tile, uint8_t *packed) {
   const auto row = [&](uint32_t o) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(tile + size_t{o} * block)); };
   __m128i four[4];  // outputs 2n and 2n + 1, pairs of bytes side by side
   for (uint32_t n = 0; n < 4; ++n) four[n] = _mm_unpacklo_epi16(row(2 * n), row(2 * n + 1));
@@ -139,12 +139,19 @@ void pack_square(uint32_t block, const int8_t *tile, uint8_t *packed) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(packed + size_t{n} * block * Dot::kGroupBytes), _mm256_cvtepi8_epi16(pair[n]));
 }
 
-void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
+// kBlock: a constant, or 0 for any.
+template <uint32_t kBlock>
+void pack_with(uint32_t any_block, const int8_t *tile, uint8_t *packed) {
   constexpr uint32_t kSquare = 8;
+  const uint32_t block = kBlock == 0 ? any_block : kBlock;
   for (uint32_t o = 0; o < block; o += kSquare)
     for (uint32_t k = 0; k < block; k += kSquare)
       pack_square(block, tile + size_t{o} * block + k, packed + (size_t{k / Dot::kPair} * block + o) * Dot::kGroupBytes);
   pack_diagonal(block, tile, packed);
+}
+
+void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
+  return block == 16 ? pack_with<16>(block, tile, packed) : pack_with<0>(block, tile, packed);
 }
 
 void widen_inp(uint32_t block, const int8_t *rows, uint8_t *side, size_t count) {
@@ -162,8 +169,8 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
   gemm_with<0, 2>(loops, t, overwrite);
 }
 
-constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8,   Dot::kPair, 2,         0,          tile_bytes, side_bytes, pack_wgt, gemm,
-                              gemm_reset,           alu, rq,         widen_inp, float_gemm, float_alu};
+constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8,   Dot::kPair, 2,          0,         tile_bytes, side_bytes, pack_wgt, gemm,
+                              gemm_reset,           alu, rq,         take_bytes, widen_inp, float_gemm, float_alu};
 
 }  // namespace
 

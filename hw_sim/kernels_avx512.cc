@@ -147,6 +147,7 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512,
                               gemm_reset,
                               alu,
                               rq,
+                              take_bytes,
                               prepare_inp,
                               float_gemm,
                               float_alu};

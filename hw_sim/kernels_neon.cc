@@ -55,7 +55,7 @@ struct Dot {
   static Inputs take_inputs(const int8_t *x) { return vld1_s8(x); }
 
   // Four of the inputs, by the lane that the instruction names.
-  template <int kGroup>
+  template <uint32_t kGroup>
   struct Four {
     int8x8_t inputs;
   };
@@ -63,9 +63,9 @@ struct Dot {
   static Four<kGroup> take_group(Inputs inputs, std::integral_constant<uint32_t, kGroup>) {
     return {inputs};
   }
-  template <int kGroup>
+  template <uint32_t kGroup>
   static Sum dot(Sum sum, Wgt wgt, Four<kGroup> four) {
-    return vdotq_lane_s32(sum, wgt, four.inputs, kGroup);
+    return vdotq_lane_s32(sum, wgt, four.inputs, static_cast<int>(kGroup));
   }
   template <typename Work>
   static void each_group(Work work) {
@@ -118,8 +118,8 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
 }
 
 constexpr Kernels kKernels = {
-    LDS_SIM_KERNELS_NEON, 8,          Dot::kGroupBytes, 1, 0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
-    prepare_inp,          float_gemm, float_alu};
+    LDS_SIM_KERNELS_NEON, 8,           Dot::kGroupBytes, 1,        0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
+    take_bytes,           prepare_inp, float_gemm,       float_alu};
 
 }  // namespace
 

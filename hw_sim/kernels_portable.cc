@@ -72,7 +72,21 @@ void gemm(const Loops &loops, const GemmOperands &operands, bool overwrite) {
 
 }  // namespace
 
-const Kernels kPortableKernels = {
-    LDS_SIM_KERNELS_PORTABLE, 2, 1, 2, 0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq, prepare_inp, float_gemm, float_alu};
+const Kernels kPortableKernels = {LDS_SIM_KERNELS_PORTABLE,
+                                  2,
+                                  1,
+                                  2,
+                                  0,
+                                  tile_bytes,
+                                  side_bytes,
+                                  pack_wgt,
+                                  gemm,
+                                  gemm_reset,
+                                  alu,
+                                  rq,
+                                  take_bytes,
+                                  prepare_inp,
+                                  float_gemm,
+                                  float_alu};
 
 }  // namespace lds::sim

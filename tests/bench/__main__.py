@@ -13,7 +13,7 @@ import importlib
 import sys
 
 MODULES = (
-    *("codec", "simulator", "runtime", "hosts", "networks", "partition", "resnet18"),
+    *("codec", "simulator", "inference", "runtime", "hosts", "networks", "partition", "resnet18"),
     *("vta", "quantization", "bfloat16", "compiler", "workers"),
 )
 

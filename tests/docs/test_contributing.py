@@ -299,7 +299,10 @@ def add_xor(tree: TreeCopy) -> None:
     tree.edit("vta/reference.py", "    AluOp.SHR: shift", "    AluOp.XOR: np.bitwise_xor,\n    AluOp.SHR: shift")  # fmt: skip # noqa: E501
     tree.edit("tests/vta/test_reference.py", "        AluOp.MUL: lambda", "        AluOp.XOR: lambda x, y: x ^ y,\n        AluOp.MUL: lambda")  # fmt: skip # noqa: E501
     tree.edit("hw_sim/lanes.inc", "  static I mul(I a", "  static I bitwise_xor(I a, I b) { return a ^ b; }\n  static I mul(I a")  # fmt: skip # noqa: E501
-    line = "return alu_steps<V, kOne, Operations<V>::bitwise_xor>(loops, lanes, acc, use_imm, imm);"
+    line = (
+        "return alu_steps<V, kVectors, Operations<V>::bitwise_xor>"
+        "(loops, lanes, acc, use_imm, imm);"
+    )
     tree.edit("hw_sim/lanes.inc", "    case LDS_ALU_MUL:", f"    case LDS_ALU_XOR:\n      {line}\n    case LDS_ALU_MUL:")  # fmt: skip # noqa: E501
     needs = (
         'if (a.alu_op == LDS_ALU_XOR && !g.has(LDS_CAP_ALU_XOR)) return "ALU XOR needs alu_xor";'
