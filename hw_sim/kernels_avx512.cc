@@ -18,7 +18,21 @@
 namespace lds::sim {
 namespace {
 
+#include "vectors.inc"
+
 constexpr uint32_t kVectorLanes = 16;
+
+// The products of even and of odd lanes; their bits 31 to 62 are the result.
+inline Vectors<16>::I32 high_product(Vectors<16>, Vectors<16>::I32 a, Vectors<16>::I32 b) {
+  const __m512i half = _mm512_set1_epi64(int64_t{1} << 30), x = (__m512i)a, y = (__m512i)b;
+  const __m512i even = _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32(x, y), half), 31);
+  const __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32)), half), 1);
+  const __m512i high = _mm512_mask_blend_epi32(0xAAAA, even, odd);
+  // Only the product that leaves 32 bits looks like the smallest number.
+  const __mmask16 over = _mm512_cmpeq_epi32_mask(high, _mm512_set1_epi32(INT32_MIN));
+  return (Vectors<16>::I32)_mm512_mask_mov_epi32(high, over, _mm512_set1_epi32(INT32_MAX));
+}
+
 #include "float_lanes.inc"
 
 // For gemm_rows.inc.

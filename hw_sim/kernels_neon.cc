@@ -18,7 +18,14 @@
 namespace lds::sim {
 namespace {
 
+#include "vectors.inc"
+
 constexpr uint32_t kVectorLanes = 4;
+
+inline Vectors<4>::I32 high_product(Vectors<4>, Vectors<4>::I32 a, Vectors<4>::I32 b) {
+  return (Vectors<4>::I32)vqrdmulhq_s32((int32x4_t)a, (int32x4_t)b);
+}
+
 #include "float_lanes.inc"
 
 // For gemm_rows.inc.

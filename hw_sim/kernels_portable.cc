@@ -13,7 +13,10 @@
 namespace lds::sim {
 namespace {
 
+#include "vectors.inc"
+
 constexpr uint32_t kVectorLanes = 4;
+
 #include "float_lanes.inc"
 
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {

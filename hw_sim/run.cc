@@ -16,7 +16,7 @@ constexpr int kLoadFirst[3] = {0, 1, 2}, kStoreFirst[3] = {2, 1, 0};
 class Sequencer {
  public:
   Sequencer(Machine &m, const Program &p, const RunControl &control, lds_sim_result *result)
-      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants) {}
+      : m_(m), p_(p), control_(control), r_(*result), slow_(control.constants, control.slow) {}
 
   RunOutcome run() {
     const IeeeArithmetic ieee(m_.g.is_float);

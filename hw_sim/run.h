@@ -47,6 +47,7 @@ class Observer {
 
 struct RunControl {
   TimingConstants constants;  // of the steps of RQ and MUL, which can be counted only while their micro-ops are there
+  SlowLog *slow = nullptr;    // never nullptr in a run
   uint64_t cycle_limit = 0;   // steps of GEMM and ALU above it stop the run; 0: no limit
   int order = LDS_SIM_ORDER_PROGRAM;
   std::atomic<uint32_t> *progress = nullptr;

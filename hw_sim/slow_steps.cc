@@ -16,9 +16,52 @@ constexpr uint32_t kOperands = 3;  // bias, multiplier, shift
 
 }  // namespace
 
+Loops SlowLog::loops_of(const Item &item) const {
+  Loops loops = item.loops;
+  loops.uops = uops_.data() + item.first_uop;
+  return loops;
+}
+
+bool SlowLog::is_same(size_t index, const Loops &l, bool requantizes, bool tensor) const {
+  if (index >= items_.size()) return false;
+  const Item &item = items_[index];
+  const Loops own = loops_of(item);
+  const auto same_uop = [](const Uop &a, const Uop &b) { return a.dst == b.dst && a.src == b.src; };
+  return item.requantizes == requantizes && item.tensor == tensor && own.count == l.count && own.iter_out == l.iter_out &&
+         own.iter_in == l.iter_in && own.dst_out == l.dst_out && own.dst_in == l.dst_in && own.src_out == l.src_out &&
+         own.src_in == l.src_in && std::equal(l.uops, l.uops + l.count, own.uops, same_uop);
+}
+
+void SlowLog::add(const Loops &l, bool requantizes, bool tensor, uint64_t cycles) {
+  full_ = full_ || items_.size() == kMostItems || uops_.size() + l.count > kMostUops;
+  if (full_) return;  // what follows is counted in every run
+  const size_t first_uop = uops_.size();
+  uops_.insert(uops_.end(), l.uops, l.uops + l.count);
+  items_.push_back({l, requantizes, tensor, cycles, first_uop});
+}
+
+void SlowLog::cut(size_t index) {
+  full_ = false;
+  if (index == items_.size()) return;
+  uops_.resize(items_[index].first_uop);
+  items_.resize(index);
+}
+
 uint64_t SlowSteps::cycles(const Machine &m, const lds_insn_alu &i) {
   const Loops loops = loops_of(m, i);
   const bool requantizes = i.alu_op == LDS_ALU_RQ, tensor = !requantizes && i.use_imm == 0;
+  if (known_ && log_->is_same(next_, loops, requantizes, tensor)) return log_->items()[next_++].cycles;
+  if (known_) {  // from here on it differs: what the steps before leave in the pipeline counts again
+    known_ = false;
+    log_->cut(next_);
+    for (const SlowLog::Item &item : log_->items()) (void)count(m, log_->loops_of(item), item.requantizes, item.tensor);
+  }
+  const uint64_t cycles = count(m, loops, requantizes, tensor);
+  log_->add(loops, requantizes, tensor, cycles);
+  return cycles;
+}
+
+uint64_t SlowSteps::count(const Machine &m, const Loops &loops, bool requantizes, bool tensor) {
   const uint64_t step = cycles_of(requantizes ? c_.rq_step_cycles : tensor ? c_.alu_tensor_step_cycles : c_.alu_imm_step_cycles);
   if (c_.rq_result_cycles != 0) return walk(m, loops, requantizes, tensor, step);
   return loops.steps() * step + (requantizes ? moves_of_src(loops) * cycles_of(c_.rq_operand_cycles) : 0);

@@ -16,18 +16,49 @@ namespace lds::sim {
 
 inline bool is_slow(const lds_insn_alu &i) { return i.alu_op == LDS_ALU_RQ || i.alu_op == LDS_ALU_MUL; }
 
+// The RQ and MUL of a run, in order, with their micro-ops: cycles depend on nothing else.
+class SlowLog {
+ public:
+  struct Item {
+    Loops loops;  // uops: in the list below
+    bool requantizes, tensor;
+    uint64_t cycles;
+    size_t first_uop;
+  };
+
+  // An item with its micro-ops where they stand now.
+  Loops loops_of(const Item &item) const;
+  bool is_same(size_t index, const Loops &loops, bool requantizes, bool tensor) const;
+  void add(const Loops &loops, bool requantizes, bool tensor, uint64_t cycles);
+  // Forgets all from `index` on.
+  void cut(size_t index);
+  const std::vector<Item> &items() const { return items_; }
+
+ private:
+  static constexpr size_t kMostUops = size_t{1} << 20, kMostItems = size_t{1} << 18;
+
+  std::vector<Item> items_;
+  std::vector<Uop> uops_;
+  bool full_ = false;
+};
+
 class SlowSteps {
  public:
-  explicit SlowSteps(const TimingConstants &c) : c_(c) {}
+  // log: of a run of the same program, perhaps; becomes this one's. While nothing differs, its cycles stand.
+  SlowSteps(const TimingConstants &c, SlowLog *log) : c_(c), log_(log) {}
 
   uint64_t cycles(const Machine &m, const lds_insn_alu &insn);
 
  private:
+  uint64_t count(const Machine &m, const Loops &loops, bool requantizes, bool tensor);
   // RQ where no result is waited for: steps whose src is not that of the step before, counted without a loop over the steps.
   static uint64_t moves_of_src(const Loops &loops);
   uint64_t walk(const Machine &m, const Loops &loops, bool requantizes, bool tensor, uint64_t step);
 
   const TimingConstants &c_;
+  SlowLog *log_;
+  size_t next_ = 0;              // in the log
+  bool known_ = true;            // the log held true so far
   std::vector<uint64_t> ready_;  // by tile of ACC: when a step can read it
   uint64_t now_ = 0;             // behind all instructions so far
 };

@@ -33,15 +33,16 @@ static uint32_t elements_of(const lds_tensor *t) {
   return count;
 }
 
-/* Blocked: [N/batch_block][C/channel_block][H][W][batch_block][channel_block], of int8. */
+/* Blocked: [N/batch_block][C/channel_block][H][W][batch_block][channel_block]. */
 static uint32_t blocked_digest(const uint8_t *data, const lds_tensor *t) {
-  const uint32_t b = t->batch_block, c = t->channel_block, blocks = (t->dims[3] + c - 1u) / c;
+  const uint32_t b = t->batch_block, c = t->channel_block, blocks = (t->dims[3] + c - 1u) / c, size = lds_element_bytes(t->dtype);
   uint32_t value = FNV_START, n, pixel, lane;
   for (n = 0; n < t->dims[0]; ++n) {
     for (pixel = 0; pixel < t->dims[1] * t->dims[2]; ++pixel) {
       for (lane = 0; lane < t->dims[3]; ++lane) {
         const uint32_t plane = n / b * blocks + lane / c;
-        value = fnv(value, data + ((plane * t->dims[1] * t->dims[2] + pixel) * b + n % b) * c + lane % c, 1);
+        const uint32_t element = ((plane * t->dims[1] * t->dims[2] + pixel) * b + n % b) * c + lane % c;
+        value = fnv(value, data + element * size, size);
       }
     }
   }

@@ -1,7 +1,8 @@
-"""Programs whose operands stand at the edges of what they may be, for every device.
+"""Programs whose operands or loops stand at the edges of what they may be, for every device.
 
 In:   a device; a rounding.
-Out:  programs of one GEMM or RQ instruction on many tiles, with what ACC then holds.
+Out:  programs of one GEMM or RQ instruction on many tiles, with what ACC then holds; programs of
+      GEMM and RQ whose steps meet in the same tiles.
 Next: simulator/test_sim.py runs them on every path of the simulator's inner loops,
 simulator/test_kernels.py on other processors.
 """
@@ -21,7 +22,7 @@ from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroO
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from tests.programs import BASE, Program
 
-__all__ = ["gemm_edges", "requantization_edges"]
+__all__ = ["gemm_edges", "gemm_loops", "requantization_edges", "requantization_loops"]
 
 INTEGERS = [0, 1, -1, 2, -2, 127, -128, 255, 0x1F00, 0x9F, 1 << 23, (1 << 24) + 1]
 INTEGERS += [1 << 30, (1 << 30) - 1, -(1 << 30), (1 << 31) - 1, -(1 << 31)]
@@ -105,6 +106,104 @@ def gemm_edges(config: HwConfig) -> Iterator[Program]:
     for overwrite in range(1 + config.has(Capability.GEMM_OVERWRITE)):
         gemm = Gemm(uop_end=tiles, iter_out=1, iter_in=1, overwrite=overwrite)
         yield _program(config, data, [MicroOp(k, k, k) for k in range(tiles)], [gemm])
+
+
+def gemm_loops(config: HwConfig) -> Iterator[Program]:
+    """GEMMs of all shapes of loops on the same tiles: micro-ops of one destination, of one weight
+    tile, and of neither; factors of 0 and others, by which steps meet or do not; weights that are
+    zero outside the diagonal, sometimes or always; more rows and taps than a list of them holds.
+    For devices of integers.
+    """
+    rng = np.random.default_rng(config.block + config.batch)
+    depth = {memory: config.depth(memory) for memory in (Memory.INP, Memory.WGT, Memory.ACC)}
+    tiles = {memory: min(48, depth[memory]) for memory in depth}
+    for diagonals in (0.0, 0.5, 1.0):
+        gemms: list[Insn] = []
+        uops: list[MicroOp] = []
+        for _ in range(14):
+            gemm, listed = _gemm_of_loops(config, rng, tiles, len(uops))
+            gemms.append(gemm)
+            uops += listed
+        yield _program(config, _random_tiles(config, rng, tiles, diagonals), uops, gemms)
+
+
+def requantization_loops(config: HwConfig) -> Iterator[Program]:
+    """RQs whose steps write the operands of other steps, with each rounding and extreme clamps."""
+    rng = np.random.default_rng(config.block)
+    tiles = min(24, config.depth(Memory.ACC))
+    lanes = config.batch * config.block
+    for rounding in Rounding:
+        insns: list[Insn] = []
+        for zero_point, low, high in CLAMPS:
+            values = (
+                (ConfigRegister.RQ_ROUNDING, rounding),
+                (ConfigRegister.RQ_ZERO_POINT, zero_point),
+                (ConfigRegister.RQ_MIN, low),
+                (ConfigRegister.RQ_MAX, high),
+            )
+            insns += [Config(stage=Stage.COMPUTE, register_id=r, value=v) for r, v in values]
+            for _ in range(4):
+                out, inner = (int(n) for n in rng.integers(1, 4, 2))
+                factors = {
+                    name: int(rng.integers(0, 2))
+                    for name in ("dst_out", "dst_in", "src_out", "src_in")
+                }
+                insns.append(
+                    Alu(alu_op=AluOp.RQ, uop_end=3, iter_out=out, iter_in=inner, **factors)
+                )
+        acc = rng.choice(np.array(INTEGERS, np.int64).astype(np.int32), (tiles, lanes))
+        uops = [MicroOp(*(int(n) for n in rng.integers(0, tiles - 6, 2))) for _ in range(3)]
+        yield _program(config, [(Memory.ACC, acc)], uops, insns)
+
+
+def _gemm_of_loops(
+    config: HwConfig, rng: np.random.Generator, tiles: dict[Memory, int], begin: int
+) -> tuple[Gemm, list[MicroOp]]:
+    room = {
+        "dst": tiles[Memory.ACC],
+        "src": tiles[Memory.INP],
+        "wgt": tiles[Memory.WGT],
+    }
+    turns = [1, 1, 2, 3, 5, 7]
+    out, inner = int(rng.choice(turns)), int(rng.choice(turns))
+    factors: dict[str, int] = {}
+    for name, size in room.items():
+        first, second = (int(f) for f in rng.choice([0, 0, 1, 2, 5], 2))
+        if (out - 1) * first + (inner - 1) * second >= size:
+            first = second = 0
+        factors |= {f"{name}_out": first, f"{name}_in": second}
+        room[name] -= (out - 1) * first + (inner - 1) * second
+    kind = rng.integers(4)
+    count = int(rng.choice([1, 2, 6, 9])) if kind else min(70, config.uop_depth // 28)
+    drawn = {name: rng.integers(0, size, count) for name, size in room.items()}
+    if kind < 2:
+        drawn["dst"][:] = drawn["dst"][0]
+    elif kind == 2:
+        drawn["wgt"][:] = drawn["wgt"][0]
+        drawn["dst"] = np.sort(drawn["dst"])
+    overwrite = int(config.has(Capability.GEMM_OVERWRITE) and rng.random() < 0.4)
+    gemm = Gemm(
+        uop_bgn=begin,
+        uop_end=begin + count,
+        iter_out=out,
+        iter_in=inner,
+        overwrite=overwrite,
+        **factors,
+    )
+    return gemm, [MicroOp(*(int(drawn[name][k]) for name in room)) for k in range(count)]
+
+
+def _random_tiles(
+    config: HwConfig, rng: np.random.Generator, tiles: dict[Memory, int], diagonals: float
+) -> list[tuple[Memory, NDArray[np.generic]]]:
+    """Contents of the three scratchpads, `diagonals` of the weight tiles zero elsewhere."""
+    lanes, block = config.batch * config.block, config.block
+    inputs = rng.integers(-128, 128, (tiles[Memory.INP], lanes)).astype(np.int8)
+    weights = rng.integers(-128, 128, (tiles[Memory.WGT], block, block)).astype(np.int8)
+    chosen = rng.random(tiles[Memory.WGT]) < diagonals
+    weights[chosen] *= np.eye(block, dtype=weights.dtype)
+    sums = np.zeros((tiles[Memory.ACC], lanes), np.int32)
+    return [(Memory.INP, inputs), (Memory.WGT, weights), (Memory.ACC, sums)]
 
 
 def _program(

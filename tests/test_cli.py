@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,12 @@ def status_of(*words: str) -> int:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(command, "--help") == 0
-    assert command in capsys.readouterr().out
+    said = capsys.readouterr().out
+    examples, usage = said.index("\nexamples:\n"), said.index("\nusage: loadstone")
+    assert examples < said.index(f"loadstone {command}", examples) < usage
+    headings = [line for line in said.splitlines() if re.fullmatch(r"[a-z][^:]*:", line)]
+    options = [line for line in said.splitlines() if re.match(r"  -{1,2}[a-z]", line)]
+    assert len(headings) > 2 or len(options) < 5, "many options stand in groups"
 
 
 def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,10 @@
 //
 //   sum[b][o] = inp[b][0] * wgt[o][0] + inp[b][1] * wgt[o][1] + ...
 //
+// With two PRODUCTS_PER_MULTIPLIER the weights of two outputs, 16 bits apart, are one factor of 25 bits, as a DSP block of Xilinx has:
+//
+//   inp * (wgt[o+1] * 2^16 + wgt[o]): below 2^16 the one product; above it the other, less one where the first is negative.
+//
 // In:   writes of LOADs; the tiles of a step.
 // Out:  its sums, four cycles later.
 // Next: lds_execute.sv adds them to the accumulators.
@@ -17,29 +21,40 @@ module lds_macs (
     output logic [ACC_BITS-1:0] sums
 );
   logic [INP_BITS-1:0] inp_read, inp;
-  logic [WGT_BITS-1:0] wgt_read, weights;
+  logic [WGT_BITS-1:0] wgt_read;
+  localparam int FACTOR_BITS = PRODUCTS_PER_MULTIPLIER == 2 ? 25 : 8, FACTORS = BLOCK / PRODUCTS_PER_MULTIPLIER;
+  logic [FACTORS*BLOCK-1:0][FACTOR_BITS-1:0] factors;  // of the products p, p+1 ... in the block's row k: [p * BLOCK + k]
 
   lds_tile_ram #(.MEMORY(MEMORY_INP), .TILE_BITS(INP_BITS), .LOG_DEPTH(LI)) inp_ram (.clk, .write, .read_at(src), .read_data(inp_read));
   lds_tile_ram #(.MEMORY(MEMORY_WGT), .TILE_BITS(WGT_BITS), .LOG_DEPTH(LW)) wgt_ram (.clk, .write, .read_at(wgt), .read_data(wgt_read));
-  always_ff @(posedge clk) begin
-    inp <= inp_read;
-    weights <= wgt_read;
+  always_ff @(posedge clk) inp <= inp_read;
+  for (genvar n = 0; n < FACTORS * BLOCK; n++) begin : g_factor
+    localparam int FIRST = 8 * (n / BLOCK * PRODUCTS_PER_MULTIPLIER * BLOCK + n % BLOCK);
+    if (PRODUCTS_PER_MULTIPLIER == 2) begin : g_two
+      wire [7:0] low = wgt_read[FIRST+:8], high = wgt_read[FIRST+8*BLOCK+:8];
+      always_ff @(posedge clk) factors[n] <= {{high[7], high} - {8'd0, low[7]}, {8{low[7]}}, low};
+    end else begin : g_one
+      always_ff @(posedge clk) factors[n] <= wgt_read[FIRST+:8];
+    end
   end
 
   for (genvar b = 0; b < BATCH; b++) begin : g_batch
-    for (genvar o = 0; o < BLOCK; o++) begin : g_out
-      logic signed [15:0] products[BLOCK];
-      logic signed [31:0] sum;
+    for (genvar p = 0; p < FACTORS; p++) begin : g_out
+      logic signed [FACTOR_BITS+7:0] products[BLOCK];
       for (genvar k = 0; k < BLOCK; k++) begin : g_in
         wire signed [7:0] x = inp[8*(b*BLOCK+k)+:8];
-        wire signed [7:0] w = weights[8*(o*BLOCK+k)+:8];
+        wire signed [FACTOR_BITS-1:0] w = factors[p*BLOCK+k];
         always_ff @(posedge clk) products[k] <= x * w;
       end
-      always_comb begin
-        sum = 32'sd0;
-        for (int k = 0; k < BLOCK; k++) sum = sum + 32'(products[k]);
+      for (genvar h = 0; h < PRODUCTS_PER_MULTIPLIER; h++) begin : g_half
+        logic signed [31:0] sum;
+        always_comb begin
+          sum = 32'sd0;
+          for (int k = 0; k < BLOCK; k++)
+            sum = sum + 32'($signed(products[k][16*h+:16])) + (h == 1 ? {31'd0, products[k][15]} : 32'd0);
+        end
+        always_ff @(posedge clk) sums[32*(b*BLOCK+p*PRODUCTS_PER_MULTIPLIER+h)+:32] <= sum;
       end
-      always_ff @(posedge clk) sums[32*(b*BLOCK+o)+:32] <= sum;
     end
   end
 endmodule

@@ -39,6 +39,7 @@ COMMANDS = {
     "backend": "begin a back end of your own: a template that compiles, and its test",
     "conform": "try a back end with generated operators: taken, refused and why, wrong",
     "doctor": "show what is installed here, and what it is for",
+    "completion": "print what a shell needs to complete commands and options",
     "devices": "show the devices: geometry, scratchpads, speed, capabilities",
     "run": "run a compiled model on a device, and compare with what it should give",
     "profile": "show what every layer takes, and what bounds it: a table, a page, a trace",
@@ -58,7 +59,8 @@ examples:
   loadstone demo                          the main job on a sample
   loadstone devices                       one line for each device
   loadstone devices vtaq-1x16x16          everything about one
-  loadstone COMMAND --help                arguments and examples of a command
+  loadstone COMMAND --help                examples and arguments of a command
+  source <(loadstone completion bash)     complete commands and options with the tabulator
 
 exit status: 0 done; 1 a check found a difference; 2 a mistake, told in one line on stderr
 """
@@ -78,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if any("\0" in word for word in words):  # from a program: no shell can pass one
         return _mistake("a zero byte in the command: a name that no file can have")
     try:
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
+            _complete()
         args = _parser(words).parse_args(words or ["--help"])
         status = int(args.run(args) or 0)
         print(end="", flush=True)
@@ -99,6 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _EXIT_INTERRUPTED
 
 
+def _complete() -> None:
+    from loadstone.commands.completion import complete, words_so_far
+
+    complete(_parser(words_so_far()))
+
+
 def _mistake(what: object) -> int:
     text = shortened(one_line(what), MAX_MESSAGE_CHARACTERS)
     print("loadstone:", text, file=sys.stderr)
@@ -106,7 +116,8 @@ def _mistake(what: object) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments, and keeps the line breaks of epilogs."""
+    """Says in one line what is wrong with the arguments, keeps the line breaks of epilogs, and
+    begins its help with the examples."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -115,6 +126,21 @@ class _Parser(argparse.ArgumentParser):
                 "allow_abbrev": False,
                 **options,
             }
+        )
+
+    def format_help(self) -> str:
+        """What it does, examples, then the arguments by groups; the rest of the epilog last."""
+        description, epilog = self.description, self.epilog or ""
+        examples, _, rest = epilog.partition("\n\n")
+        if not examples.startswith("examples:"):
+            examples, rest = "", epilog
+        self.description, self.epilog = None, rest
+        try:
+            arguments = super().format_help()
+        finally:
+            self.description, self.epilog = description, epilog
+        return (
+            "\n\n".join(part.rstrip() for part in (description, examples, arguments) if part) + "\n"
         )
 
     def error(self, message: str) -> NoReturn:

@@ -57,6 +57,9 @@ __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 #: Relax operators that a quantized network has in integers.
 _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dense"}
 
+#: Operators of the graph that multiply and accumulate.
+_MULTIPLYING = g.Weighted | g.RealWeighted | g.BatchMatMul
+
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
 
@@ -160,7 +163,7 @@ class Compiled:
             explain(self.partition), self.partition.assignments, strict=True
         ):
             operator = assignment.operator
-            macs = operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
+            macs = operator.macs if isinstance(operator, _MULTIPLYING) else 0
             figures: JsonObject = {"shape": list(operator.output.shape), "macs": macs}
             rows.append({**row, **figures, "cycles": cycles.get(operator.name)})
             if remark := self.remarks.get(operator.name):
@@ -333,8 +336,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
     """Those that were given; a scheme that the target's back ends can do where none was."""
     given = dict(options.options or {})
-    shifts = any(backend.scheme == "pow2" for backend in target.backends)
-    return {**given, "scheme": given.get("scheme") or ("pow2" if shifts else "affine")}
+    best = target.scheme()
+    return {**given, "scheme": given.get("scheme") or best}
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:

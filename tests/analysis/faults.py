@@ -18,6 +18,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.backend.device import INSN_BYTES
+from loadstone.runtime.device import validate
 from loadstone.vta.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream, encode
 from loadstone.vta.isa.insn import Alu, Gemm, Insn, Load, Store
@@ -129,15 +130,19 @@ def _dropped(p: _Program, random: np.random.Generator) -> Fault:
 
 
 def _token(p: _Program, random: np.random.Generator) -> Fault:
-    """A token that nobody gives, and nobody waits for."""
+    """A token that nobody gives, and nobody waits for. (The validator needs those for which the end
+    of the program waits.)"""
     tokens = tokens_of(p.insns)
     assert tokens is not None
-    push, pop = tokens[int(random.integers(len(tokens)))]
-    changed = {push[0]: replace(p.insns[push[0]], **{push[1]: 0})}
-    changed[pop[0]] = replace(changed.get(pop[0], p.insns[pop[0]]), **{pop[1]: 0})
-    layers = frozenset(p.layer_of[number] for number in changed)
-    what = f"the token from instruction {push[0]} to {pop[0]}"
-    return Fault("token", what, layers, _with(p, changed))
+    while True:
+        push, pop = tokens[int(random.integers(len(tokens)))]
+        changed = {push[0]: replace(p.insns[push[0]], **{push[1]: 0})}
+        changed[pop[0]] = replace(changed.get(pop[0], p.insns[pop[0]]), **{pop[1]: 0})
+        artifact = _with(p, changed)
+        if validate(artifact)[0] == 0:
+            layers = frozenset(p.layer_of[number] for number in changed)
+            what = f"the token from instruction {push[0]} to {pop[0]}"
+            return Fault("token", what, layers, artifact)
 
 
 def _works(insn: Insn) -> bool:

@@ -29,6 +29,7 @@ from tests.tflite_builder import Activation, Graph, Padding, run
 __all__ = [
     "DESCRIPTORS",
     "SYSTOLIC",
+    "WORD_FIFO",
     "Network",
     "convolutions",
     "convolutions_on_systolic",
@@ -42,7 +43,9 @@ __all__ = [
 
 
 #: The examples' folders: devices of plug-ins.
-SYSTOLIC, DESCRIPTORS = (ROOT / "docs/examples" / name for name in ("systolic", "descriptors"))
+SYSTOLIC = ROOT / "docs/examples/systolic"
+DESCRIPTORS = ROOT / "docs/examples/descriptors"
+WORD_FIFO = ROOT / "docs/examples/word_fifo"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadstone.analysis.compare import differences, from_tensors, one_run
-from loadstone.analysis.taps import taps, values
+from loadstone.analysis.compare import one_run
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
 from loadstone.runtime import device
@@ -141,27 +140,26 @@ def test_a_fault_is_found_from_what_a_debug_build_prints(
 
 
 def effective_fault(network: Network, seed: int) -> tuple[Fault, str]:
-    """One that changes a number of some layer, of kind `seed` first; the order in which the
-    device shows it."""
+    """One that changes the result, of kind `seed` first; the order in which the device shows it."""
     inputs = one_run(network.artifact, [network.inputs[:1]], 0)
-    with device.open("sim") as opened:
-        right = dict(values(network.artifact, opened, inputs, taps(network.artifact)))
-    expected = from_tensors({tap.name: value for tap, value in right.items()})
     for fault in faults(network.artifact, seed, seed % len(KINDS)):
         for order in ORDERS if fault.kind == "token" else ORDERS[:1]:
-            with device.open("sim") as opened:
-                run_in(opened, fault.artifact, order)
-                found = differences(fault.artifact, opened, inputs, expected)
-                if any(entry.different for entry in found):
-                    return fault, order
+            if second_result(fault.artifact, inputs, order) != network.outputs[0]:
+                return fault, order
     raise AssertionError("there is always another fault")
 
 
-def run_in(opened: device.OpenedDevice, artifact: Artifact, order: str) -> None:
-    """From now on the device takes this order where tokens leave a choice."""
-    opened.forget(opened.load(artifact))
-    core = lib().lds_simdev_sim(lib().lds_hal_sim_device(opened.sim))
-    assert lib().lds_sim_set_option(core, lib().LDS_SIM_ORDER, ORDERS.index(order)) == 0
+def second_result(artifact: Artifact, inputs: list[np.ndarray], order: str) -> bytes:
+    """What a device that takes this order gives when memory and scratchpads hold what a run of the
+    same sample has left in them: so it is when firmware prints digests, run after run."""
+    with device.open("sim") as opened, opened.load(artifact) as session:
+        core = lib().lds_simdev_sim(lib().lds_hal_sim_device(opened.sim))
+        assert lib().lds_sim_set_option(core, lib().LDS_SIM_ORDER, ORDERS.index(order)) == 0
+        for _ in range(2):
+            for view, array in zip(session.inputs, inputs, strict=True):
+                view[...] = array
+            session.execute()
+        return session.outputs[0].tobytes()
 
 
 @more
@@ -172,12 +170,13 @@ def run_in(opened: device.OpenedDevice, artifact: Artifact, order: str) -> None:
         (models.DESCRIPTORS, "layer-engine", "mlpt_resnet8_int8.tflite"),
         (models.DESCRIPTORS, "layer-engine", "mlpt_kws_int8.tflite"),
         (models.DESCRIPTORS, "layer-engine", "mlpt_ad_int8.tflite"),
+        (models.WORD_FIFO, "vector-engine", "mlpt_resnet8_int8.tflite"),
     ],
 )
 def test_exported_networks_on_the_examples_devices(
     *, shared: Path, tmp_path: Path, folder: Path, name: str, file: str
 ) -> None:
-    """The layer engine's C works registers of its own."""
+    """The layer engine and the vector engine have C for registers of their own."""
     network = models.on_example(shared, folder, name, file)
     check_exported(network, tmp_path, plugins=[folder])
 

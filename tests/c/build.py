@@ -17,8 +17,9 @@ import pytest
 
 from tests import objects
 from tests.board.tools import ROOT, missing, need, run
+from tests.repeat import more
 
-__all__ = ["MODES", "SANITIZED", "STRICT", "compile_c", "includes", "mode_flags"]
+__all__ = ["LONG_MODES", "MODES", "SANITIZED", "STRICT", "compile_c", "includes", "mode_flags"]
 
 #: Strictest C99, what runs on a board.
 STRICT = (
@@ -39,6 +40,8 @@ STRICT = (
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: Widths of size_t that tests run with.
 MODES = [64, pytest.param(32, id="32")]
+#: Of long tests: the narrower size_t, in which sums wrap; the wider one in `make test-all`.
+LONG_MODES = [pytest.param(64, marks=more, id="64"), pytest.param(32, id="32")]
 #: Debian keeps the kernel's headers where -m32 does not look; gcc-multilib, which links them,
 #: cannot be installed beside cross-compilers.
 _HEADERS = ("-idirafter", "/usr/include/x86_64-linux-gnu")

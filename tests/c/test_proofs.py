@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.board.tools import need
-from tests.repeat import more
+from tests.repeat import ALL, more
 
 pytestmark = pytest.mark.rung("1")
 
@@ -46,7 +46,8 @@ PROVED = {
     ],
     "runtime/session.c": SIZES,
 }
-#: Of what size_t is: 32 bits, as on a microcontroller; and 64 for what works with it.
+#: Of what size_t is: 32 bits, as on a microcontroller; and 64, in `make test-all`, for what works
+#: with it.
 MACHINES = {"gcc_x86_32": PROVED, "gcc_x86_64": {"runtime/session.c": SIZES}}
 
 
@@ -93,7 +94,9 @@ def test_every_contract_is_proved(
 ) -> None:
     begin, total = time.monotonic(), 0
     for machine, file, functions in [
-        (m, *item) for m, files in MACHINES.items() for item in files.items()
+        (m, *item)
+        for m, files in (MACHINES.items() if ALL else [("gcc_x86_32", PROVED)])
+        for item in files.items()
     ]:
         proved, goals, text = prove(root, tmp_path, file, functions, machine=machine)
         failed = [
@@ -104,7 +107,7 @@ def test_every_contract_is_proved(
         assert proved == goals, "\n".join(failed)
         total += goals
     figure(f"{total} of {total} goals proved in {time.monotonic() - begin:.0f} s")
-    assert total >= 160
+    assert total >= (160 if ALL else 120)
 
 
 @more

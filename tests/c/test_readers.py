@@ -21,7 +21,7 @@ from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.artifact.test_format import every_operator_model
 from tests.board.tools import work
-from tests.c.build import MODES, compile_c, includes
+from tests.c.build import LONG_MODES, compile_c, includes
 from tests.c.test_c import board_sources, run
 from tests.fuzz.artifacts import fuzz
 from tests.repeat import times
@@ -137,7 +137,7 @@ def sizes(
     return [(int(a), int(b), int(c)) for a, b, c in (line.split() for line in lines)]
 
 
-@pytest.mark.parametrize("bits", MODES)
+@pytest.mark.parametrize("bits", LONG_MODES)
 def test_memory_beyond_a_size_t_is_refused_and_less_is_kept_to(
     bits: int, root: Path, tmp_path: Path
 ) -> None:
@@ -176,7 +176,7 @@ def test_memory_beyond_a_size_t_is_refused_and_less_is_kept_to(
     assert (refused > 20) == (bits == 32)
 
 
-@pytest.mark.parametrize("bits", MODES)
+@pytest.mark.parametrize("bits", LONG_MODES)
 def test_models_run_in_exactly_the_memory_they_ask_for(
     bits: int, root: Path, tmp_path: Path
 ) -> None:
@@ -193,6 +193,6 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
 
 @pytest.mark.full
 @pytest.mark.rung("2")
-@pytest.mark.parametrize("bits", MODES)
+@pytest.mark.parametrize("bits", LONG_MODES)
 def test_fuzzing_finds_nothing(bits: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
     figure(fuzz(bits, times(4, 60), tmp_path))

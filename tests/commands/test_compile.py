@@ -10,6 +10,7 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.commands.compile import summary, table
+from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph
 
 
@@ -102,3 +103,19 @@ def test_long_names_are_cut_in_the_middle() -> None:
     line = next(row for row in summary(report).splitlines() if "on the host" in row)
     assert "model/first/" in line
     assert line.endswith("/last")
+
+
+def test_integers_for_a_device_of_real_numbers_are_refused_or_explained(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.onnx").write_bytes(small_onnx())
+    np.savez(tmp_path / "x.npz", in0=images(8))
+    words = ["--target", "vtab-1x8x8", "-o", str(tmp_path / "net.lds")]
+    data = ["--data", str(tmp_path / "x.npz")]
+    for more in (data, [*data, "--scheme", "pow2"]):
+        assert main(["compile", str(tmp_path / "net.onnx"), *words, *more]) == 2
+        assert "vtab-1x8x8 computes on real numbers" in capsys.readouterr().err
+    assert main(["compile", str(shared / "models/mlpt_ad_int8.tflite"), *words]) == 0
+    assert "none of them goes there" in capsys.readouterr().out.splitlines()[-1]
+    assert main(["compile", str(tmp_path / "net.onnx"), *words]) == 0
+    assert "goes there" not in capsys.readouterr().out

@@ -15,13 +15,15 @@ import pytest
 from loadstone.artifact import host_step
 from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from loadstone.compiler import compile
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import register_accelerator
 from loadstone.runtime import device
 from loadstone.vta.hw_config import load_config
 from tests.artifact.test_program_step import program_model
-from tests.board.models import island
+from tests.board.models import convolutions, island
 from tests.board.tools import need
+from tests.float_models import images, small_onnx
 from tests.isa.tables import npu
 from tests.repeat import more
 from tests.runtime.test_device import external_model
@@ -137,11 +139,14 @@ def test_a_module_builds_where_hosts_look_for_it(host: str, tmp_path: Path) -> N
     assert (module / "model.lds").read_bytes() in archive.read_bytes()
 
 
-def application(artifact: Artifact, device: str, x: np.ndarray, folder: Path) -> bytes:
-    """What the exported Linux project writes for inputs `x`, with a simulator process."""
+def application(
+    artifact: Artifact, device: str, x: np.ndarray, folder: Path, *words: str
+) -> tuple[bytes, str]:
+    """What the exported Linux project writes for inputs `x`, and says, with a simulator process.
+    words: for its make."""
     artifact.save(folder / "m.lds")
     assert main(["export", f"{folder}/m.lds", "--board", "linux", "-o", f"{folder}/app"]) == 0
-    make(folder / "app", "FLAGS=-Werror")
+    make(folder / "app", "FLAGS=-Werror", *words)
     (folder / "in").write_bytes(x.tobytes())
     socket = folder / "socket"
     with subprocess.Popen(
@@ -160,15 +165,15 @@ def application(artifact: Artifact, device: str, x: np.ndarray, folder: Path) ->
         finally:
             server.terminate()
     assert done.returncode == 0, done.stderr
-    assert ": 2 runs, " in done.stderr
-    return (folder / "out").read_bytes()
+    return (folder / "out").read_bytes(), done.stderr
 
 
 def test_an_application_runs_against_the_simulator(tmp_path: Path) -> None:
     config = load_config("vtaq-4x16x16")
     model = dense_model(config)
     x = np.random.default_rng(1).integers(-128, 128, (8, 1, model.weights.shape[1]), np.int8)
-    written = application(model.artifact, config.name, x, tmp_path)
+    written, said = application(model.artifact, config.name, x, tmp_path)
+    assert ": 2 runs, " in said
     y = np.frombuffer(written, np.int8).reshape(8, 1, -1)
     assert np.array_equal(y, model.expected(x))
 
@@ -179,7 +184,32 @@ def test_steps_in_c_compute_in_the_application_what_python_does(tmp_path: Path) 
     x = np.random.default_rng(1).integers(-128, 128, (8, 1, 16), np.int8)
     with device.open("sim:vtaq-4x16x16") as dev, dev.load(artifact, trust=True) as session:
         (wanted,) = session.run([x])
-    assert application(artifact, "vtaq-4x16x16", x, tmp_path) == wanted.tobytes()
+    assert application(artifact, "vtaq-4x16x16", x, tmp_path)[0] == wanted.tobytes()
+
+
+@pytest.mark.parametrize("name", ["vtaq-1x16x16", "vtab-1x8x8"])
+def test_a_debug_build_prints_what_each_layer_leaves(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`loadstone compare --digests` takes it, of int8 and of bfloat16; other inputs are found."""
+    if name == "vtab-1x8x8":
+        (tmp_path / "net.onnx").write_bytes(small_onnx())
+        artifact, x = compile(tmp_path / "net.onnx", name).artifact, np.stack(images(2))
+    else:
+        network = convolutions(tmp_path)
+        artifact, x = network.artifact, network.inputs[:2]
+    np.savez(tmp_path / "x.npz", in0=x)
+    np.savez(tmp_path / "others.npz", in0=x[::-1])
+    _, said = application(artifact, name, x, tmp_path, "DEBUG=1")
+    assert ": 1 runs, " in said
+    (tmp_path / "said.txt").write_text(said)
+    words = ["compare", f"{tmp_path}/m.lds", "--trust", "--against", "sim"]
+    words += ["--digests", f"{tmp_path}/said.txt", "--inputs"]
+    capsys.readouterr()
+    assert main([*words, f"{tmp_path}/x.npz"]) == 0
+    found = int(capsys.readouterr().out.split(": ")[1].split()[0])
+    assert found == said.count("loadstone digest") >= 3
+    assert main([*words, f"{tmp_path}/others.npz"]) == 1
 
 
 @pytest.mark.parametrize("name", INTEGER_DEVICES)

@@ -250,3 +250,21 @@ status = cli.main(["run", *sys.argv[1:]])
 print(time.monotonic())
 sys.exit(status)
 """
+
+
+def test_the_host_s_steps_in_c_are_measured_and_summed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps of the host beside a program: all together, as `loadstone profile` has them."""
+    model = dense_model(load_config("vtaq-1x16x16"))
+    model.artifact.save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=np.ones((2, 1, model.weights.shape[1]), np.int8))
+    words = ["run", f"{tmp_path}/m.lds", "--inputs", f"{tmp_path}/x.npz"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^host: [\d.]+ ms a sample, measured on this machine$", said, re.M), said
+    assert re.search(r"^together: [\d.]+ ms a sample, each at its own clock$", said, re.M)
+    assert main([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    parts = report["device_ms_per_run"] + report["others_ms_per_run"]["host"]
+    assert report["all_devices_ms_per_run"] == pytest.approx(parts)

@@ -80,9 +80,14 @@ def test_the_examples_and_the_template_are_right(tmp_path: Path) -> None:
             <= {"conv2d", "conv2d_edges", "affine", *NETWORKS} - {"autoencoder"}
         )
         assert len(taken) > 5, taken
-    verdicts = judged("layer-engine", examples / "descriptors", 12)
+    verdicts = judged("layer-engine", examples / "descriptors", 3)
     assert wrong(verdicts) == []
-    assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 12
+    assert [verdict.outcome for verdict in verdicts if verdict.kind == "dense"] == ["taken"] * 3
+    taken = {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
+    assert {"conv2d", "average_pool2d", "max_pool2d"} <= taken
+    verdicts = judged("vector-engine", examples / "word_fifo", 8)
+    assert wrong(verdicts) == []
+    assert any(verdict.outcome == "taken" for verdict in verdicts if verdict.kind == "add")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,10 @@ from loadstone.runtime import device
 from loadstone.runtime.accelerators import AcceleratorSet, accelerators_of
 from loadstone.runtime.native import ffi, lib
 from loadstone.simulator.table_profile import placed, relocated
-from tests.board.models import convolutions, island
+from tests.board.models import convolutions
 from tests.conftest import ROOT
 from tests.repeat import times
+from tests.tflite_builder import Activation, Graph, Padding
 
 CODE_BUS = 0x8000_0000
 #: Folder -> a target, and what makes a network for it.
@@ -35,7 +37,8 @@ EXAMPLES = {
         "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64",
         "convolutions.tflite",
     ),
-    "descriptors": ("layer-engine", "island.onnx"),
+    "descriptors": ("layer-engine", "layers.tflite"),
+    "word_fifo": ("vector-engine", "layers.tflite"),
 }
 
 
@@ -71,9 +74,35 @@ def mutated_step(step: ProgramStep, artifact: Artifact, rng: np.random.Generator
     return replace(step, relocations=tuple(relocations))
 
 
-def small_dense(folder: Path) -> None:
-    """A dense layer of 16 inputs and 10 outputs, and real numbers behind it."""
-    island(folder, "vtaq-1x16x16")
+def layers(folder: Path) -> None:
+    """A convolution, a depthwise one, their sum, a pool of it, and that once more added to
+    itself."""
+    random, graph = np.random.default_rng(4), Graph()
+    x = graph.input((1, 6, 6, 4), np.int8, scale=0.05, zero_point=-5)
+    paths: list[Any] = []
+    for kind, shape in (("CONV_2D", (8, 3, 3, 4)), ("DEPTHWISE_CONV_2D", (1, 3, 3, 8))):
+        scales = random.uniform(0.002, 0.01, 8).astype(np.float32)
+        weights, axis = random.integers(-127, 128, shape, np.int8), 0 if shape[0] == 8 else 3
+        w = graph.constant(weights, scale=scales, axis=axis)
+        kept = random.integers(-2000, 2000, 8).astype(np.int32)
+        b = graph.constant(kept, scale=scales * (paths[-1] if paths else x).scale[0], axis=0)
+        y = graph.tensor((1, 6, 6, 8), np.int8, scale=0.1, zero_point=-3)
+        more: dict[str, object] = {"depth_multiplier": 1} if shape[0] == 1 else {}
+        window = {"padding": Padding.SAME, "stride_h": 1, "stride_w": 1}
+        dilation = {"dilation_h_factor": 1, "dilation_w_factor": 1}
+        none = {"fused_activation_function": Activation.NONE}
+        inputs = [paths[-1] if paths else x, w, b]
+        graph.operator(kind, inputs, [y], **window, **dilation, **none, **more)
+        paths.append(y)
+    total = graph.tensor((1, 6, 6, 8), np.int8, scale=0.2, zero_point=4)
+    graph.operator("ADD", paths, [total], **none)
+    pooled = graph.tensor((1, 3, 3, 8), np.int8, scale=0.2, zero_point=4)
+    sizes = {"stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2}
+    pads = {"padding": Padding.VALID}
+    graph.operator("AVERAGE_POOL_2D", [total], [pooled], **sizes, **pads, **none)
+    out = graph.tensor((1, 3, 3, 8), np.int8, scale=0.3, zero_point=1)
+    graph.operator("ADD", [pooled, pooled], [out], **none)
+    (folder / "layers.tflite").write_bytes(graph.save([out]))
 
 
 class Judge:
@@ -110,7 +139,7 @@ def test_accepted_mutants_stay_in_their_regions(
     folder: str, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     target, network = EXAMPLES[folder]
-    make = {"convolutions.tflite": convolutions, "island.onnx": small_dense}
+    make = {"convolutions.tflite": convolutions, "layers.tflite": layers}
     make[network](tmp_path)
     plugins = load_plugins([ROOT / "docs/examples" / folder])
     made = compile(tmp_path / network, target, plugins=plugins)

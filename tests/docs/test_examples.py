@@ -21,7 +21,14 @@ from loadstone.simulator.table_profile import table_runs
 from tests.conftest import ROOT
 from tests.repeat import more
 
-EXAMPLES = {"c_library": "my-accel", "descriptors": "layer-engine", "systolic": "systolic"}
+EXAMPLES = {
+    "c_library": "my-accel",
+    "descriptors": "layer-engine",
+    "systolic": "systolic",
+    "word_fifo": "vector-engine",
+}
+#: Those with instructions of their own.
+DEVICES = [ROOT / "docs/examples" / name for name in ("systolic", "descriptors", "word_fifo")]
 #: Lines that an example may have in Python, and in C.
 MOST_LINES = {"Python": 350, "C": 150}
 
@@ -81,9 +88,10 @@ RESNET8, KWS = "mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"
         _counted("layer-engine", "mlpt_ad_int8.tflite", {"layer-engine": 10}, more),
         _counted("layer-engine,vtaq-1x16x16", RESNET8, {"layer-engine": 14, "host": 2}, more),
         _counted("layer-engine,vtaq-1x16x16", KWS, {"layer-engine": 11, "host": 2}),
+        _counted("vector-engine,systolic,vtaq-1x16x16", RESNET8, {"vector-engine": 3, "vta": 3}),
         _counted("systolic", RESNET8, {"systolic": 9, "host": 7}, more),
         _counted("systolic", KWS, {"systolic": 5, "host": 8}, more),
-        _counted("systolic,vtaq-1x16x16", RESNET8, {"systolic": 9, "vta": 6}),
+        _counted("systolic,vtaq-1x16x16", RESNET8, {"systolic": 9, "vta": 6}, more),
         _counted("systolic,vtaq-1x16x16", KWS, {"systolic": 5, "vta": 7}, more),
         _counted("systolic,layer-engine", RESNET8, {"systolic": 9, "layer-engine": 5}, more),
         _counted("systolic,layer-engine,vtaq-1x16x16", KWS, {"systolic": 5, "layer-engine": 6}),
@@ -105,7 +113,7 @@ def test_networks_on_the_examples_devices_equal_litert(
     figure: Callable[[str], None],
 ) -> None:
     """Compiled, saved, read again, run by the C runtime on the simulators."""
-    plugins = load_plugins([ROOT / "docs/examples" / name for name in ("systolic", "descriptors")])
+    plugins = load_plugins(DEVICES)
     assert plugins.problems == []
     compiled = compile(shared / "models" / file, target, plugins=plugins)
     where = Counter(row["where"] for row in compiled.explain())
@@ -131,13 +139,18 @@ def test_networks_on_the_examples_devices_equal_litert(
 
 @pytest.mark.full
 @more
-@pytest.mark.parametrize("name", ["systolic", "layer-engine"])
-@pytest.mark.parametrize("file", [RESNET8, KWS])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        *((name, file) for name in ("systolic", "layer-engine") for file in (RESNET8, KWS)),
+        ("vector-engine", RESNET8),
+    ],
+)
 def test_networks_in_the_simulator_process(
     shared: Path, tmp_path: Path, name: str, file: str
 ) -> None:
     """`loadstone simd` serves the example's device to this process."""
-    folder = ROOT / "docs/examples" / {"layer-engine": "descriptors"}.get(name, name)
+    folder = ROOT / "docs/examples" / next(key for key, value in EXAMPLES.items() if value == name)
     artifact = compile(shared / "models" / file, name, plugins=load_plugins([folder])).artifact
     golden, socket = np.load(shared / f"models/golden/{file}.npz"), tmp_path / "simd"
     serve: list[str | Path] = [sys.executable, "-m", "loadstone", "simd", socket, "--device", name]

@@ -145,7 +145,7 @@ def _zero_point(editor: _Editor) -> str:
 
 
 def _bias(editor: _Editor) -> str:
-    tensor = editor.pick(lambda t: t.dtype == np.int32 and t.scale.size > 0)
+    tensor = editor.pick(lambda t: t.dtype == np.int32 and t.scale.size > 0 and t.data is not None)
     if tensor is None:
         return ""
     choice = editor.draw.int(0, 3)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from loadstone.isa.accelerator import Port
+from loadstone.errors import BackendError
+from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.machine import TableMachine, port_cycles
-from loadstone.isa.state import Dram, DramWindow, MachineFault, MachineRun
-from loadstone.isa.table import Reach
-from tests.isa.tables import NPU, npu
+from loadstone.isa.state import (
+    BAD_INSTRUCTION,
+    DRAM_BOUNDS,
+    Dram,
+    DramWindow,
+    MachineFault,
+    MachineRun,
+)
+from loadstone.isa.table import (
+    AddressRegister,
+    Bits,
+    InstructionForm,
+    InstructionTable,
+    Keep,
+    Reach,
+)
+from tests.isa.tables import NPU, NPU_MEANING, npu
 
 BASE = 0x1000
 
@@ -106,3 +123,55 @@ def test_unknown_instructions() -> None:
     data[512] = 1  # a copy of no rows
     with pytest.raises(MachineFault, match="rows=0"):
         made.run(address, 1)
+
+
+def test_a_meaning_that_fails_is_one_line() -> None:
+    def work(state: object, fields: dict[str, int]) -> None:
+        raise ValueError(f"mode {fields['mode']}\nis none")
+
+    broken = {"meaning": {**NPU_MEANING, "work": work}}
+    with pytest.raises(BackendError) as caught:
+        run(END, TableInsn("work", {"mode": 2}), **broken)
+    said = str(caught.value)
+    assert said.startswith(
+        "accelerator npu: what instruction 1, work, means: ValueError: mode 2 is"
+    )
+    assert "test_machine.py:" in said
+
+
+def test_address_registers() -> None:
+    """Set by one instruction, used by others, and by no other program."""
+    load = InstructionForm(
+        "load",
+        2,
+        (Bits("which", 2), Bits("chunk", 4)),
+        reaches=(Reach("dram", "base", index="which", offset="chunk*16", extent=16),),
+        unit="load",
+    )
+    keeps = (Keep("base", "address", "which"),)
+    point = InstructionForm("point", 1, (Bits("which", 2), Bits("address", 16, address=True)))
+    point = replace(point, keeps=keeps)
+    registers = (AddressRegister("base", 3),)
+    table = InstructionTable("kept", (point, load), address_registers=registers)
+    seen: list[tuple[int, int]] = []
+    meaning = {"load": lambda s, i: seen.append((s.kept["base"][i["which"]], i["chunk"]))}
+    accelerator = Accelerator("kept", table, meaning)
+
+    def execute(*insns: TableInsn) -> None:
+        code = encode(table, insns)
+        data = np.frombuffer(bytearray(bytes(64) + code), np.uint8)
+        TableMachine(accelerator, Dram([DramWindow(BASE, data)])).run(BASE + 64, len(insns))
+
+    set_second = TableInsn("point", {"which": 1, "address": BASE})
+    execute(set_second, TableInsn("load", {"which": 1, "chunk": 3}))
+    assert seen == [(BASE, 3)]
+    for insns, error in (
+        ([set_second, TableInsn("load", {"which": 1, "chunk": 8})], DRAM_BOUNDS),
+        ([set_second, TableInsn("load", {"which": 0})], DRAM_BOUNDS),
+        ([TableInsn("point", {"which": 3})], BAD_INSTRUCTION),
+        ([set_second, TableInsn("load", {"which": 3})], BAD_INSTRUCTION),
+    ):
+        with pytest.raises(MachineFault) as fault:
+            execute(*insns)
+        assert fault.value.error == error, insns
+    assert len(seen) == 1

@@ -15,6 +15,7 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError, LoadstoneE
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import Accelerator, register_accelerator
 from loadstone.isa.codec import TableInsn, encode
+from loadstone.isa.native_page import NativePage
 from loadstone.runtime import device
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
 from tests.isa.tables import NPU, NPU_MEANING, npu
@@ -128,6 +129,19 @@ def test_c_of_the_plugin_refuses(offered: Callable[[Accelerator], None], tmp_pat
     wrong.write_text("int npu_refuse(const lds_insn_seen *seen) { return 0 }")
     offered(npu(driver=wrong))
     with pytest.raises(DeviceError, match=r"wrong.c: .*error"):
+        run(program_model())
+
+
+def test_c_that_defines_other_names(offered: Callable[[Accelerator], None], tmp_path: Path) -> None:
+    """Else the native registers are looked for, and the device is called another one."""
+    driver = tmp_path / "npu.c"
+    driver.write_text("int dla_refuse(const lds_insn_seen *seen) { return 0; }")
+    offered(npu(driver=driver))
+    with pytest.raises(DeviceError, match="npu.c does not define npu_registers nor npu_refuse"):
+        run(program_model())
+    driver.write_text(DRIVER)
+    offered(npu(driver=driver, page=NativePage))
+    with pytest.raises(DeviceError, match="npu.c does not define npu_registers: .* table, 'npu'"):
         run(program_model())
 
 

@@ -22,7 +22,7 @@ from loadstone.vta.hw_config import load_config
 from tests.board import cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
-from tests.edges import gemm_edges, requantization_edges
+from tests.edges import gemm_edges, gemm_loops, requantization_edges, requantization_loops
 from tests.programs import Program, random_program
 from tests.recorded import record
 from tests.repeat import more
@@ -47,6 +47,10 @@ def programs() -> Iterator[Program]:
             yield random_program(config, np.random.default_rng(seed))
     for config in (*DEVICES, LARGEST_BLOCK):
         yield from gemm_edges(config)
+    for config in DEVICES:
+        if not config.is_float:
+            yield from gemm_loops(config)
+    yield from requantization_loops(load_config("vtaq-1x16x16"))
     for rounding in Rounding:
         yield from (program for program, _ in requantization_edges(rounding))
 

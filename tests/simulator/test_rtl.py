@@ -24,6 +24,8 @@ TWO_BY_FOUR = replace(
     TINY, name="2x4x4", log_batch=1, log_inp_buff=11, log_acc_buff=13, bus_bits=64
 )
 VTA = load_config("vta-pynq")
+SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
+OTHERS = (EIGHT, SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,9 @@ def test_random_programs_are_the_simulators_in_bytes_and_cycles(tiny: RtlDevice)
 
 
 @more
-@pytest.mark.parametrize("config", [EIGHT, SIXTEEN, TWO_BY_FOUR, VTA], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "config", [EIGHT, SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS], ids=lambda c: c.name
+)
 def test_random_programs_of_other_devices(config: HwConfig) -> None:
     device = RtlDevice(config)
     for seed in range(2_000):

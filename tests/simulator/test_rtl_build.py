@@ -25,12 +25,6 @@ def test_packages_are_read_before_the_modules_that_use_them() -> None:
     assert "lds_device.sv" in names[2:]
 
 
-def test_yosys_reads_the_same_files() -> None:
-    script = rtl_build.synthesis(TINY)
-    assert all(f"hw_sim/rtl/{path.name}" in script for path in rtl_build.sources())
-    assert "build/rtl/vtaq-tiny/lds_config_pkg.sv" in script
-
-
 @pytest.mark.usefixtures("verilator")
 def test_a_device_is_compiled_once() -> None:
     built = rtl_build.library(TINY)

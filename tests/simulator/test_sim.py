@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from loadstone.graph.bfloat16 import widened
 from loadstone.numerics import Rounding
 from loadstone.simulator.sim import Simulator, kernels_available
 from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.isa.insn import Gemm, Load
-from loadstone.vta.isa.spec import Memory
-from tests.edges import gemm_edges, requantization_edges
+from loadstone.vta.isa.codec import encode_stream
+from loadstone.vta.isa.insn import Alu, Gemm, Load
+from loadstone.vta.isa.spec import Capability, Memory
+from tests.edges import gemm_edges, gemm_loops, requantization_edges, requantization_loops
 from tests.programs import Program, random_program
 from tests.repeat import times
 from tests.simulated import (
@@ -109,6 +111,39 @@ def test_products_at_the_edges_of_every_operand(config: HwConfig) -> None:
     paths = Paths(config)
     for program in gemm_edges(config):
         paths.check_equal(program, config.name)
+
+
+@pytest.mark.parametrize("config", [c for c in DEVICES if not c.is_float], ids=lambda c: c.name)
+def test_loops_of_all_shapes(config: HwConfig) -> None:
+    paths = Paths(config)
+    for program in gemm_loops(config):
+        paths.check_equal(program, config.name)
+    if config.has(Capability.REQUANTIZE):
+        for program in requantization_loops(config):
+            paths.check_equal(program, config.name)
+
+
+def test_a_program_that_ran_before_takes_the_cycles_that_it_takes_alone() -> None:
+    """Cycles are kept with a program: each of these changes what they depend on, and back."""
+    config = load_config("vtaq-1x16x16")
+    program = next(requantization_loops(config))
+    moved = replace(program, memory=program.memory.copy())
+    uops = moved.memory[-3 * 4 :].view("<u4")
+    uops[:] = uops[::-1].copy()
+    longer = [
+        replace(i, iter_in=i.iter_in + 1) if isinstance(i, Alu) and k % 3 == 0 else i
+        for k, i in enumerate(program.objects)
+    ]
+    other = replace(program, objects=longer, insns=encode_stream(longer, config))
+    alone = {p: simulate(p)[2].cycles for p in (program, moved, other)}
+    assert len(set(alone.values())) == 3, "the test's own: that they differ is what it shows"
+    simulator = Simulator(config)
+    for p in (program, program, moved, program, other, other, moved, program):
+        assert simulate_again(simulator, p)[1].cycles == alone[p]
+    simulator.set_timing("rq_step_cycles", 9)
+    slower = simulate_again(simulator, program)[1].cycles
+    assert slower > alone[program]
+    assert slower == simulate_again(simulator, program)[1].cycles
 
 
 def test_simulators_run_side_by_side_in_threads() -> None:

@@ -161,6 +161,7 @@ def test_a_bitstream_has_2048_micro_ops_at_most() -> None:
         ({"LOG_BLOCK": True}, "LOG_BLOCK=True is not an integer"),
         ({"LOG_BLOCK": None}, "key LOG_BLOCK is missing"),
         ({"clock_mhz": 0}, "clock_mhz=0 is outside [1, 10000]"),
+        ({"products_per_multiplier": 3}, "products_per_multiplier=3 is outside [1, 2]: a multi"),
         ({"register_base": -1}, "register_base=-1 is outside [0, "),
         ({"bus_bits": 48}, "bus_bits=48 is not one of 32, 64, 128, 256, 512"),
         ({"profile": "npu"}, "profile='npu' is not one of vta, vtaq"),

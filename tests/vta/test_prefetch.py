@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
@@ -80,3 +81,18 @@ def test_the_verifier_finds_what_may_not_move() -> None:
     assert isinstance(copied[5][1], TileLoad)
     with pytest.raises(LoweringError, match="other than a load of weights moved"):
         Prefetch().verify(before, replace(before, operations=copied))
+
+
+def test_what_the_program_stores_does_not_come_early_as_weights() -> None:
+    """An activation that the GEMM core reads as weights is there when its store is done; also
+    under the name of a tensor that it is a part of."""
+    operations = [
+        *two_layers(8, late=False)[:4],
+        load(tile(Memory.INP, 8, "x2"), "y"),
+        load(tile(Memory.WGT, 8, "w2"), "y"),
+    ]
+    assert order_of(operations) == list(range(6))
+    renamed = [*operations[:5], load(tile(Memory.WGT, 8, "w2"), "whole")]
+    places = {name: Address(2, 0) for name in ("y", "whole")}
+    before = VtaProgram(CONFIG, places, [("layer", operation) for operation in renamed])
+    assert Prefetch().run(before).operations == before.operations

@@ -29,6 +29,9 @@ def test_sizes_and_choices_are_the_devices() -> None:
     assert values["CAPABILITIES"] == int(TINY.capabilities)
     assert values["FETCH_BATCH"] == TINY.timing["fetch_batch_instructions"].value
     assert f"CONFIG_HASH = 32'h{TINY.config_hash:08X}" in text
+    assert values["PRODUCTS_PER_MULTIPLIER"] == 1
+    shared = parameters(config_package(replace(TINY, products_per_multiplier=2)))
+    assert shared["PRODUCTS_PER_MULTIPLIER"] == 2
     pynq = load_config("vta-pynq")
     assert parameters(config_package(pynq))["ALU_TENSOR_STEP_CYCLES"] == 2
 

@@ -34,7 +34,9 @@ def known_of(
     places: dict[str, str] = {}
     for operator in graph.operators:
         kinds[operator.name] = str(operator.kind)
-        macs[operator.name] = operator.macs if isinstance(operator, g.Weighted) else 0
+        macs[operator.name] = (
+            operator.macs if isinstance(operator, g.Weighted | g.BatchMatMul) else 0
+        )
     for backend, segment in segments:
         operators = segment.operators
         several = len(operators) > 1

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from loadstone.analysis.report import ProfileReport, Row
 
-__all__ = ["CSV_COLUMNS", "csv_text", "text_table"]
+__all__ = ["CSV_COLUMNS", "csv_text", "profile_rows", "text_table", "totals_text"]
 
 #: Columns of the CSV: title -> field of a Row, or `field.key` of one of its mappings. Units stand
 #: in the titles.
@@ -64,6 +64,21 @@ CSV_COLUMNS: Mapping[str, str] = {
 }
 
 
+_TITLES = (
+    "layer",
+    "where",
+    "kind",
+    "shape",
+    ">MACs",
+    ">cycles",
+    ">us",
+    ">share",
+    ">util",
+    ">best",
+    "",
+)
+
+
 def csv_text(report: ProfileReport) -> str:
     """A line of titles, then one for each layer; what does not apply is empty."""
     out = io.StringIO()
@@ -88,32 +103,29 @@ def _cell(row: Row, title: str, place: str) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def profile_rows(report: ProfileReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles, `>` before those of numbers, and the cells of each layer."""
+    return _TITLES, [_cells(row) for row in report.rows]
+
+
+def totals_text(report: ProfileReport) -> str:
+    """A line for each place, and one for all."""
+    return "\n".join(_totals(report))
+
+
 def text_table(report: ProfileReport) -> str:
     """A line for each layer, then the totals by place."""
-    titles = (
-        "layer",
-        "where",
-        "kind",
-        "shape",
-        "MACs",
-        "cycles",
-        "us",
-        "share",
-        "util",
-        "best",
-        "",
-    )
-    cells = [titles, *map(_cells, report.rows)]
+    titles, rows = profile_rows(report)
+    cells = [tuple(title.removeprefix(">") for title in titles), *rows]
     widths = [min(32, max(len(line[k]) for line in cells)) for k in range(len(titles))]
-    left = {0, 1, 2, 3, len(titles) - 1}
     lines = [
         "  ".join(
-            _fit(cell, width) if k in left else cell.rjust(width)
+            cell.rjust(width) if titles[k].startswith(">") else _fit(cell, width)
             for k, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in cells
     ]
-    return "\n".join([*lines, "", *_totals(report)])
+    return "\n".join([*lines, "", totals_text(report)])
 
 
 def _fit(text: str, width: int) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.simulator.unordered import findings
-from loadstone.vta.hw_config import config_of
 
 __all__ = ["LayerRace", "races"]
 
@@ -37,7 +36,7 @@ def races(artifact: Artifact) -> list[LayerRace]:
     if not artifact.programs:
         return []
     found = []
-    for number, finding in findings(artifact, config_of(artifact.fingerprint), uninitialised=False):
+    for number, finding in findings(artifact, uninitialised=False):
         program = artifact.steps[number]
         assert isinstance(program, DeviceProgram)
         assert finding.other is not None

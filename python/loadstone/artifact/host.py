@@ -369,7 +369,7 @@ def _storable(value: Array) -> Array:
 
 
 #: Fields that came late: the step of an operator that has their default is what it was.
-_ONLY_IF_SET = ("float32_product",)
+_ONLY_IF_SET = ("float32_product", "turned")
 
 
 def _to_json(o: g.Operator, arrays: Sequence[str]) -> str:

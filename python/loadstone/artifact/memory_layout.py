@@ -125,14 +125,18 @@ def plan_memory(
             views[name] = constant_view(named.get(name), name, value, content)
     for name, offset in host.offset_bytes.items():
         views[name] = row_view(named[name], RegionIndex.HOST, offset)
-    addresses = _addresses(graph, segments, arena, content)
+    addresses = _addresses(graph, segments, arena, content, align_bytes)
     return MemoryLayout(
         tuple(views.values()), addresses, bytes(content.data), size_bytes, arena, host, align_bytes
     )
 
 
 def _addresses(
-    graph: g.Graph, segments: Sequence[Step], arena: ArenaPlan, content: Content
+    graph: g.Graph,
+    segments: Sequence[Step],
+    arena: ArenaPlan,
+    content: Content,
+    align_bytes: int,
 ) -> Mapping[str, Address]:
     """Of what the programs name: constants, whose content is added, and device layouts."""
     addresses = {}
@@ -144,7 +148,8 @@ def _addresses(
         for layout, _, _ in region.layouts:
             if is_packed_now(layout, graph, aliases):
                 if layout.name not in addresses:
-                    offset = content.add(packed(graph.constants[layout.tensor.name], layout))
+                    tiles = packed(graph.constants[layout.tensor.name], layout)
+                    offset = content.add(tiles, align_bytes)
                     addresses[layout.name] = Address(RegionIndex.CONSTANTS, offset)
                 continue
             whole, offset = layout.name, 0

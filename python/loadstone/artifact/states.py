@@ -5,12 +5,16 @@ In:   an artifact; inputs by name, each with the output that is its next value.
 Out:  an artifact without these inputs and outputs: their memory is a region of kind `state`, which
       a last step copies the new values to.
 Next: runtime/session.c fills the region when a session opens, and on lds_session_reset.
+
+A state that a quantized network has in float32, quantized where it comes in and dequantized where
+it goes out, on one grid, is kept as its integers: both steps go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +25,8 @@ from loadstone.artifact.format import (
     MemoryRegion,
     RegionKind,
 )
-from loadstone.artifact.host_step import Strided, copy
-from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
+from loadstone.artifact.host_step import HostOpcode, Strided, copy
+from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES, DataType
 from loadstone.errors import ConfigError
 
 __all__ = ["with_states"]
@@ -45,12 +49,15 @@ def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
             raise ConfigError(f"state {source}={target}: {target} is another state's output")
         used.add(target)
         _check(tensors[before], tensors[after])
+        carried = _as_integers(tensors, steps, before, after)
         tensors[before] = replace(
             tensors[before], region=len(artifact.regions), offset_bytes=len(content)
         )
         content += _zeros(tensors[before])
         content += bytes(-len(content) % DEVICE_ALIGN_BYTES)
-        steps.append(_carry(tensors[after], before, after))
+        steps.insert(
+            len(steps) if carried is None else carried, _carry(tensors[after], before, after)
+        )
     kept = [index for name, index in inputs.items() if name not in states]
     left = [index for name, index in outputs.items() if name not in used]
     if not left:
@@ -65,7 +72,7 @@ def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
     )
     return replace(
         artifact,
-        regions=(*artifact.regions, region),
+        regions=(*(_fitted(own, k, tensors) for k, own in enumerate(artifact.regions)), region),
         tensors=tuple(tensors),
         inputs=tuple(kept),
         outputs=tuple(left),
@@ -91,6 +98,53 @@ def _check(before: BufferView, after: BufferView) -> None:
             f"state {before.name}={after.name}: the input is {described(before)}, the output "
             f"{described(after)}: a state is one tensor"
         )
+
+
+def _as_integers(
+    tensors: list[BufferView], steps: list[Any], before: int, after: int
+) -> int | None:
+    """Makes both tensors those behind the quantize of one and before the dequantize of the other,
+    in place, and takes these steps out. Where the next value is ready: the number of the step
+    before which it is to be kept. None where nothing was changed."""
+    enters = [k for k, step in enumerate(steps) if before in _reads(step)]
+    leaves = [k for k, step in enumerate(steps) if after in (*_writes(step), *_reads(step))]
+    if len(enters) != 1 or len(leaves) != 1:
+        return None
+    first, last = steps[enters[0]], steps[leaves[0]]
+    if (first.opcode, last.opcode) != (HostOpcode.QUANTIZE, HostOpcode.DEQUANTIZE):
+        return None
+    inner, outer = first.outputs[0], last.inputs[0]
+    grids = [(t.dtype, t.scale, t.zero_point) for t in (tensors[inner], tensors[outer])]
+    limits = (first.parameters["low"], first.parameters["high"])
+    late = any(inner in _reads(step) for step in steps[leaves[0] :])
+    whole = grids[0][0] == DataType.INT8 and limits == (-128, 127)
+    if grids[0] != grids[1] or late or not whole or leaves[0] < enters[0]:
+        return None
+    for index, source in ((before, inner), (after, outer)):
+        tensors[index] = replace(tensors[source], name=tensors[index].name)
+    del steps[leaves[0]], steps[enters[0]]
+    for k, step in enumerate(steps):
+        if inner in _reads(step):
+            own = tuple(before if index == inner else index for index in step.inputs)
+            steps[k] = replace(step, inputs=own)
+    return leaves[0] - 1
+
+
+def _reads(step: object) -> tuple[int, ...]:
+    return step.inputs if isinstance(step, HostStep) else ()
+
+
+def _writes(step: object) -> tuple[int, ...]:
+    return step.outputs if isinstance(step, HostStep) else ()
+
+
+def _fitted(region: MemoryRegion, number: int, tensors: list[BufferView]) -> MemoryRegion:
+    """The callers' regions without what is no input or output any more."""
+    if region.kind not in (RegionKind.INPUT, RegionKind.OUTPUT):
+        return region
+    ends = [t.offset_bytes + t.size_bytes for t in tensors if t.region == number]
+    size = DEVICE_ALIGN_BYTES * max([1, *(-(-end // DEVICE_ALIGN_BYTES) for end in ends)])
+    return replace(region, size_bytes=min(region.size_bytes, size))
 
 
 def _zeros(view: BufferView) -> bytes:

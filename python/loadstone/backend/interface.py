@@ -262,7 +262,8 @@ class Backend(ABC):
     #: What executes the programs of its ProgramRegions; None for a back end that makes none.
     accelerator: Accelerator | None = None
 
-    #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it.
+    #: How a float network is best quantized for it, as `loadstone quantize --scheme` calls it;
+    #: "float" for an accelerator of real numbers, which takes a float network as it is.
     scheme: str = "affine"
 
     #: Names all that decides how good its schedule choices are (backend/tuned_file.py); empty for

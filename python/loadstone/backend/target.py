@@ -53,6 +53,17 @@ class Target:
     device: Device
     spec: TargetSpec
 
+    def scheme(self) -> str:
+        """How a float network is quantized for all of them. Raises ConfigError where none takes
+        integers."""
+        schemes = {backend.scheme for backend in self.backends}
+        if schemes == {"float"}:
+            raise ConfigError(
+                f"{self.device.name} computes on real numbers: it takes a float model as it is, "
+                "and nothing of a quantized one; leave the samples (--data) out"
+            )
+        return "pow2" if "pow2" in schemes else "affine"
+
 
 #: What names a target: text, the path of a JSON file, a composite, several texts, or what is ready.
 TargetSource: TypeAlias = (

@@ -25,7 +25,7 @@ from loadstone.analysis.compare import (
 )
 from loadstone.analysis.framework import framework_expects
 from loadstone.analysis.names import short_names
-from loadstone.analysis.taps import meant, taps, values
+from loadstone.analysis.taps import Tap, meant, taps, values
 from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact, DataType
 from loadstone.commands.plugin_options import add_plugin_options
@@ -35,6 +35,7 @@ from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
+from loadstone.terminal import print_table
 
 __all__ = ["configure", "extend", "run"]
 
@@ -58,38 +59,41 @@ _MODELS = (".tflite", ".onnx", ".pt2")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    what = parser.add_argument_group("what is looked at")
+    right = parser.add_argument_group("what is right")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
-    parser.add_argument(
+    what.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    right.add_argument(
         "--against",
         metavar="WHAT",
         required=True,
         help="what is right: reference, sim or another device, the model's file, another artifact",
     )
-    parser.add_argument(
+    what.add_argument(
         "--device", metavar="D", default="sim", help="what is looked at (default: %(default)s)"
     )
-    parser.add_argument(
+    what.add_argument(
         "--sample", metavar="N", type=int, default=0, help="which sample (default: %(default)s)"
     )
-    parser.add_argument(
+    what.add_argument(
         "--digests", metavar="FILE", help="look at what a firmware printed, not at a device"
     )
-    parser.add_argument(
+    right.add_argument(
         "--framework",
         action="store_true",
         help="let LiteRT or ONNX Runtime compute --against's model file, not its definition in NumPy",
     )
-    parser.add_argument(
+    right.add_argument(
         "--atol",
         metavar="N",
         type=float,
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
-    parser.add_argument("--all", action="store_true", help="every layer, not only the first")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument(
+    results.add_argument("--all", action="store_true", help="every layer, not only the first")
+    results.add_argument("--json", action="store_true", help="as JSON")
+    what.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are code: only for files of people whom you trust",
@@ -120,6 +124,12 @@ def run(args: argparse.Namespace) -> int:
         layers, pairs = [vars(e) for e in found], [vars(e) for e in unordered]
         print(json.dumps({"compared": len(found), "layers": layers, "races": pairs}, indent=2))
     else:
+        if args.all:
+            plain = "\n".join(
+                f"{name:<40.40} {elements:>9} elements  {how}"
+                for name, elements, how in _rows(found)
+            )
+            print_table(("layer", ">elements", ""), _rows(found), plain)
         print(_text(found, args))
         if unordered:
             print(_unordered(unordered))
@@ -178,11 +188,16 @@ def _expected(args: argparse.Namespace, artifact: Artifact, inputs: list[Array])
             f"--against {against} is the device itself: name another, the model's file, or reference"
         )
     with devices.open(spec) as opened:
-        found = {
-            tap.name: value
-            for tap, value in values(other, opened, inputs, taps(other), trust=args.trust)
-        }
-    return from_tensors(found)
+        got = list(values(other, opened, inputs, taps(other), trust=args.trust))
+    # A tensor of real numbers has its name on the device, in bfloat16, and behind it, in float32.
+    named = {tap.name: value for tap, value in got}
+    typed = {(tap.name, tap.view.dtype): value for tap, value in got}
+
+    def expected(tap: Tap) -> Array | None:
+        value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
+        return None if value is None else from_tensors({tap.name: value})(tap)
+
+    return expected
 
 
 def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Array]:
@@ -205,22 +220,21 @@ def _network(path: str, artifact: Artifact, inputs: list[Array]) -> dict[str, Ar
 
 
 def _text(found: list[LayerDifference], args: argparse.Namespace) -> str:
-    short = short_names([entry.layer for entry in found])
     what = f"{args.digests or args.device} with {args.against}"
-    lines = []
-    if args.all:
-        lines += [
-            f"{short[e.layer]:<40.40} {e.elements:>9} elements  {_how(e)}".rstrip() for e in found
-        ]
     wrong = next((entry for entry in found if _is_wrong(entry, args.atol)), None)
     within = f" within {args.atol:g}" if args.atol else ""
     if wrong is None:
-        return "\n".join([*lines, f"{what}: {len(found)} tensors compared, all equal{within}"])
+        return f"{what}: {len(found)} tensors compared, all equal{within}"
     before = found[: found.index(wrong)]
-    lines.append(f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})")
-    lines.append(f"  {_how(wrong)}")
-    lines.append(f"  {len(before)} tensors before it are equal{within}")
-    return "\n".join(lines)
+    return (
+        f"{what}: first different in layer {one_line(wrong.layer)} (step {wrong.step})\n"
+        f"  {_how(wrong)}\n  {len(before)} tensors before it are equal{within}"
+    )
+
+
+def _rows(found: list[LayerDifference]) -> list[tuple[str, str, str]]:
+    short = short_names([entry.layer for entry in found])
+    return [(one_line(short[e.layer]), str(e.elements), _how(e)) for e in found]
 
 
 def _unordered(found: list[LayerRace]) -> str:

@@ -21,6 +21,8 @@ from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, write_whole
 from loadstone.relax.dump import Dump
+from loadstone.terminal import print_table
+from loadstone.vta.hw_config import HwConfig
 
 if TYPE_CHECKING:
     from loadstone.compiler import Compiled
@@ -57,8 +59,12 @@ An operator that the device cannot do is no error: it stays on the host.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    target = parser.add_argument_group("where it runs")
+    results = parser.add_argument_group("results")
+    stages = parser.add_argument_group("stages of the compiler")
+    model = parser.add_argument_group("the model")
     parser.add_argument("model", metavar="MODEL", help="a .tflite, .onnx or .pt2 file")
-    parser.add_argument(
+    target.add_argument(
         "--target",
         "-t",
         required=True,
@@ -68,65 +74,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-clock_mhz=200,llvm`, or a JSON file (`loadstone target`); "
         "repeated, each adds accelerators",
     )
-    parser.add_argument(
+    results.add_argument(
         "--output",
         "-o",
         metavar="FILE",
         help="where the artifact goes; default: the model's name with .lds",
     )
-    parser.add_argument(
+    results.add_argument(
         "--explain", action="store_true", help="say for each operator where it runs, and why"
     )
-    parser.add_argument(
+    results.add_argument(
         "--explain-html",
         metavar="FILE",
         help="the same as a page: the network as a graph, coloured by who runs what",
     )
-    parser.add_argument(
+    target.add_argument(
         "--partition",
         choices=("eager", "cost"),
         default="eager",
         help="eager (default): an operator goes to the first accelerator that takes it; "
         "cost: to where the network takes least",
     )
-    parser.add_argument(
+    target.add_argument(
         "--costs",
         metavar="FILE",
         help="costs for --partition cost: read if it is there, then written; the same file, "
         "the same artifact",
     )
-    parser.add_argument(
+    stages.add_argument(
         "--dump", metavar="DIR", help="write every stage as a numbered text file into DIR"
     )
-    parser.add_argument(
+    stages.add_argument(
         "--dump-after",
         metavar="NAME",
         help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
         "operations, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
     )
-    add_format(parser)
-    parser.add_argument("--json", action="store_true", help="print figures as JSON")
-    parser.add_argument(
+    add_format(results)
+    results.add_argument("--json", action="store_true", help="print figures as JSON")
+    target.add_argument(
         "--tuned",
         metavar="TUNED.json",
         help="use the schedules that `loadstone tune` found for this model and device",
     )
-    parser.add_argument(
+    results.add_argument(
         "--require-c",
         action="store_true",
         help="refuse a model of which a step needs Python: no board could run it",
     )
-    parser.add_argument(
+    model.add_argument(
         "--float",
         action="store_true",
         help="compile a float model as it is, without --data: all of it stays on the host",
     )
-    parser.add_argument(
+    model.add_argument(
         "--data",
         metavar="SAMPLES.npz",
         help="quantize a float model with these samples first (in0, in1 ...)",
     )
-    parser.add_argument(
+    model.add_argument(
         "--state",
         action="append",
         default=[],
@@ -182,10 +188,29 @@ def run(args: argparse.Namespace) -> None:
             )
         )
         return
+    nothing = _nothing_there(compiled)
     if args.explain:
-        print(table(compiled.explain()))
+        rows = compiled.explain()
+        print_table(_EXPLAINED, map(_explained, rows), table(rows))
         print()
     print(summary(report))
+    if nothing:
+        print(f"  note           {nothing}")
+
+
+def _nothing_there(compiled: Compiled) -> str:
+    """Of a quantized model for a device of real numbers alone: that none of its layers goes there."""
+    device, rows = compiled.device, compiled.explain()
+    if not (isinstance(device, HwConfig) and device.is_float):
+        return ""
+    if any(row["macs"] and row["where"] != "host" for row in rows):
+        return ""
+    if not {"quantize", "dequantize"} & {row["kind"] for row in rows}:
+        return ""
+    return (
+        f"{device.name} computes in bfloat16, and the layers of this model multiply integers: none of "
+        "them goes there; compile the float model, or for a device of int8"
+    )
 
 
 def _states(pairs: list[str]) -> dict[str, str]:
@@ -228,6 +253,36 @@ def table(rows: list[JsonObject]) -> str:
         if row.get("alternatives"):
             lines.append(f"    costs: {', '.join(map(_cost, row['alternatives']))}")
     return "\n".join(lines)
+
+
+_EXPLAINED = (
+    "operator",
+    "kind",
+    "shape",
+    ">MACs",
+    ">cycles",
+    "where",
+    "why, and what would change it",
+)
+
+
+def _explained(row: JsonObject) -> tuple[str, ...]:
+    """The same row for a terminal, with what stands on lines of their own in a pipe in one cell."""
+    notes = (
+        row.get("how"),
+        row["why"],
+        row["remedy"],
+        ", ".join(map(_cost, row.get("alternatives") or ())),
+    )
+    return (
+        row["operator"],
+        row["kind"],
+        "x".join(map(str, row["shape"])) or "1",
+        f"{row['macs']:,}" if row["macs"] else "",
+        "" if row["cycles"] is None else f"{row['cycles']:,}",
+        row["where"],
+        "; ".join(note for note in notes if note),
+    )
 
 
 def _cost(alternative: JsonObject) -> str:

@@ -37,20 +37,22 @@ MAX_CASES = 100_000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds BACKEND, --cases, --seed and --json."""
     parser.epilog = _EPILOG
+    cases = parser.add_argument_group("cases")
+    results = parser.add_argument_group("results")
     parser.add_argument(
         "backend", metavar="BACKEND", help="an accelerator, with attributes as in a target"
     )
-    parser.add_argument(
+    cases.add_argument(
         "--cases",
         metavar="N",
         type=int,
         default=8,
         help="cases of each kind (default: %(default)s)",
     )
-    parser.add_argument(
+    cases.add_argument(
         "--seed", metavar="N", type=int, default=0, help="other cases (default: %(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="every case as JSON")
+    results.add_argument("--json", action="store_true", help="every case as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """`loadstone demo`: the whole way, with a network that this project trained itself.
 
-In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn's images.
+In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn's images; or
+      demo/text.onnx, a transformer (demo_text.py).
 Out:  accuracy, agreement with ONNX Runtime, cycles; a folder with the int8 model, the artifact and
       a timeline in HTML.
 Next: the same with a network of yours: `loadstone quantize`, `compile`, `run`.
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.commands.demo_text import run_text
+from loadstone.errors import ConfigError
 from loadstone.files import write_whole
 from loadstone.numerics import Array
 
@@ -24,6 +27,7 @@ __all__ = ["configure", "run"]
 _EPILOG = """\
 examples:
   loadstone demo                             float network -> int8 -> instructions -> simulator, in some seconds
+  loadstone demo text                        a transformer writes 256 symbols, in half a minute
   loadstone demo --target vtaq-tiny          on another device
   loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
 """
@@ -36,26 +40,46 @@ _EDGES = 1e-3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the device, the scheme and the folder."""
     parser.epilog = _EPILOG
-    parser.add_argument(
+    what = parser.add_argument_group("what is compiled")
+    results = parser.add_argument_group("results")
+    what.add_argument(
+        "network",
+        nargs="?",
+        choices=("digits", "text"),
+        default="digits",
+        help="which of our networks: one that reads digits (default), or one that writes text",
+    )
+    what.add_argument(
         "--target",
         "-t",
         default="vtaq-1x16x16",
         metavar="TARGET",
         help="what to compile for (default vtaq-1x16x16)",
     )
-    parser.add_argument(
+    what.add_argument(
         "--scheme",
         choices=("affine", "pow2"),
         default="affine",
         help="how to quantize (default affine)",
     )
-    parser.add_argument(
+    results.add_argument(
         "--output", "-o", default="demo", metavar="DIR", help="where the files go (default demo)"
+    )
+    results.add_argument(
+        "--tokens",
+        type=int,
+        default=256,
+        metavar="N",
+        help="how many symbols `text` writes (default 256)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints one line per step; 1 when the simulator's scores are not ONNX Runtime's."""
+    """Prints one line per step; 1 when the simulator's results are not ONNX Runtime's."""
+    if args.tokens < 1:
+        raise ConfigError(f"demo: --tokens {args.tokens} is less than 1")
+    if args.network == "text":
+        return run_text(Path(args.output), args.target, args.scheme, args.tokens)
     from loadstone.compiler import compile as compile_model
     from loadstone.compiler import quantize
     from loadstone.demo import load_digits, network_path

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from loadstone.terminal import print_table
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Capability, Memory
 
@@ -24,6 +25,8 @@ examples:
 
 GOPS counts a multiply-accumulate as two operations. Scratchpad depths are in tiles.
 """
+
+_PADS = (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,25 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(config.to_json(), indent=2) if args.json else details(config))
         return
     configs = [load_config(name) for name in device_names()]
-    print(json.dumps([c.to_json() for c in configs], indent=2) if args.json else table(configs))
+    if args.json:
+        print(json.dumps([c.to_json() for c in configs], indent=2))
+    else:
+        print_table(_HEADS, map(_cells, configs), table(configs))
+
+
+_HEADS = ("device", "tile", ">uop", ">inp", ">wgt", ">acc", ">MHz", ">bus", ">GOPS", "capabilities")
+
+
+def _cells(c: HwConfig) -> tuple[str, ...]:
+    return (
+        c.name,
+        f"{c.batch}x{c.block}x{c.block}",
+        *(str(c.depth(m)) for m in _PADS),
+        str(c.clock_mhz),
+        str(c.bus_bits),
+        f"{c.peak_gops:.1f}",
+        _capabilities(c),
+    )
 
 
 def table(configs: list[HwConfig]) -> str:
@@ -55,14 +76,9 @@ def table(configs: list[HwConfig]) -> str:
         f"{'bus':>4} {'GOPS':>7}  capabilities"
     ]
     for c in configs:
-        depths = " ".join(
-            f"{c.depth(m):>5}" for m in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC)
-        )
-        tile = f"{c.batch}x{c.block}x{c.block}"
-        lines.append(
-            f"{c.name:<14} {tile:<8} {depths} {c.clock_mhz:>5} {c.bus_bits:>4} "
-            f"{c.peak_gops:>7.1f}  {_capabilities(c)}"
-        )
+        name, tile, *depths, mhz, bus, gops, can = _cells(c)
+        pads = " ".join(f"{depth:>5}" for depth in depths)
+        lines.append(f"{name:<14} {tile:<8} {pads} {mhz:>5} {bus:>4} {gops:>7}  {can}")
     return "\n".join(lines)
 
 
@@ -81,7 +97,7 @@ def details(c: HwConfig) -> str:
         f"  config hash   0x{c.config_hash:08X}",
         "  scratchpad  tiles  bytes/tile     bytes",
     ]
-    for memory in (Memory.UOP, Memory.INP, Memory.WGT, Memory.ACC):
+    for memory in _PADS:
         depth, size = c.depth(memory), c.tile_bytes(memory)
         lines.append(f"    {memory.name.lower():<9} {depth:>5}  {size:>10}  {depth * size:>8}")
     lines.append("  timing constants")

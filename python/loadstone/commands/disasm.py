@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
+from loadstone.artifact.format import MAGIC, Artifact
+from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.files import read_whole
+from loadstone.isa.codec import decode
+from loadstone.isa.text import disassemble
+from loadstone.runtime.table_listing import table_listing
 from loadstone.vta.listing import DEFAULT_DEVICE, listing, programs_of
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
   loadstone disasm model.lds                     every program of an artifact, layer by layer
   loadstone disasm conv.npz                      a vector measured on VTA's RTL, with its micro-ops
   loadstone disasm insns.bin --device mine.json  instruction bytes of a device of your own
+  loadstone disasm model.lds --uma-backends DIR  with programs of a plug-in's device: @REGION+BYTES is an address
   loadstone disasm model.lds | grep -c gemm      how many GEMMs there are
   loadstone disasm a.bin > a.txt && loadstone asm a.txt -o b.bin     a.bin and b.bin are the same
 
@@ -44,9 +52,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False)
+
+
 def run(args: argparse.Namespace) -> None:
     """Prints the listing."""
     data = sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)
+    own = described_accelerator(args.plugins, args.device) if args.device else None
+    if own is not None and not data.startswith(MAGIC):
+        print(disassemble(own.table, decode(own.table, data)), end="")
+        return
     for program in programs_of(data, "stdin" if args.file == "-" else args.file, args.device):
         for line in listing(program):
+            print(line)
+    if data.startswith(MAGIC):
+        for line in table_listing(Artifact.from_bytes(data)):
             print(line)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import loadstone
 from loadstone.errors import LoadstoneError
+from loadstone.terminal import print_table
 
 __all__ = ["TOOLS", "configure", "run", "version_text"]
 
@@ -37,6 +38,8 @@ PACKAGES = {
     "onnx": ("ONNX models", "pip install 'loadstone[compiler]'"),
     "tflite": ("TFLite models", "pip install 'loadstone[compiler]'"),
     "torch": ("PyTorch models", "pip install 'loadstone[torch]'"),
+    "rich": ("tables in a terminal", "pip install 'loadstone[terminal]'"),
+    "argcomplete": ("loadstone completion", "pip install 'loadstone[terminal]'"),
     "onnxruntime": ("docs/onnxruntime.md; the demo's comparison", "pip install onnxruntime"),
     "ai-edge-litert": ("docs/litert.md", "pip install ai-edge-litert"),
 }
@@ -80,9 +83,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(version_text())
         print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")
-        for part in parts:
-            found = part.found or f"missing: {part.install}"
-            print(f"  {part.kind:<8} {part.name:<22} {found:<44} {part.what_for}".rstrip())
+        cells = [
+            (part.kind, part.name, part.found or f"missing: {part.install}", part.what_for)
+            for part in parts
+        ]
+        plain = "\n".join(
+            f"  {kind:<8} {name:<22} {found:<44} {what_for}".rstrip()
+            for kind, name, found, what_for in cells
+        )
+        print_table(("", "what", "found", "for"), cells, plain)
     return 0 if next(part for part in parts if part.name == "libloadstone").found else 1
 
 

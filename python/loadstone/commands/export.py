@@ -74,13 +74,15 @@ _STREAM_ALIGN, _PAGE = 64, 4096
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    what = parser.add_argument_group("what it is for")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--board", choices=sorted(BOARDS), required=True, help="what it is for")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
-    parser.add_argument(
+    what.add_argument("--board", choices=sorted(BOARDS), required=True, help="what it is for")
+    results.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write")
+    what.add_argument(
         "--device", metavar="FILE", help="the device's JSON file, if it is not built in"
     )
-    parser.add_argument(
+    what.add_argument(
         "--sample",
         metavar="IN.npz",
         help="inputs whose first sample is built into the firmware (cortex-m)",

@@ -12,10 +12,14 @@ import argparse
 import json
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadstone.commands.plugin_options import target_of
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
+
+if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
 
 __all__ = ["ARTIFACT", "add_format", "compile_for_host"]
 
@@ -28,9 +32,9 @@ _HOSTS = {
 }
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format(group: _ArgumentGroup) -> None:
     """Adds --format."""
-    parser.add_argument(
+    group.add_argument(
         "--format",
         choices=(ARTIFACT, *_HOSTS),
         default=ARTIFACT,

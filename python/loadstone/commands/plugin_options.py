@@ -36,7 +36,8 @@ def add_plugin_options(
 ) -> None:
     """Adds --uma-backends and, with `attributes`, what the plug-ins found there take. Raises
     TargetError for what is no folder."""
-    parser.add_argument(
+    group = parser.add_argument_group("back ends of your own")
+    group.add_argument(
         "--uma-backends",
         metavar="DIR",
         action="append",
@@ -56,7 +57,7 @@ def add_plugin_options(
     if attributes:
         shown = _HELP_TARGETS in words
         _add_attributes(parser, plugins, shown)
-        parser.add_argument(
+        group.add_argument(
             _HELP_TARGETS, action="help", help="show the attributes of accelerators, too"
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import Known, ProfileReport, profile_report
-from loadstone.analysis.tables import csv_text, text_table
+from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals_text
 from loadstone.artifact.format import Artifact
 from loadstone.backend.builtin import load_config
 from loadstone.backend.device import Device
@@ -26,6 +26,7 @@ from loadstone.files import JsonObject, write_whole
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
 from loadstone.simulator.perfetto import write_profile_trace
+from loadstone.terminal import print_table
 
 __all__ = ["configure", "extend", "run"]
 
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**report.to_json(), **counted}, indent=2))
     else:
-        print(text_table(report))
+        print_table(*profile_rows(report), text_table(report), totals_text(report))
         if counted:
             print(_says(counted, report))
     differs = counted and args.device.partition(":")[0] == "sim"

@@ -36,28 +36,30 @@ methods: expected (three times as many samples), minmax, percentile (99.99), mse
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    data = parser.add_argument_group("samples")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL", help="a float .onnx, .tflite or .pt2 file")
-    parser.add_argument(
+    data.add_argument(
         "--data", metavar="SAMPLES.npz", required=True, help="samples to calibrate with"
     )
-    parser.add_argument(
+    data.add_argument(
         "--labels",
         metavar="Y.npz",
         help="a class for each sample: prints accuracy before and after",
     )
-    parser.add_argument(
+    results.add_argument(
         "--output",
         "-o",
         metavar="FILE",
         help="where the model goes; default: the model's name with .int8.onnx",
     )
-    parser.add_argument(
+    results.add_argument(
         "--report", metavar="FILE", help="write a page (.html) or figures (.json) about every layer"
     )
-    parser.add_argument(
+    results.add_argument(
         "--sensitivity", action="store_true", help="measure every layer alone, for the report"
     )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    results.add_argument("--json", action="store_true", help="print the report as JSON")
     add_reading(parser)
     add_options(parser)
 

@@ -38,45 +38,48 @@ lat0 and lat64 are the two memory models: 64 cycles more in front of every read 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds paths, checks, limits, output."""
     parser.epilog = _EPILOG
+    device = parser.add_argument_group("what runs them")
+    limits = parser.add_argument_group("limits")
+    results = parser.add_argument_group("results")
     parser.add_argument(
         "paths", nargs="+", metavar="FILE|DIR", help="a vector, or a folder of them with index.json"
     )
-    parser.add_argument(
+    device.add_argument(
         "--device",
         metavar="NAME",
         help="a device, its JSON file, or rtl (default: the one in index.json, else vta-pynq)",
     )
-    parser.add_argument(
+    device.add_argument(
         "--check",
         action="append",
         default=[],
         choices=("races", "init"),
         help="races: accesses that no token orders; init: reads of what was never written",
     )
-    parser.add_argument(
+    device.add_argument(
         "--strict",
         action="store_true",
         help="stop where real VTA hardware would compute something else",
     )
-    parser.add_argument(
+    device.add_argument(
         "--kernels", choices=KERNELS, default="best", help="force a path of inner loops"
     )
-    parser.add_argument(
+    results.add_argument(
         "--trace", type=Path, metavar="T", help="write the runs at lat0 as a Perfetto trace"
     )
-    parser.add_argument(
+    limits.add_argument(
         "--max-median",
         type=float,
         metavar="P",
         help="exit status 1 when a group's median error is above P percent",
     )
-    parser.add_argument(
+    limits.add_argument(
         "--max-error",
         type=float,
         metavar="P",
         help="exit status 1 when a program's error is above P percent",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    results.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from loadstone.artifact.format import Artifact
+from loadstone.artifact.format import Artifact, HostStep
+from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
 from loadstone.files import JsonObject
@@ -25,6 +26,7 @@ from loadstone.runtime import device
 from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arrays
 from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
+from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.rtl_simd import rtl_name, rtl_socket
 from loadstone.vta.hw_config import config_of
 from loadstone.vta.hw_config import load_config as vta_config
@@ -53,35 +55,38 @@ _BAR_SECONDS = 0.2
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds MODEL and the options."""
     parser.epilog = _EPILOG
+    data = parser.add_argument_group("arrays")
+    where = parser.add_argument_group("where it runs")
+    results = parser.add_argument_group("results")
     parser.add_argument("model", metavar="MODEL.lds", help="an artifact")
-    parser.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
-    parser.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
-    parser.add_argument(
+    data.add_argument("--inputs", metavar="IN.npz", required=True, help="arrays in0, in1 ...")
+    data.add_argument("-o", "--output", metavar="OUT.npz", help="where to write out0, out1 ...")
+    data.add_argument(
         "--expect", metavar="GOLDEN.npz", help="arrays out0, out1 ... to compare with"
     )
-    parser.add_argument(
+    data.add_argument(
         "--atol",
         metavar="N",
         type=float,
         default=0.0,
         help="largest difference that passes (default: %(default)g)",
     )
-    parser.add_argument(
+    where.add_argument(
         "--device", metavar="D", default="sim", help="what runs it (default: %(default)s)"
     )
-    parser.add_argument(
+    where.add_argument(
         "--threads",
         metavar="N",
         type=int,
         default=1,
         help="simulate N devices side by side (default: 1)",
     )
-    parser.add_argument(
+    where.add_argument(
         "--trust",
         action="store_true",
         help="run steps that are code, compiled by TVM: only for files of people whom you trust",
     )
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    results.add_argument("--json", action="store_true", help="the report as JSON")
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -125,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         "samples": len(outputs[0]) if outputs else 0,
         "seconds": seconds,
         "samples_per_run": artifact.samples,
-        **_counted(totals, config.clock_mhz),
+        **_counted(totals, config.clock_mhz, _host_ms(artifact, config)),
         "differences": [vars(d) for d in differences],
         "passed": all(d.largest <= args.atol for d in differences),
     }
@@ -157,13 +162,22 @@ def _text(report: JsonObject, differences: list[Difference], atol: float) -> str
     return "\n".join(lines)
 
 
-def _counted(totals: Totals, clock_mhz: int) -> JsonObject:
-    """Of a run, and of all; the time of other accelerators and of the host's functions is that of
+def _host_ms(artifact: Artifact, config: Device) -> float:
+    """What the host's steps in C take on this machine, each measured alone: as `loadstone profile`
+    has them."""
+    steps = [s for s in artifact.steps if isinstance(s, HostStep) and not s.function]
+    return sum(measured_ns(step, artifact, config, trust=False) for step in steps) / 1e6
+
+
+def _counted(totals: Totals, clock_mhz: int, host_ms: float) -> JsonObject:
+    """Of a run, and of all; the time of other accelerators and of the host's steps is that of
     this machine."""
     runs = max(totals.runs, 1)
     counters = totals.counters
     device_ms = counters.cycles / clock_mhz / 1000
     others = {name: 1000 * seconds for name, seconds in totals.external_seconds.items()}
+    if host_ms:
+        others["host"] = others.get("host", 0.0) + host_ms * runs
     return {
         "runs": totals.runs,
         "cycles": counters.cycles,
@@ -188,10 +202,10 @@ def _by_device(report: JsonObject) -> list[str]:
             f"{report['cycles_per_run']} cycles, {report['device_ms_per_run']:.3f} ms at the "
             f"device's clock {per}"
         )
-    lines += [f"{name}: {ms:.3f} ms of this machine {per}" for name, ms in others.items()]
+    lines += [f"{name}: {ms:.3f} ms {per}, measured on this machine" for name, ms in others.items()]
     if others and report["cycles_per_run"]:
         total = report["all_devices_ms_per_run"]
-        lines.append(f"all devices: {total:.3f} ms {per}, each at its own clock")
+        lines.append(f"together: {total:.3f} ms {per}, each at its own clock")
     return lines
 
 

@@ -51,38 +51,41 @@ The protocol is described in simd.py, the board without a board in docs/board.md
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds SOCKET, the device, its memory and its faults."""
     parser.epilog = _EPILOG
+    device = parser.add_argument_group("the device")
+    memory = parser.add_argument_group("its memory")
+    serving = parser.add_argument_group("serving")
     parser.add_argument(
         "socket", metavar="SOCKET", type=Path, help="path of the Unix socket to listen at"
     )
-    parser.add_argument(
+    device.add_argument(
         "--device",
         metavar="NAME",
         default=_DEFAULT,
         help="a device, a JSON file, an accelerator of a plug-in ('NAME -attribute=value'), or rtl:NAME, its hardware under Verilator (default: %(default)s)",
     )
-    parser.add_argument(
+    device.add_argument(
         "--registers",
         choices=("native", "vta-chisel", "vta-hls"),
         help="register page (default: the device's)",
     )
-    parser.add_argument(
+    memory.add_argument(
         "--memory", metavar="FILE", type=Path, help="an existing file that is the memory, all of it"
     )
-    parser.add_argument(
+    memory.add_argument(
         "--base",
         metavar="ADDRESS",
         type=_number,
         default=0x10000000,
         help="bus address of the memory's first byte (default: 0x10000000)",
     )
-    parser.add_argument(
+    memory.add_argument(
         "--size",
         metavar="BYTES",
         type=_number,
         default=64 << 20,
         help="memory without a FILE (default: 64 MiB)",
     )
-    parser.add_argument(
+    device.add_argument(
         "--fault",
         metavar="FAULT",
         type=_fault,
@@ -90,13 +93,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a fault of one job; may be given again",
     )
-    parser.add_argument(
+    device.add_argument(
         "--order",
         choices=ORDERS,
         default="program",
         help="which instruction runs next where tokens leave a choice (default: %(default)s)",
     )
-    parser.add_argument(
+    serving.add_argument(
         "--clients", metavar="N", type=_number, help="end after so many clients (default: never)"
     )
 

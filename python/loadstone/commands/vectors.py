@@ -51,6 +51,8 @@ _FIRST = 0x1000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds sources, memory, device and output."""
     parser.epilog = _EPILOG
+    what = parser.add_argument_group("what the programs run on")
+    results = parser.add_argument_group("results")
     parser.add_argument(
         "sources",
         nargs="+",
@@ -58,20 +60,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a model, assembler text (.txt, .asm), instruction bytes (.bin), or a vector (.npz)",
     )
-    parser.add_argument(
+    results.add_argument(
         "-o", "--output", required=True, type=Path, metavar="DIR", help="folder to write"
     )
-    parser.add_argument(
+    what.add_argument(
         "--device",
         metavar="NAME",
         help="a device, or its JSON file (default: the one that a model or vector is for)",
     )
-    parser.add_argument(
+    what.add_argument(
         "--memory",
         metavar="FILE[@ADDRESS]",
         help="what memory holds before the run (default address 0x1000)",
     )
-    parser.add_argument(
+    what.add_argument(
         "--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)"
     )
 

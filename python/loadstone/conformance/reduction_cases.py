@@ -65,12 +65,19 @@ def _l2_normalize(rng: Rng) -> g.Graph:
 
 
 def _batch_matmul(rng: Rng) -> g.Graph:
-    rows, depth, columns = (int(pick(rng, (3, 8, 16, 20))) for _ in range(3))
-    a = g.Tensor("a", (1, rows, depth), "int8", grid(rng))
-    b = g.Tensor("b", (1, depth, columns), "int8", grid(rng))
+    """turned: most of the time, as the front ends write it."""
+    rows, depth, columns = (int(pick(rng, (3, 8, 16, 20, 40))) for _ in range(3))
+    leading = ((1,), (2,), (1, 3), (2, 2))[int(rng.integers(4))]
+    turned = int(rng.integers(4)) > 0
+    rounding = Rounding.FLOAT32 if int(rng.integers(2)) else Rounding.DOUBLE
+    last = (columns, depth) if turned else (depth, columns)
+    a = g.Tensor("a", (*leading, rows, depth), "int8", grid(rng))
+    b = g.Tensor("b", (*leading, *last), "int8", grid(rng))
     scale = _times(_grid(a), b.scale * 75 * depth**0.5, rng)
-    y = g.Tensor("y", (1, rows, columns), "int8", scale)
-    return one(g.BatchMatMul(name="y", inputs=(a, b), outputs=(y,)))
+    y = g.Tensor("y", (*leading, rows, columns), "int8", scale)
+    return one(
+        g.BatchMatMul(name="y", inputs=(a, b), outputs=(y,), turned=turned, rounding=rounding)
+    )
 
 
 #: Kind -> what makes a case of it.

@@ -10,7 +10,7 @@ Out:  the same function, in which
         - an operator that only moves elements has its input's quantization on both sides;
         - float16 is computed in float32; weights are `dequantize(constant)`, kernels OHWI;
         - every call carries a name from the model file (`name_of`); those of quantize and
-          dequantize are unique.
+          dequantize are unique. products.py and tables.py say more.
 Next: partition/eager.py.
 """
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from loadstone.frontend.half import in_single
 from loadstone.frontend.layout import channels_last, transposed
+from loadstone.frontend.products import with_turned_products
 from loadstone.frontend.ranks import two_dimensional
 from loadstone.frontend.real import (
     Real,
@@ -82,10 +83,9 @@ CLAMPS = ("nn.relu", "clip")
 
 def canonical(module: IRModule) -> IRModule:
     """The module in the form above; float parts of it stay as they are."""
-    others = ((v, f) for v, f in module.functions.items() if v.name_hint != "main")
-    functions = dict(others)
-    single = in_single(module["main"])
-    functions["main"] = with_tables(_Canonical(channels_last(two_dimensional(single))).run())
+    functions = {v: f for v, f in module.functions.items() if v.name_hint != "main"}
+    plain = _Canonical(channels_last(two_dimensional(in_single(module["main"])))).run()
+    functions["main"] = with_turned_products(with_tables(plain))
     return DeadCodeElimination(["main"])(tvm.IRModule(functions))
 
 

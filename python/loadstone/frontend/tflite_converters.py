@@ -55,6 +55,10 @@ def _softmax(converter: Converter, op: TfliteTable) -> Expr:
     """SOFTMAX with its beta, which TVM's importer drops."""
     options = tflite.SoftmaxOptions()
     options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    if not options.Beta() > 0:
+        raise UnsupportedError(
+            f"its beta is {options.Beta():g}, and LiteRT's kernel needs one above 0"
+        )
     source = converter.real(0)
     if options.Beta() != 1:
         source = relax.op.multiply(source, constant(np.float32(options.Beta())))

@@ -43,6 +43,13 @@ __all__ = ["check_kernel", "check_types", "relabels"]
 
 #: As partition/patterns/ has forms for: what is longer becomes an operator of float32.
 MAX_CONCATENATED = 8
+#: The upper bound of a clamp, and how many steps of the output it may be: LiteRT takes it as an
+#: int32, with a zero point.
+_BOUNDS = {
+    tflite.ActivationFunctionType.RELU6: 6,
+    tflite.ActivationFunctionType.RELU_N1_TO_1: 1,
+}
+_MOST_STEPS = 1 << 30
 #: Kernels that have a fused activation in the file and no clamp.
 UNCLAMPED = ("L2_NORMALIZATION",)
 _CLAMPS = (
@@ -265,6 +272,14 @@ def _check_activation(record: OperatorRecord, outputs: list[TensorRecord], where
             f"{where}: the fused activation {label}{tensor} has no 8-bit kernel (LiteRT "
             "leaves it out)"
         )
+    bound = _BOUNDS.get(activation)
+    if bound and outputs and outputs[0].scales is not None:
+        steps = bound / float(outputs[0].scales[0])
+        if steps > _MOST_STEPS:
+            raise UnsupportedError(
+                f'{where}: {bound} is {steps:.6g} steps of "{short(outputs[0].name)}", above '
+                f"{_MOST_STEPS}: the bound of its fused activation is no int32"
+            )
 
 
 def _check_ratio(

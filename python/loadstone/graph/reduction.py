@@ -1,5 +1,5 @@
 """Operators with an integer rule in TFLite alone, that no device takes yet: sums and products over
-axes, L2 normalization, the product of two activations.
+axes, L2 normalization; and the product of two activations.
 
 In:   integers.
 Out:  ReduceSum, ReduceProduct, L2Normalize, BatchMatMul.
@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.graph.base import Operator
+from loadstone.numerics import Rounding, onnx_scale, quantize_multiplier, scale_lane, shift_lane
 
 __all__ = ["BatchMatMul", "L2Normalize", "ReduceProduct", "ReduceSum"]
 
@@ -65,17 +67,44 @@ class L2Normalize(Operator):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BatchMatMul(Operator):
-    """inputs[0] (..., M, K) times inputs[1] (..., K, N); leading axes broadcast as NumPy's do."""
+    """inputs[0] (..., M, K) times inputs[1] (..., K, N); leading axes broadcast as NumPy's do.
+
+    turned: inputs[1] is (..., N, K): its rows are the columns of the second factor, which is how a
+        device loads them as weights.
+    rounding: DOUBLE (TFLite) or FLOAT32 (ONNX).
+    """
 
     kind: ClassVar[str] = "batch_matmul"
-    patterns: ClassVar[tuple[str, ...]] = ("batch_matmul",)
+    patterns: ClassVar[tuple[str, ...]] = ("batch_matmul", "batch_matmul_turned")
+
+    turned: bool = False
+    rounding: Rounding = Rounding.DOUBLE
+    low: int = -128
+    high: int = 127
 
     def __post_init__(self) -> None:
         super().__post_init__()
         (*first, rows, depth), (*second, again, columns) = (x.shape for x in self.inputs)
+        if self.turned:
+            again, columns = columns, again
         assert depth == again
         leading = np.broadcast_shapes(tuple(first), tuple(second))
         assert self.output.shape == (*leading, rows, columns)
+        assert self.rounding in (Rounding.DOUBLE, Rounding.FLOAT32)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.output.size * self.inputs[0].shape[-1]
+
+    def requantization(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Multiplier and shift of every output, as numerics.rq takes them: (1,) each."""
+        a, b, y = (np.float32(tensor.scale) for tensor in (*self.inputs, self.output))
+        if self.rounding is Rounding.FLOAT32:
+            scale = scale_lane(onnx_scale(float(a), np.array([b], np.float32), float(y)))
+            return scale, np.zeros_like(scale)
+        multiplier, shift = quantize_multiplier(np.array([np.float64(a * b) / np.float64(y)]))
+        return multiplier, shift_lane(shift)
 
     @property
     def mixes_samples(self) -> bool:

@@ -257,7 +257,9 @@ def _l2_normalize(o: g.L2Normalize, x: Array) -> _Computed:
 
 
 def _batch_matmul(o: g.BatchMatMul, a: Array, b: Array) -> _Computed:
-    return tflite.batch_matmul(a, b, *(_grid(t) for t in (*o.inputs, o.output)))
+    b = b.swapaxes(-1, -2) if o.turned else b
+    product = _rules(o).batch_matmul(a, b, *(_grid(t) for t in (*o.inputs, o.output)))
+    return np.clip(product, o.low, o.high)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -104,7 +104,12 @@ def _gemm(nest: PerfectNest) -> Stmt | None:
 
 
 def _addends(expr: Expr) -> list[Expr]:
-    return [*_addends(expr.a), *_addends(expr.b)] if isinstance(expr, tirx.Add) else [expr]
+    """What is added up; TVM's simplifier writes x * w + a * w as (x + a) * w."""
+    if isinstance(expr, tirx.Add):
+        return [*_addends(expr.a), *_addends(expr.b)]
+    if isinstance(expr, tirx.Mul) and tirx.Add in (type(expr.a), type(expr.b)):
+        return [a * b for a in _addends(expr.a) for b in _addends(expr.b)]
+    return [expr]
 
 
 def _factors(product: Expr) -> tuple[Expr, Expr] | None:

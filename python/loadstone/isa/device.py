@@ -87,7 +87,7 @@ class TableDevice:
         job = self.page.job()
         result: MachineRun | MachineFault
         try:
-            result = self.last = self.machine.run(job.address, job.count)
+            result = self.last = self.machine.run(job.address, job.count, job.code)
         except MachineFault as fault:
             result = fault
         except BaseException:  # of a meaning

@@ -25,6 +25,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
@@ -174,8 +175,9 @@ class TableMachine:
         """Another DRAM; the memories keep what they hold."""
         self.state = MachineState(dram, self.state.memory, self._nowhere())
 
-    def run(self, address: int, count: int) -> MachineRun:
-        """Executes `count` instructions from a bus address on. Raises MachineFault."""
+    def run(self, address: int, count: int, code: bytes | None = None) -> MachineRun:
+        """Executes `count` instructions from a bus address on, or those of `code`. Raises
+        MachineFault."""
         dram, at = self.state.dram, 0
         dram.read_bytes = dram.write_bytes = 0
         orders = {
@@ -184,15 +186,15 @@ class TableMachine:
         }
         clock = _Clock(self.accelerator, self.trace, orders)
         self.use(dram)  # a program sets the address registers that it uses
-        code = dram.tail(address, count * max(self.table.sizes.values()))
+        if code is None:
+            code = dram.tail(address, count * max(self.table.sizes.values()))
         for number in range(count):
             self.completed = number
             try:
                 form, values = self._decode(code, at)
                 touched = self._touched(form, values)
                 self._keep(form, values)
-                if form.name in self.accelerator.meaning:
-                    self.accelerator.meaning[form.name](self.state, values)
+                self._mean(number, form, values)
             except MachineFault as fault:
                 fault.instruction = number
                 raise
@@ -225,6 +227,21 @@ class TableMachine:
             if not bits.address and not bits.lowest <= value <= bits.highest:
                 raise MachineFault(BAD_INSTRUCTION, f"{form.name}: {bits.name}={value}")
         return form, values
+
+    def _mean(self, number: int, form: InstructionForm, values: Mapping[str, int]) -> None:
+        meaning = self.accelerator.meaning.get(form.name)
+        if meaning is None:  # it sets address registers, and nothing else
+            return
+        try:
+            meaning(self.state, values)
+        except (MachineFault, LoadstoneError):
+            raise
+        except Exception as error:  # foreign code
+            file = getattr(getattr(meaning, "__code__", None), "co_filename", "")
+            raise BackendError(
+                f"accelerator {self.accelerator.name}: what instruction {number}, {form.name}, "
+                f"means: {cause_of(error, file)}"
+            ) from error
 
     def _keep(self, form: InstructionForm, values: Mapping[str, int]) -> None:
         for keep in form.keeps:

@@ -30,10 +30,12 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class PageJob:
-    """A program: where it begins, how many instructions it has."""
+    """A program: where it begins, how many instructions it has. code: the program itself, of a
+    device that is fed and fetches nothing."""
 
     address: int
     count: int
+    code: bytes | None = None
 
 
 class RegisterPage(ABC):

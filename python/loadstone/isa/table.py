@@ -184,10 +184,10 @@ class InstructionForm:
     size_bytes: int = 0
     doc: str = ""
     reaches: tuple[Reach, ...] = ()
-    keeps: tuple[Keep, ...] = ()
     unit: str = "all"
     cycles: int = 1
     per: tuple[tuple[Term, int | Fraction], ...] = ()
+    keeps: tuple[Keep, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,22 @@ class _Exporter(MovesWriter):
     def softmax(self, variable: Var, call: Call, bias: Expr | None) -> None:
         self.emit(variable, PLAIN, "Softmax", [self.plain(call.args[0])], axis=int(call.attrs.axis))
 
+    def layer_norm(self, variable: Var, call: Call, bias: Expr | None) -> None:
+        rank, axes = len(shape(call.args[0]) or ()), integers(call.attrs.axes)
+        if [axis % rank for axis in axes] != list(range(rank - len(axes), rank)):
+            raise UnsupportedError(
+                f'"{self.name(variable)}": a layer normalization over axes {list(axes)} of '
+                f"{rank} has no ONNX form: ONNX normalizes over the last ones"
+            )
+        self.emit(
+            variable,
+            PLAIN,
+            "LayerNormalization",
+            [self.plain(item) for item in call.args],
+            axis=-len(axes),
+            epsilon=float(call.attrs.epsilon),
+        )
+
     def clip(self, variable: Var, call: Call, bias: Expr | None) -> None:
         layout = self.layout(call.args[0])
         bounds = [
@@ -293,6 +309,7 @@ _TABLE: dict[str, Callable[[_Exporter, Var, Call, Expr | None], None]] = {
     "broadcast_to": _Exporter.broadcast,
     "concat": _Exporter.concat,
     "nn.softmax": _Exporter.softmax,
+    "nn.layer_norm": _Exporter.layer_norm,
     "clip": _Exporter.clip,
     "quantize": _Exporter.quantize,
     "dequantize": _Exporter.quantize,

@@ -9,7 +9,8 @@ Next: simulate.py runs it, plan.py chooses scales for its groups, rewrite.py put
 Layers by what they do to a quantized tensor:
 
     WEIGHTED  multiplies with constant weights: conv2d, matmul; with its bias and activation
-    COMPUTED  computes new values: add, subtract, multiply, average pool, mean, with its activation;
+    COMPUTED  computes new values: add, subtract, multiply, average pool, mean, a product of two
+                            activations; with its activation;
                             or is a function of one tensor: sigmoid, SiLU, GELU (TABLE)
     MOVED     chooses among the values it gets: reshape, concat, max pool, relu ... : one scale on
                             both sides

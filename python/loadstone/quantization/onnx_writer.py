@@ -2,7 +2,8 @@
 quantization.
 
 In:   a function in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.
-Out:  an onnx.ModelProto, opset 13; what each operator becomes is the subclass's.
+Out:  an onnx.ModelProto, opset 13, or 17 where an operator needs it; what each operator becomes is
+      the subclass's.
 Next: export_onnx.py has the operators.
 
 ONNX has convolutions and pools in NCHW only. A value may therefore exist under two names, one per
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["FIRST", "PLAIN", "TO_FIRST", "TO_LAST", "OnnxWriter"]
 
 OPSET = 13
+#: Operators that are younger.
+_SINCE = {"LayerNormalization": 17}
 IR_VERSION = 8
 #: Layouts of a value: in the module's order of axes, or channels first.
 PLAIN, FIRST = "plain", "first"
@@ -102,9 +105,10 @@ class OnnxWriter:
             outputs,
             list(self.initializers.values()),
         )
+        opset = max([OPSET, *(_SINCE.get(node.op_type, OPSET) for node in self.nodes)])
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid("", opset)],
             producer_name="loadstone",
             ir_version=IR_VERSION,
         )
@@ -264,17 +268,19 @@ def _value_info(name: str, variable: Var) -> ValueInfoProto:
 
 
 def _without_identities(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """A final Identity takes the name of the node before it, where nothing else reads that."""
-    reads: dict[str, int] = {}
-    for node in nodes:
-        for name in node.input:
-            reads[name] = reads.get(name, 0) + 1
+    """A final Identity gives its name to the value before it, for all who read that; a second one
+    of the same value stays."""
     producers = {node.output[0]: node for node in nodes}
+    names: dict[str, str] = {}  # old -> new
     kept = []
     for node in nodes:
         source = producers.get(node.input[0]) if node.op_type == "Identity" else None
-        if source is not None and reads[node.input[0]] == 1:
-            source.output[0] = node.output[0]
+        if source is not None and node.input[0] not in names:
+            names[node.input[0]] = node.output[0]
         else:
             kept.append(node)
+    for node in kept:
+        for side in (node.input, node.output):
+            for position, name in enumerate(side):
+                side[position] = names.get(name, name)
     return kept

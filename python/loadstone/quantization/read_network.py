@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_network"]
 
-_COMPUTED = ("add", "subtract", "multiply", "nn.avg_pool2d", "mean")
+_COMPUTED = ("add", "subtract", "multiply", "nn.avg_pool2d", "mean", "matmul")
 _MOVED = (
     "reshape",
     "permute_dims",
@@ -191,6 +191,8 @@ def _layer(
     if any(array.dtype != np.float32 for array in constants.values()) or not inputs:
         return layer
     if kind in _COMPUTED:
+        if kind == "matmul" and min(len(shape(item) or ()) for item in operands) < 3:
+            return layer  # of two matrices, neither of which is weights
         return replace(layer, role=Role.COMPUTED, constants=constants)
     return replace(layer, role=Role.MOVED) if not constants and _moves(call) else layer
 

@@ -191,6 +191,12 @@ def driver_symbols(accelerator: Accelerator) -> tuple[str, str]:
         raise DeviceError(f"accelerator {accelerator.name}: {accelerator.driver}: {why}") from None
     names = f"{accelerator.table.name}_registers", f"{accelerator.table.name}_refuse"
     found = [name if re.search(rf"\b{name}\b", text) else "" for name in names]
+    if not any(found) or (accelerator.page is not None and not found[0]):
+        wanted = names[0] if accelerator.page is not None else " nor ".join(names)
+        raise DeviceError(
+            f"accelerator {accelerator.name}: {accelerator.driver} does not define {wanted}: "
+            f"what it defines is called after the instruction table, {accelerator.table.name!r}"
+        )
     return found[0], found[1]
 
 

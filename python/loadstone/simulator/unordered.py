@@ -17,7 +17,7 @@ from loadstone.artifact.format import Artifact, DeviceProgram
 from loadstone.simulator.result import Finding
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vectors import absolute
-from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.hw_config import HwConfig, config_of
 from loadstone.vta.isa.codec import decode_stream
 from loadstone.vta.isa.insn import Finish, Store
 from loadstone.vta.isa.spec import INSN_BYTES, Capability
@@ -28,11 +28,13 @@ _SPACING = 1 << 28
 
 
 def findings(
-    artifact: Artifact, config: HwConfig, *, uninitialised: bool = True
+    artifact: Artifact, config: HwConfig | None = None, *, uninitialised: bool = True
 ) -> list[tuple[int, Finding]]:
-    """(number of the step, finding), in the order in which they are met. uninitialised: also reads
+    """(number of the step, finding), in the order in which they are met. config: the artifact's
+    device, by default the built-in one of its fingerprint. uninitialised: also reads
     of scratchpad tiles that were never written. Raises SimulationError for a program that does not
     reach its FINISH."""
+    config = config_of(artifact.fingerprint) if config is None else config
     simulator = Simulator(config, timing=False, races=True, uninitialised=uninitialised)
     late = Simulator(config, timing=False, strict=False, order="load-first")
     bases = [_SPACING * (number + 1) for number in range(len(artifact.regions))]

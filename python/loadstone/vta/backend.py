@@ -29,7 +29,9 @@ class VtaBackend(Backend):
     def __init__(self, config: HwConfig) -> None:
         self.config = self.device = config
         self.schedule_digest = device_digest(config)
-        if not config.has(Capability.REQUANTIZE) and not config.is_float:
+        if config.is_float:
+            self.scheme = "float"
+        elif not config.has(Capability.REQUANTIZE):
             self.scheme = "pow2"  # it can only shift
 
     @property

@@ -62,6 +62,7 @@ _OURS = {
     "registers",
     "register_base",
     "bus_offset",
+    "products_per_multiplier",
     "timing",
 }
 

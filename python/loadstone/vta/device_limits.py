@@ -74,6 +74,13 @@ def check_limits(c: HwConfig, registers: Collection[str]) -> None:
     limit("uop_depth", c.uop_depth, 1, 1 << c.lu, "micro-op indices have lu bits")
     limit("clock_mhz", c.clock_mhz, 1, 10_000, "a clock in MHz")
     limit("register_base", c.register_base, 0, (1 << 64) - 1, "an address of 64 bits")
+    limit(
+        "products_per_multiplier",
+        c.products_per_multiplier,
+        1,
+        2,
+        "a multiplier of 25 x 18 bits holds two products of int8",
+    )
     limit("bus_offset", c.bus_offset, 0, (1 << 64) - 1, "an address of 64 bits")
     if c.bus_bits not in (32, 64, 128, 256, 512):
         raise ConfigError(

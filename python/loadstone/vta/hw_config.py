@@ -83,6 +83,7 @@ class HwConfig:
     registers: str = "native"
     register_base: int = 0
     bus_offset: int = 0  # bus address = the CPU's physical address + this
+    products_per_multiplier: int = 1  # of the hardware: 2 shares one of 25 x 18 bits
     timing: Mapping[str, TimingConstant] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -254,6 +255,7 @@ class HwConfig:
             "registers": self.registers,
             "register_base": self.register_base,
             "bus_offset": self.bus_offset,
+            "products_per_multiplier": self.products_per_multiplier,
             "timing": {
                 name: {"value": c.value, "source": c.source} for name, c in self.timing.items()
             },
@@ -350,5 +352,6 @@ def _from_dict(data: JsonObject, name: str) -> HwConfig:
         registers=str(data.get("registers", "native")),
         register_base=integer(data, "register_base", name, 0),
         bus_offset=integer(data, "bus_offset", name, 0),
+        products_per_multiplier=integer(data, "products_per_multiplier", name, 1),
         timing=timing_table(data.get("timing", "vta-rtl"), name),
     )

@@ -49,10 +49,6 @@ _NEVER: Mapping[type[g.Operator], Refusal] = {
     g.ReduceSum: Refusal("no schedule sums over axes but for means", "MEAN in its place"),
     g.ReduceProduct: Refusal("the ALU multiplies no two activations so", "a model without it"),
     g.L2Normalize: Refusal("the ALU has no root", "a model that ends before it"),
-    g.BatchMatMul: Refusal(
-        "no schedule loads activations as weights",
-        "a model whose second factor is a constant of a dense layer",
-    ),
     g.Lookup: Refusal(
         "the ALU looks nothing up in a table", "a model whose activations are RELU or RELU6"
     ),

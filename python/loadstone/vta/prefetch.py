@@ -15,7 +15,8 @@ behind it:
 One walk over the program estimates when each stage does what. Where a load would have to wait, be
 it for a store or for room in its scratchpad, the next weights that nobody loaded yet are pulled in
 front of it, as many as fit into the gap and, with all that is alive until they are used, into the
-scratchpad. Weights never change, so nothing else limits how early they come.
+scratchpad. Weights never change, so nothing else limits how early they come. What a store of the
+program writes is no weight, although the GEMM core may read it as one: it stays where it is.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ class Prefetch(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """The operations in their new order, and in `source_order` the one before."""
+        operations = [operation for _, operation in program.operations]
         quarters = program.choice.prefetch
         timeline = _Timeline(
-            [operation for _, operation in program.operations],
+            operations,
             program.config,
+            _stored(program),
             _QUARTERS if quarters is None else quarters,
         )
         order = timeline.run()
@@ -65,8 +68,9 @@ class Prefetch(ProgramPass):
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Only loads of weights moved, forward, in their own order."""
-        others = [_others(program.operations) for program in (before, after)]
-        loads = [_weight_loads(program.operations) for program in (before, after)]
+        stored = _stored(before)
+        others = [_others(program.operations, stored) for program in (before, after)]
+        loads = [_weight_loads(program.operations, stored) for program in (before, after)]
         if not _same_objects(*others) or sorted(map(id, loads[0])) != sorted(map(id, loads[1])):
             raise LoweringError("prefetch: something other than a load of weights moved")
         position = {id(o): number for number, (_, o) in enumerate(after.operations)}
@@ -76,16 +80,33 @@ class Prefetch(ProgramPass):
                 raise LoweringError(f"prefetch: {tile.name} is used before its load")
 
 
-def _is_weight_load(operation: Operation) -> bool:
-    return isinstance(operation, TileLoad) and operation.memory is Memory.WGT
+def _stored(program: VtaProgram) -> frozenset[str]:
+    """Tensors that share a region of DRAM with what the program stores, which all that it makes
+    does, under whichever name."""
+    tensors = {
+        operation.dram.tensor
+        for _, operation in program.operations
+        if isinstance(operation, TileStore)
+    }
+    regions = {program.places[name].region for name in tensors if name in program.places}
+    beside = {name for name, place in program.places.items() if place.region in regions}
+    return frozenset(tensors | beside)
 
 
-def _others(operations: Sequence[LayerOperation]) -> list[Operation]:
-    return [operation for _, operation in operations if not _is_weight_load(operation)]
+def _is_weight_load(operation: Operation, stored: frozenset[str]) -> bool:
+    return (
+        isinstance(operation, TileLoad)
+        and operation.memory is Memory.WGT
+        and operation.dram.tensor not in stored
+    )
 
 
-def _weight_loads(operations: Sequence[LayerOperation]) -> list[Operation]:
-    return [operation for _, operation in operations if _is_weight_load(operation)]
+def _others(operations: Sequence[LayerOperation], stored: frozenset[str]) -> list[Operation]:
+    return [operation for _, operation in operations if not _is_weight_load(operation, stored)]
+
+
+def _weight_loads(operations: Sequence[LayerOperation], stored: frozenset[str]) -> list[Operation]:
+    return [operation for _, operation in operations if _is_weight_load(operation, stored)]
 
 
 def _same_objects(first: Sequence[Operation], second: Sequence[Operation]) -> bool:
@@ -116,11 +137,17 @@ class _Timeline:
     """One walk over the program that estimates when each stage does what."""
 
     def __init__(
-        self, operations: Sequence[Operation], config: HwConfig, quarters: int = _QUARTERS
+        self,
+        operations: Sequence[Operation],
+        config: HwConfig,
+        made: frozenset[str],
+        quarters: int = _QUARTERS,
     ) -> None:
+        """made: tensors of the program's own, whose loads as weights do not move."""
         self.quarters = quarters
         self.operations = operations
         self.config = config
+        self.made = made
         self.cost = cost_model(config)
         self.held = contents(operations)
         self.weights = self._first_weight_loads()
@@ -260,7 +287,7 @@ class _Timeline:
         seen: set[object] = set()
         chosen: dict[VirtualTile, list[int]] = {}
         for number, operation in enumerate(self.operations):
-            if not isinstance(operation, TileLoad) or operation.memory is not Memory.WGT:
+            if not isinstance(operation, TileLoad) or not _is_weight_load(operation, self.made):
                 continue
             tile = operation.tile
             if tile not in chosen:

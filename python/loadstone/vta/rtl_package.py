@@ -38,6 +38,7 @@ def config_package(config: HwConfig) -> str:
         "LOG_BLOCK": config.log_block,
         "BUS_BITS": config.bus_bits,
         "UOP_DEPTH": config.depth(Memory.UOP),
+        "PRODUCTS_PER_MULTIPLIER": config.products_per_multiplier,
         "CAPABILITIES": int(config.capabilities),
         **{name: config.timing[constant].value for name, constant in _CHOICES.items()},
     }

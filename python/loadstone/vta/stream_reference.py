@@ -80,6 +80,7 @@ class _Machine:
 
     def _load(self, load: TileLoad) -> None:
         source, target = self._dram[load.dram.tensor], self._contents(load.tile)
+        source = source.reshape(-1, *target.shape[1:])  # activations may be read as weights
         rows = (
             load.dram.tile
             + load.x_stride * np.arange(load.y_size)[:, None]

@@ -78,9 +78,14 @@ def batch_matmul(o: g.BatchMatMul, body: Body) -> None:
         places.append(body.constant(np.broadcast_to(first, leading).reshape(-1)))
     a, b = (grid(tensor) for tensor in o.inputs)
     product = np.float64(np.float32(a.scale) * np.float32(b.scale))
-    multiplier, shift = quantize_multiplier(product / np.float64(grid(o.output).scale))
-    double = body.helper("lds_double")
-    value = f"{double}((int32_t)sum, {int(multiplier)}, {int(shift)})"
+    if o.rounding is Rounding.FLOAT32:
+        scale = onnx_scale(a.scale, np.array([b.scale], np.float32), grid(o.output).scale)
+        value = f"{body.helper('lds_even')}((float)(int32_t)sum * {body.constant(scale)}[0])"
+    else:
+        multiplier, shift = quantize_multiplier(product / np.float64(grid(o.output).scale))
+        double = body.helper("lds_double")
+        value = f"{double}((int32_t)sum, {int(multiplier)}, {int(shift)})"
+    second = f"o * {depth} + i" if o.turned else f"i * {columns} + o"
     body.add(f"""
 int32_t k, n, o, i;
 for (k = 0; k < {prod(leading)}; ++k) {{
@@ -90,9 +95,9 @@ for (k = 0; k < {prod(leading)}; ++k) {{
       uint32_t sum = 0;
       for (i = 0; i < {depth}; ++i)
         sum += (uint32_t)((a[n * {depth} + i] - {_number(a.zero_point)}) *
-                          (b[i * {columns} + o] - {_number(b.zero_point)}));
+                          (b[{second}] - {_number(b.zero_point)}));
       y[(k * {rows} + n) * {columns} + o] =
-          {body.clamped(f"(int64_t){value} + {_number(o.output.zero_point)}", -128, 127)};
+          {body.clamped(f"(int64_t){value} + {_number(o.output.zero_point)}", o.low, o.high)};
     }}
 }}
 """)

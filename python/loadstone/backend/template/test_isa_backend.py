@@ -73,12 +73,15 @@ def test_a_small_model_equals_its_definition(tmp_path: Path) -> None:
         np.testing.assert_array_equal(got, np.stack(want))
 
 
-def test_instructions_as_text() -> None:
-    """Text to instructions to bytes, and back."""
-    accelerator = described_accelerator(load_plugins([HERE]), "my-npu")
+def test_instructions_as_text(tmp_path: Path) -> None:
+    """A program to text, to instructions, to bytes."""
+    plugins = load_plugins([HERE])
+    accelerator = described_accelerator(plugins, "my-npu")
     assert accelerator is not None
-    table = accelerator.table
-    text = "load address=@x size=24\ndense outputs=10 inputs=24 low=-128 high=127 rounding=double\n"
-    insns = assemble(table, text)
-    assert [insn.name for insn in decode(table, encode(table, insns))] == ["load", "dense"]
-    assert assemble(table, disassemble(table, insns))[0] == insns[0]
+    table, model = accelerator.table, small_model(tmp_path / "small.onnx")
+    artifact = compile_model(model, "my-npu", plugins=plugins).artifact
+    for step in artifact.other_programs:
+        code = artifact.code_of(step)
+        text = disassemble(table, decode(table, code))
+        assert len(text.splitlines()) == step.instructions
+        assert encode(table, assemble(table, text)) == code

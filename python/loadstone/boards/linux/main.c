@@ -1,7 +1,8 @@
 /* Run the model over a file of samples: one run after the other.
  *
  * In:   a device; a file with the inputs of each run one after the other, in the model's order.
- * Out:  a file with the outputs, likewise; cycles on stderr.
+ * Out:  a file with the outputs, likewise; cycles on stderr. A debug build (make DEBUG=1) stops behind the first run and prints a digest
+ *       of each layer's output on stderr.
  * Next: put your application here.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -12,6 +13,7 @@
 
 #include "lds_hal_linux.h"
 #include "lds_hal_simd.h"
+#include "lds_layers.h"
 #include "loadstone.h"
 #include "model.h"
 
@@ -84,6 +86,14 @@ static void write_outputs(const lds_model *model, lds_session *session, FILE *ou
   }
 }
 
+#ifdef MODEL_DIGESTS
+static void print_digest(void *ctx, uint32_t step, uint32_t behind, uint32_t elements, uint32_t digest) {
+  (void)ctx;
+  fprintf(stderr, "loadstone digest %lu %lu %lu %08lx\n", (unsigned long)step, (unsigned long)behind, (unsigned long)elements,
+          (unsigned long)digest);
+}
+#endif
+
 int main(int argc, char **argv) {
   lds_model model;
   lds_device device;
@@ -113,6 +123,11 @@ int main(int argc, char **argv) {
   for (; read_inputs(&model, session, in); ++runs) {
     check(lds_session_run(session), "run");
     write_outputs(&model, session, out);
+#ifdef MODEL_DIGESTS /* of the first run; afterwards the session can only be closed */
+    check(lds_session_digests(session, &model, print_digest, NULL), "digests");
+    ++runs;
+    break;
+#endif
   }
   lds_session_counters(session, &counters);
   lds_session_close(session);

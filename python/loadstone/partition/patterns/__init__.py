@@ -45,6 +45,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
         elementwise.squared_difference,
     ),
     OperatorPattern("batch_matmul", reduction.batch_matmul_pattern, reduction.batch_matmul),
+    OperatorPattern("batch_matmul_turned", reduction.turned_matmul_pattern, reduction.batch_matmul),
     OperatorPattern("l2_normalize", reduction.l2_normalize_pattern, reduction.l2_normalize),
     OperatorPattern("reduce_sum", reduction.reduce_pattern("sum"), reduction.reduce_sum),
     OperatorPattern("reduce_product", reduction.reduce_pattern("prod"), reduction.reduce_product),

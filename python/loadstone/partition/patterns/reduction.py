@@ -1,7 +1,7 @@
 """Operators with an integer rule in TFLite alone: their patterns, and what they read as.
 
 In:   quantize(sum | prod (dequantize(x))), quantize(x / sqrt(sum(x * x) + tiny)),
-      quantize(matmul(dequantize(a), dequantize(b))).
+      quantize(relu? matmul(dequantize(a), dequantize(b))), b turned or not.
 Out:  ReduceSum, ReduceProduct, L2Normalize, BatchMatMul.
 Next: partition/patterns/__init__.py lists them.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from loadstone.graph import BatchMatMul, L2Normalize, Quantization, ReduceProduct, ReduceSum
-from loadstone.partition.patterns.forms import const, dq, op, q
+from loadstone.partition.patterns.forms import const, dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
-from loadstone.relax.compat import integers
+from loadstone.relax.compat import integers, is_call, shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, DFPattern
@@ -27,6 +27,7 @@ __all__ = [
     "reduce_pattern",
     "reduce_product",
     "reduce_sum",
+    "turned_matmul_pattern",
 ]
 
 
@@ -89,17 +90,37 @@ def l2_normalize(reader: Reader, root: Call) -> L2Normalize:
 
 def batch_matmul_pattern() -> DFPattern:
     """Two activations, or one and a constant that is no weight of a dense layer."""
-    return q(op("matmul")(dq(), dq()))
+    return tail(op("matmul")(dq(), dq()))
+
+
+def turned_matmul_pattern() -> DFPattern:
+    """The same by the rows of a tensor, as frontend/products.py writes it."""
+    return tail(op("matmul")(dq(), op("permute_dims")(dq())))
 
 
 def batch_matmul(reader: Reader, root: Call) -> BatchMatMul:
     """Raises Mismatch for vectors."""
-    _only_tflite(reader)
+    inner, low, high = reader.tail(root)
     output = reader.output(root)
-    first, second = (reader.source(item, output.name) for item in reader.call(root.args[0]).args)
+    a, b = reader.call(inner).args
+    turn = reader.call(b)
+    if turned := is_call(turn, "permute_dims"):
+        rank = len(shape(b) or ())
+        if integers(turn.attrs.axes) != (*range(rank - 2), rank - 1, rank - 2):
+            raise Mismatch("its second factor is turned by more than its last two axes")
+        b = turn.args[0]
+    first, second = (reader.source(item, output.name) for item in (a, b))
     if min(len(first.shape), len(second.shape)) < 3:
         raise Mismatch(f"it multiplies {list(first.shape)} by {list(second.shape)}")
-    return BatchMatMul(name=output.name, inputs=(first, second), outputs=(output,))
+    return BatchMatMul(
+        name=output.name,
+        inputs=(first, second),
+        outputs=(output,),
+        turned=turned,
+        rounding=reader.rounding,
+        low=low,
+        high=high,
+    )
 
 
 def _only_tflite(reader: Reader) -> None:

@@ -34,6 +34,7 @@ from loadstone.vta.schedule import (
     chain,
     conv,
     elementwise,
+    matmul,
     max_pool,
     rescaled,
     select,
@@ -42,6 +43,7 @@ from loadstone.vta.schedule import (
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.elementwise import ElementwiseSpec
+from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.schedule.max_pool import MaxPoolSpec
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
@@ -51,7 +53,16 @@ from loadstone.vta.stream import DramTile, Operation
 __all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
 Constants = Mapping[str, tuple[Memory, Array]]
-Spec = ChainSpec | ConvSpec | ElementwiseSpec | MaxPoolSpec | RescaledSpec | SelectSpec | WindowSpec
+Spec = (
+    ChainSpec
+    | ConvSpec
+    | ElementwiseSpec
+    | MatmulSpec
+    | MaxPoolSpec
+    | RescaledSpec
+    | SelectSpec
+    | WindowSpec
+)
 #: The weight tile that passes lanes through; one for all operators.
 IDENTITY = "identity"
 #: The input tile whose product with a tile of constants adds a value per channel.
@@ -157,6 +168,8 @@ def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
             return lower(conv.schedule(spec, config), passes)
         case ElementwiseSpec():
             return lower(elementwise.schedule(spec, config), passes)
+        case MatmulSpec():
+            return lower(matmul.schedule(spec, config), passes)
         case MaxPoolSpec():
             return lower(max_pool.schedule(spec, config), passes)
         case RescaledSpec():

@@ -16,7 +16,8 @@ model's rounding. Measured against ONNX Runtime 1.31 (tests/graph/kernels/onnx/)
 optimisations off:
 
     operator                          equal to                           how it is computed
-    conv_2d, fully_connected          QLinearConv, QLinearMatMul, QGemm  integers, FLOAT32
+    conv_2d, fully_connected,         QLinearConv, QLinearMatMul, QGemm  integers, FLOAT32
+      batch_matmul
     add, sub, mul, requantize, clip,  DequantizeLinear, operator,        float32, in the
       leaky_relu, concatenate,          QuantizeLinear                   order written
       pools, resize
@@ -60,6 +61,7 @@ from loadstone.graph.kernels.onnx.pooling import (
     mean_scale,
 )
 from loadstone.graph.kernels.onnx.weighted import (
+    batch_matmul,
     conv_2d,
     fully_connected,
 )
@@ -68,6 +70,7 @@ __all__ = [
     "activation_range",
     "add",
     "average_pool_2d",
+    "batch_matmul",
     "concatenate",
     "conv_2d",
     "dequantize",

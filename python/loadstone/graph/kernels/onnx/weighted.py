@@ -8,6 +8,7 @@ Next: __init__.py gives them to callers.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.onnx.levels import Int8Array, requantized
@@ -21,7 +22,7 @@ from loadstone.graph.kernels.windows import (
 )
 from loadstone.numerics import onnx_scale
 
-__all__ = ["conv_2d", "fully_connected"]
+__all__ = ["batch_matmul", "conv_2d", "fully_connected"]
 
 
 def conv_2d(
@@ -65,3 +66,14 @@ def fully_connected(
     return requantized(
         sums, weights.bias, onnx_scale(q_in.scale, weights.scales, q_out.scale), q_out, limits
     )
+
+
+def batch_matmul(
+    a: Int8Array, b: Int8Array, q_a: Quantization, q_b: Quantization, q_out: Quantization
+) -> Int8Array:
+    """MatMul of two activations: a (..., M, K) times b (..., K, N) -> (..., M, N). Leading axes
+    broadcast."""
+    sums = np.matmul(a.astype(np.int64) - q_a.zero_point, b.astype(np.int64) - q_b.zero_point)
+    scales = onnx_scale(q_a.scale, np.array([q_b.scale], np.float32), q_out.scale)
+    bias: NDArray[np.int32] = np.zeros(1, np.int32)
+    return requantized(sums, bias, scales, q_out, INT8_LIMITS)

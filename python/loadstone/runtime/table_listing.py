@@ -1,0 +1,40 @@
+"""Programs of other devices in an artifact, as text.
+
+In:   an artifact; the plug-ins that describe its accelerators.
+Out:  lines of isa/text.py, the name of a layer in front of its first instruction; addresses as
+      @REGION+BYTES.
+Next: `loadstone disasm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadstone.artifact.format import Artifact
+from loadstone.isa.codec import At, TableInsn, decode, instruction_offsets
+from loadstone.isa.text import disassemble
+from loadstone.printable import one_line
+from loadstone.runtime.accelerators import accelerators_of
+
+__all__ = ["table_listing"]
+
+
+def table_listing(artifact: Artifact) -> Iterator[str]:
+    """Every program, in order. Raises ConfigError for an accelerator that no plug-in describes."""
+    known = {accelerator.name: accelerator.table for accelerator in accelerators_of(artifact)}
+    for step in artifact.other_programs:
+        table, code = known[step.device], artifact.code_of(step)
+        yield f"# {one_line(step.name)}: {step.instructions} instructions for {step.device}"
+        first = {layer.first: layer.name for layer in step.layers}
+        addresses = {(r.offset_bytes, r.bit): r for r in step.relocations}
+        offsets = instruction_offsets(table, code).tolist()
+        for number, (at, insn) in enumerate(zip(offsets, decode(table, code), strict=True)):
+            if number in first:
+                yield f"# layer {one_line(first[number])}"
+            fields = dict(insn.fields)
+            for name, bit in table.places[insn.name].items():
+                if (at, bit) in addresses:
+                    found = addresses[at, bit]
+                    region = artifact.regions[found.region].name
+                    fields[name] = At(region, found.addend_bytes)
+            yield disassemble(table, [TableInsn(insn.name, fields)]).rstrip("\n")

@@ -1,0 +1,146 @@
+"""The product of two activations: attention's Q K^T and P V.
+
+In:   graph.BatchMatMul whose second factor is turned: its rows are columns.
+Out:  a MatmulSpec and its constants; copies, where the second factor does not fill whole tiles.
+Next: kernels.py.
+
+    sum (x - zx) * (w - zw)  =  sum x*w  +  sum (-zx)*w  +  sum x*(-zw)  +  K*zx*zw
+
+The first three are products of tiles, of which two have constants on one side; the last is added
+with the bias. A zero point of 0 costs nothing.
+
+Lanes beyond the last channel hold anything in a tensor that the device made. Where there are some,
+or where the rows of the second factor fill no whole block, it is copied into scratch through the
+GEMM core first: those lanes become zero, and the rows begin at whole tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from loadstone import graph as g
+from loadstone.backend.interface import Refusal
+from loadstone.numerics import Array, wrap_int32
+from loadstone.vta import constants
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.layout import Blocked
+from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
+from loadstone.vta.schedule.conv import PIXEL, ConvSpec
+from loadstone.vta.schedule.epilogue import Rq
+from loadstone.vta.schedule.matmul import MatmulSpec
+from loadstone.vta.stream import DramTile
+
+__all__ = ["batch_matmul", "unsupported"]
+
+
+def unsupported(op: g.BatchMatMul, config: HwConfig) -> Refusal | None:
+    """Why the device cannot do this exactly; None if it can."""
+    a, b = op.inputs
+    if not config.has(Capability.REQUANTIZE):
+        return Refusal(
+            "the scale of a product of activations is no shift",
+            "a device with the capability requantize",
+        )
+    if config.batch != 1:
+        return Refusal(
+            f"rows of weights are samples, and {config.name} has {config.batch} in a tile",
+            "a device whose batch is 1",
+        )
+    if not op.turned:
+        return Refusal("its second factor is loaded by columns", "the second factor turned")
+    if a.shape[:-2] != b.shape[:-2]:
+        return Refusal(
+            f"products of {list(a.shape)} and {list(b.shape)} share a factor",
+            "as many matrices on both sides",
+        )
+    return None
+
+
+def batch_matmul(op: g.BatchMatMul, config: HwConfig) -> LoweredOperator:
+    """One kernel for all matrices; before it the copies of the second factor, where it needs
+    some."""
+    a, b = op.inputs
+    block = config.block
+    samples, matrices, rows, depth = a.shape[0], prod(a.shape[1:-2]), a.shape[-2], a.shape[-1]
+    columns = b.shape[-2]
+    blocks = Blocked(a.shape, 1, block).channel_blocks
+    first, second = (constants.split_weights(np.array([-t.zero_point])) for t in (a, b))
+    parts = tuple(len(own) if own[0].any() else 0 for own in (first, second))
+    spec = MatmulSpec(
+        samples,
+        matrices,
+        rows,
+        blocks,
+        -(-columns // block),
+        (parts[0], parts[1]),
+        Rq(op.output.zero_point, op.low, op.high, op.rounding),
+    )
+    names = {
+        "x": a.name,
+        "w": b.name,
+        "a": f"{op.name}.first",
+        "b": f"{op.name}.second",
+        "p": f"{op.name}.operands",
+        "out": op.output.name,
+    }
+    multiplier, shift = op.requantization()
+    bias = wrap_int32(np.array([depth * a.zero_point * b.zero_point], np.int64))
+    lanes = [np.broadcast_to(row, (block,)) for row in (bias, multiplier, shift)]
+    own = {names["p"]: (Memory.ACC, constants.operand_tiles(lanes, block, config))}
+    if parts[0]:
+        tiles = [_lanes(int(part[0]), depth, block) for part in first]
+        own[names["a"]] = (Memory.INP, np.stack(tiles, 1).reshape(-1, 1, block))
+    if parts[1]:
+        tiles = [_lanes(int(part[0]), depth, block) for part in second]
+        wide = np.repeat(np.stack(tiles, 1).reshape(-1, 1, block), block, axis=1)
+        own[names["b"]] = (Memory.WGT, wide)
+    if columns % block == 0 and depth % block == 0:
+        return emit(spec, names, own, op, config)
+    names["w"] = scratch = f"{op.name}.rows"
+    copies = _copies(op, spec, scratch, config)
+    product = emit(spec, names, own, op, config)
+    tiles_of_copy = samples * blocks * matrices * spec.columns * block
+    return replace(joined([*copies, product]), scratch={scratch: tiles_of_copy})
+
+
+def _lanes(value: int, depth: int, block: int) -> Array:
+    """(blocks, block) of a value in each lane that has a channel, zero elsewhere."""
+    blocks = -(-depth // block)
+    lanes = np.zeros(blocks * block, np.int8)
+    lanes[:depth] = value
+    return lanes.reshape(blocks, block)
+
+
+def _copies(
+    op: g.BatchMatMul, spec: MatmulSpec, scratch: str, config: HwConfig
+) -> list[LoweredOperator]:
+    """Every block of channels of the second factor: its rows padded to whole blocks, its spare
+    lanes zero."""
+    b, block = op.inputs[1], config.block
+    rows, depth = b.shape[-2:]
+    padded = spec.columns * block
+    copy = _copy_spec(spec.matrices, rows, padded)
+    mask = np.zeros((1, block, block), np.int8)
+    left = depth - (spec.depth - 1) * block
+    mask[0, range(left), range(left)] = 1
+    parts = []
+    for number in range(spec.samples * spec.depth):
+        last = number % spec.depth == spec.depth - 1 and left < block
+        name = f"{op.name}.lanes" if last else IDENTITY
+        names = {
+            "x": DramTile(b.name, number * spec.matrices * rows),
+            "w": DramTile(name, 0),
+            "out": DramTile(scratch, number * spec.matrices * padded),
+        }
+        own = {name: (Memory.WGT, constants.elements(mask, config))} if last else {}
+        parts.append(emit(copy, names, own, op, config))
+    return parts
+
+
+def _copy_spec(matrices: int, rows: int, padded: int) -> ConvSpec:
+    """Rows of each matrix, with rows of zeros behind them."""
+    return replace(PIXEL, input=(matrices, rows), output=(matrices, padded), shared_weights=True)
