@@ -139,7 +139,7 @@ class _Scratchpad:
         that lives."""
         size, blocks = tile.size_tiles, self.blocks
         window = self._best_window(size, held, now, wanted)
-        if window is not None and beside and self._sets_left(window[0], size, now, beside) < _SETS:
+        if self._parts_sums(window, size, now, beside):
             window = self._best_window(size, held, now, wanted, beside) or window
         if window is None:
             live = sum(b.end - b.start for b in blocks if b.last_use >= now)
@@ -153,6 +153,14 @@ class _Scratchpad:
                 del self.resident[block.content]
         blocks[first:last] = [_Block(start, start + size, tile, now, None)]
         return start
+
+    def _parts_sums(
+        self, window: tuple[int, int, int] | None, size: int, now: int, beside: int
+    ) -> bool:
+        """Whether a spread window leaves no room for two tiles of size `beside`."""
+        if window is None or not beside or self.order is not _Order.SPREAD:
+            return False
+        return self._sets_left(window[0], size, now, beside) < _SETS
 
     def _sets_left(self, start: int, size: int, now: int, beside: int) -> int:
         """How many tiles of size `beside` fit, besides one of `size` at `start`; at most two, which
@@ -252,11 +260,15 @@ class _Sums:
             for tile, number in first_use.items()
             if tile.memory is Memory.ACC and tile not in content
         ]
+        self.content = content
         self.first = np.array([number for number, _ in computed], np.int64)
         self.size = np.array([size for _, size in computed], np.int64)
 
-    def largest(self, begin: int, end: int) -> int:
-        """Tiles of the largest that begins in [begin, end]; 0 where none does."""
+    def beside(self, tile: VirtualTile, begin: int, end: int) -> int:
+        """Tiles of the largest that begins while `tile` lives, in [begin, end]; 0 where none does,
+        or `tile` is no operand."""
+        if tile.memory is not Memory.ACC or tile not in self.content:
+            return 0
         inside = self.size[(begin <= self.first) & (self.first <= end)]
         return int(inside.max(initial=0))
 
@@ -304,7 +316,6 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
     pads = {m: _Scratchpad(m, config.depth(m), order) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
     # Operands stay in ACC while sums come and go: they must not stand in the way of two of these.
     sums = _Sums(first_use, content)
-    sums_pad = pads[Memory.ACC] if order is _Order.SPREAD else None
     address: dict[VirtualTile, int] = {}
     resident: set[VirtualTile] = set()
     kept: list[int] = []
@@ -322,7 +333,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
                 block.tile = tile
                 resident.add(tile)
                 continue
-            beside = sums.largest(number, last_use[tile]) if pad is sums_pad and held else 0
+            beside = sums.beside(tile, number, last_use[tile])
             address[tile] = pad.place(tile, held, number, wanted, beside)
             block = pad.block_of(tile)
             block.last_use, block.content = last_use[tile], held
