@@ -2,7 +2,7 @@
 
 In:   a model file and a target; records of choices by key (vta/choices.py).
 Out:  SimulatedNetwork: its tunable layers, and a NetworkTrial for each set of records.
-Next: tune_search.py decides by it: a layer that is faster alone may hold up its neighbours.
+Next: tune.py decides by it: a layer that is faster alone may hold up its neighbours.
 
 The model is read and divided once; a trial lowers, places and encodes it again, and counts its
 cycles, layer by layer.
