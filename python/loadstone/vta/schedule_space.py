@@ -2,7 +2,7 @@
 
 In:   an operator as it is lowered (columns folded), its device, whether the host packs its input.
 Out:  LayerChoices; the first is empty: what the compiler does by itself.
-Next: search/tune_layers.py tries them on the simulator.
+Next: search/tune_layer.py tries them on the simulator.
 
 The order is the cost model's, which is right about most of them: a search that looks at the first
 ones first finds soon what there is to be found.
