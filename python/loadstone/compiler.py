@@ -65,18 +65,14 @@ class CompileOptions:
     """What compile() is given besides the model. target: anything that target.resolve takes, such
     as a device's name or file.
 
-    dump: a folder for what every stage makes.
-    plugins: back ends that the target may name besides the built-in ones (plugins.load_plugins);
-        None: the installed ones.
+    dump: a folder for what every stage makes. tuned: a file of `loadstone tune`, for schedules.
+    plugins: back ends besides the built-in ones (plugins.load_plugins); None: the installed ones.
     samples: of a float model, to quantize it with first, as `quantize` takes them; options: its
-        other arguments. Without a scheme among them, powers of two for a target that has a back end
-        which can only shift.
-    strategy: "eager", every operator goes to the first back end that takes it; or "cost", to where
-        the network takes least (partition/cost/choice.py).
-    costs: a JSON file of costs, read if it is there, written with what was new: with the same file
-        the artifact is the same.
+        other arguments. Without a scheme, powers of two where a back end can only shift.
+    strategy: "eager", to the first back end that takes an operator; "cost", to where the network
+        takes least (partition/cost/choice.py).
+    costs: a JSON file, read if it is there, written with what was new: same file, same artifact.
     reading: sizes that the model's file leaves open, and which part of it is wanted.
-    tuned: a file of `loadstone tune`, whose schedules are used.
     states: inputs of the artifact, each with the output that is its value in the next run: both
         become memory of the session (artifact/states.py).
     """
@@ -291,11 +287,8 @@ def compile(  # noqa: A001
     plugins: Registry | None = None,
     **choices: Unpack[_Choices],
 ) -> Compiled:
-    """Compiles `model` for `target`; the arguments are the fields of CompileOptions.
-
-    Raises ModelError for a model that cannot be read or holds what Loadstone does not do,
-    ConfigError for the device or the costs.
-    """
+    """Compiles `model` for `target`; the arguments are the fields of CompileOptions. Raises
+    ModelError for a model that cannot be read, ConfigError for device, costs or schedules."""
     return compile_model(model, CompileOptions(target, dump, plugins, **choices))
 
 

@@ -44,8 +44,8 @@ MODULE = re.compile(r"(?<![\w./])loadstone((?:\.(?!md\b)\w+)+)")
 HISTORY = ("docs/decisions.md", "CHANGELOG.md")
 #: Names that are no file of ours, by the file that names them ("*": any), and why.
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    # VTA's own device file; what users make; the name of an external function
-    "*": ("vta_config.json", "mine.json", "index.json", "loadstone.c"),
+    # VTA's own device file; what users make; the name of an external function; of `tune`
+    "*": ("vta_config.json", "mine.json", "index.json", "loadstone.c", "tuned.json"),
     "docs/bring-your-own-accelerator.md": (
         "mine/npu.py",
         "mine/test_npu.py",

@@ -17,7 +17,7 @@ from loadstone.compiler import compile
 from loadstone.errors import ConfigError
 from loadstone.search.tune import TuneOptions, tune
 from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
-from loadstone.search.tune_network import Network
+from loadstone.search.tune_network import SimulatedNetwork
 from loadstone.simulator.profile import program_cycles
 from loadstone.vta.hw_config import load_config
 from tests.compiled import golden
@@ -43,7 +43,7 @@ def store(model: Path) -> Path:
 @pytest.fixture(scope="module")
 def tuned(model: Path, store: Path) -> Tuned:
     """Found once: later searches of the same trials read the store."""
-    return tune(Network(model, DEVICE), TuneOptions(trials=4, store=store))
+    return tune(SimulatedNetwork(model, DEVICE), TuneOptions(trials=4, store=store))
 
 
 def test_it_is_faster_and_the_integers_are_the_same(model: Path, tuned: Tuned) -> None:
@@ -73,14 +73,14 @@ def test_the_same_seed_finds_the_same_without_the_store(
     model: Path, tuned: Tuned, tmp_path: Path
 ) -> None:
     options = TuneOptions(trials=4, store=tmp_path / "other.sqlite")
-    assert tune(Network(model, DEVICE), options) == tuned
+    assert tune(SimulatedNetwork(model, DEVICE), options) == tuned
 
 
 @more
 def test_the_same_on_two_workers(model: Path, tuned: Tuned, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     options = TuneOptions(trials=4, workers=2, store=tmp_path / "other.sqlite")
-    assert tune(Network(model, DEVICE), options) == tuned
+    assert tune(SimulatedNetwork(model, DEVICE), options) == tuned
 
 
 _KILLED = """
@@ -88,7 +88,7 @@ import os, signal, sys
 from loadstone.search import tune_store
 from loadstone.search.tune import TuneOptions, tune
 from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
-from loadstone.search.tune_network import Network
+from loadstone.search.tune_network import SimulatedNetwork
 from pathlib import Path
 
 add, count = tune_store.TrialStore.add, [0]
@@ -98,7 +98,7 @@ def killed(*given):
     if count[0] == 6:
         os.kill(os.getpid(), signal.SIGKILL)
 tune_store.TrialStore.add = killed
-tune(Network(sys.argv[1], sys.argv[2]), TuneOptions(trials=4, store=Path(sys.argv[3])))
+tune(SimulatedNetwork(sys.argv[1], sys.argv[2]), TuneOptions(trials=4, store=Path(sys.argv[3])))
 """
 
 
@@ -119,13 +119,13 @@ def test_what_was_killed_goes_on(
         return try_layer(unit)
 
     monkeypatch.setattr("loadstone.search.tune.try_layer", counted)
-    assert tune(Network(model, DEVICE), TuneOptions(trials=4, store=path)) == tuned
+    assert tune(SimulatedNetwork(model, DEVICE), TuneOptions(trials=4, store=path)) == tuned
     assert sum(tried) == 3 * 4 - 6
 
 
 def test_when_time_is_over_the_compilers_own_is_left(model: Path, tmp_path: Path) -> None:
     options = TuneOptions(seconds=1e-9, store=tmp_path / "none.sqlite")
-    found = tune(Network(model, DEVICE), options)
+    found = tune(SimulatedNetwork(model, DEVICE), options)
     assert found.cycles == found.default_cycles
     assert not found.choices
 
@@ -140,14 +140,14 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path, model: Path) -> None:
     path = tmp_path / "text.sqlite"
     path.write_text("this is no database, whatever its name says " * 20)
     with pytest.raises(ConfigError, match=r"text.sqlite: .*it is no file of trials"):
-        tune(Network(model, DEVICE), TuneOptions(store=path))
+        tune(SimulatedNetwork(model, DEVICE), TuneOptions(store=path))
 
 
 @more
 def test_a_tuned_network_gives_every_element_of_the_golden(shared: Path, tmp_path: Path) -> None:
     file = "mlpt_kws_int8.tflite"
     path = tmp_path / "kws.json"
-    network = Network(shared / "models" / file, "vta-pynq")
+    network = SimulatedNetwork(shared / "models" / file, "vta-pynq")
     found = tune(network, TuneOptions(trials=3, store=tmp_path / "kws.sqlite"))
     assert found.cycles < found.default_cycles
     write_tuned(path, found)

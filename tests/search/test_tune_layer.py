@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from loadstone.search.tune_layer import LayerUnit, try_layer
-from loadstone.search.tune_network import Network
+from loadstone.search.tune_network import SimulatedNetwork
 from loadstone.vta.choices import LayerChoice
 from tests.search.small_network import SIZE, small_network
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+def network(tmp_path_factory: pytest.TempPathFactory) -> SimulatedNetwork:
     path = tmp_path_factory.mktemp("layer") / "small.onnx"
     path.write_bytes(small_network())
-    return Network(path, "vtaq-1x16x16")
+    return SimulatedNetwork(path, "vtaq-1x16x16")
 
 
-def test_choices_of_a_convolution(network: Network) -> None:
+def test_choices_of_a_convolution(network: SimulatedNetwork) -> None:
     layer = network.layers(network.default)[0]
     choices = (
         LayerChoice(),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone.errors import ConfigError
-from loadstone.search.tune_network import Network
+from loadstone.search.tune_network import SimulatedNetwork
 from tests.onnx_builder import Graph
 from tests.search.small_network import SIZE, small_network
 
@@ -16,7 +16,7 @@ from tests.search.small_network import SIZE, small_network
 def test_trials_of_a_network(tmp_path: Path) -> None:
     path = tmp_path / "small.onnx"
     path.write_bytes(small_network())
-    network = Network(path, "vtaq-1x16x16")
+    network = SimulatedNetwork(path, "vtaq-1x16x16")
     layers = network.layers(network.default)
     assert [layer.op.kind for layer in layers] == ["conv2d", "conv2d", "add"]
     assert layers[0].key == layers[1].key != layers[2].key  # weights differ, cycles do not
@@ -34,4 +34,4 @@ def test_a_network_of_which_nothing_runs_there(tmp_path: Path) -> None:
     path = tmp_path / "softmax.onnx"
     path.write_bytes(graph.save([(out, np.int8)]))
     with pytest.raises(ConfigError, match="nothing of softmax runs on vtaq-1x16x16"):
-        Network(path, "vtaq-1x16x16")
+        SimulatedNetwork(path, "vtaq-1x16x16")

@@ -10,7 +10,7 @@ from loadstone.vta.choices import LayerChoice
 
 pytest.importorskip("optuna", reason="Optuna is not installed (the extra `search`)")
 
-CHOICES = [LayerChoice(), *(LayerChoice((size,)) for size in range(1, 40))]
+CHOICES = [LayerChoice(), *(LayerChoice((size,)) for size in range(1, 32))]
 
 
 def asked(seed: int, most: int) -> tuple[list[LayerChoice], LayerStudy]:

@@ -9,10 +9,11 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.vta.allocate import Allocate, allocate
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.program import VtaProgram
 from loadstone.vta.stream import (
     Access,
+    AluNest,
     DramTile,
     GemmNest,
     Operation,
@@ -192,3 +193,19 @@ def test_the_verifier_finds_loads_that_should_not_have_been_left_out() -> None:
             continue
         with pytest.raises(LoweringError, match="loads of again were left out"):
             Allocate().verify(before, after)
+
+
+def test_operands_that_stay_leave_room_for_two_sums() -> None:
+    """The window that nobody used yet would part what is left into 100 and 150 tiles, where sums of
+    110 could not take turns."""
+    x, wgt = tile(Memory.INP, 1), tile(Memory.WGT, 1)
+    before, operands = tile(Memory.ACC, 100), tile(Memory.ACC, 6)
+    sums = [tile(Memory.ACC, 110, f"sum{k}") for k in range(3)]
+    operations: list[Operation] = [load(x, "x"), load(wgt, "w"), gemm(before, x, wgt)]
+    operations.append(load(operands, "p"))
+    for each in sums:
+        operations.append(gemm(each, x, wgt))
+        operations.append(
+            AluNest(AluOp.ADD, (1,), Access(each, 0, (0,)), Access(operands, 0, (0,)))
+        )
+    assert allocate(operations, CONFIG).address[operands] == 250

@@ -96,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Searches, writes the file, prints the rows."""
     from loadstone.search.tune import TuneOptions, tune
-    from loadstone.search.tune_network import Network
+    from loadstone.search.tune_network import SimulatedNetwork
     from loadstone.search.tune_study import needs_optuna
     from loadstone.search.workers import workers_of
 
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         Path(args.store) if args.store else None,
         say=_say,
     )
-    tuned = tune(Network(args.model, target_of(args, args.target), args.plugins), options)
+    tuned = tune(SimulatedNetwork(args.model, target_of(args, args.target), args.plugins), options)
     output = args.output or f"{Path(args.model).stem}.tuned.json"
     write_tuned(output, tuned)
     print(json.dumps(asdict(tuned), indent=2) if args.json else text(tuned, str(output)))

@@ -26,7 +26,7 @@ from loadstone.backend.tuned_file import Tuned, TunedLayer
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject
 from loadstone.search.tune_layer import LayerTrial, LayerUnit, try_layer
-from loadstone.search.tune_network import Network, NetworkLayer, NetworkTrial
+from loadstone.search.tune_network import NetworkLayer, NetworkTrial, SimulatedNetwork
 from loadstone.search.tune_store import TrialStore, default_store
 from loadstone.search.tune_study import LayerStudy, needs_optuna
 from loadstone.search.workers import open_pool
@@ -42,6 +42,8 @@ _SPACE = 96
 _FINALISTS = 3
 #: Other foldings of columns that are tried.
 _COLUMNS = 12
+#: Of --seconds, when no more layers are tried alone: the whole network decides what it is good for.
+_LAYERS_SHARE, _COLUMNS_SHARE = 0.6, 0.15
 _PREFETCH = (0, 1, 2, 4)
 
 
@@ -67,7 +69,7 @@ class TuneOptions:
             raise ConfigError(f"--seed {self.seed} is not in [0, {(1 << 32) - 1}]")
 
 
-def tune(network: Network, options: TuneOptions) -> Tuned:
+def tune(network: SimulatedNetwork, options: TuneOptions) -> Tuned:
     """Raises ConfigError for options, or a store, that cannot be used."""
     needs_optuna()
     return _Search(network, options).run()
@@ -76,7 +78,7 @@ def tune(network: Network, options: TuneOptions) -> Tuned:
 class _Search:
     """records: what is kept so far; trial: the whole network with them."""
 
-    def __init__(self, network: Network, options: TuneOptions) -> None:
+    def __init__(self, network: SimulatedNetwork, options: TuneOptions) -> None:
         self.network, self.options = network, options
         self.store = TrialStore(options.store or default_store())
         self.trial = network.default
@@ -92,9 +94,10 @@ class _Search:
                 self.options.say(f"{step.__name__[1:]}: {self.trial.cycles:,} cycles")
         return self._tuned()
 
-    def _late(self) -> bool:
+    def _late(self, share: float = 1.0) -> bool:
+        """Whether this share of the time is over."""
         limit = self.options.seconds
-        return limit is not None and time.monotonic() - self.started > limit
+        return limit is not None and time.monotonic() - self.started > limit * share
 
     def _faster(self, records: Mapping[str, JsonObject]) -> bool:
         """Keeps these records if the whole network is faster with them."""
@@ -114,7 +117,7 @@ class _Search:
                 region.operators, region.seen, region.host, self.network.config, _COLUMNS + 1
             )[1:]
             for columns in others:
-                if not self._late():
+                if not self._late(_COLUMNS_SHARE):
                     self._faster({**self.records, key: RegionChoice(columns).to_json()})
 
     def _program(self) -> None:
@@ -137,7 +140,7 @@ class _Search:
             self.studies[key] = LayerStudy(choices, seed, self.options.trials)
         known = {key: self.store.trials(key) for key in layers}
         with open_pool(self.options.workers, "layers") as pool:
-            while not self._late():
+            while not self._late(_LAYERS_SHARE):
                 asked = {key: study.ask() for key, study in self.studies.items()}
                 asked = {key: batch for key, batch in asked.items() if batch}
                 if not asked:

@@ -2,7 +2,7 @@
 
 In:   an operator as it is lowered, its device, LayerChoices.
 Out:  a LayerTrial for each choice: exact cycles, and what no schedule could do without.
-Next: tune_search.py asks for choices and keeps the trials; workers run `try_layer`.
+Next: tune.py asks for choices and keeps the trials; workers run `try_layer`.
 
 The layer is lowered, placed and encoded as in a network of it alone, so that a trial takes tenths
 of a second. What its neighbours do to it is found out later, in the whole network.

@@ -1,8 +1,8 @@
 """The whole network on the simulator, with one set of choices after the other.
 
 In:   a model file and a target; records of choices by key (vta/choices.py).
-Out:  Network: its tunable layers, and a NetworkTrial for each set of records.
-Next: tune_search.py decides by it: a layer that is faster alone may hold up its neighbours.
+Out:  SimulatedNetwork: its tunable layers, and a NetworkTrial for each set of records.
+Next: tune.py decides by it: a layer that is faster alone may hold up its neighbours.
 
 The model is read and divided once; a trial lowers, places and encodes it again, and counts its
 cycles, layer by layer.
@@ -30,7 +30,7 @@ from loadstone.vta.choices import layer_key
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.offload import OffloadedRegion, is_done_by_addresses
 
-__all__ = ["Network", "NetworkLayer", "NetworkTrial"]
+__all__ = ["NetworkLayer", "NetworkTrial", "SimulatedNetwork"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class NetworkTrial:
         return [r for r in self.lowered.regions if isinstance(r, OffloadedRegion)]
 
 
-class Network:
+class SimulatedNetwork:
     """One model for one target. Raises ConfigError where nothing of it can be tuned."""
 
     def __init__(

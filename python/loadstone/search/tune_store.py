@@ -3,7 +3,7 @@
 In:   a file; layers and choices.
 Out:  the trials that are known; what is new is in the file as soon as it is known, so that a search
       that was killed goes on where it was.
-Next: tune_search.py asks it before it asks the simulator.
+Next: tune.py asks it before it asks the simulator.
 
 A trial is kept by the layer's key (device, timing, operator), by whether the host packs its input,
 by its choice, and by a digest of the compiler's own files: another compiler, other cycles.

@@ -2,7 +2,7 @@
 
 In:   a layer's choices, most promising first; a seed; what is known of them.
 Out:  batches of choices; the best ones, once some are tried.
-Next: tune_search.py has the batches tried.
+Next: tune.py has the batches tried.
 
 Batches have one size, whoever tries them and however many they are, so that the same seed asks for
 the same choices. The first batch is the most promising choices; then comes Optuna's tree of Parzen

@@ -29,12 +29,14 @@ late as the program says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
+
+import numpy as np
 
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
@@ -49,6 +51,8 @@ __all__ = ["Allocate", "Allocation", "allocate", "contents"]
 Content: TypeAlias = tuple[tuple[object, ...], ...]
 
 _NEVER = 1 << 60
+#: Sets of tiles that take turns: one is filled while the other is stored.
+_SETS = 2
 
 
 class _Order(Enum):
@@ -123,12 +127,20 @@ class _Scratchpad:
         self.resident: dict[Content, _Block] = {}
 
     def place(
-        self, tile: VirtualTile, held: Content | None, now: int, wanted: dict[Content, list[int]]
+        self,
+        tile: VirtualTile,
+        held: Content | None,
+        now: int,
+        wanted: dict[Content, list[int]],
+        beside: int = 0,
     ) -> int:
-        """The first tile of the best window; what lay there is forgotten. Raises LoweringError when
-        every window holds something that lives."""
+        """The first tile of the best window; what lay there is forgotten. beside: the size of tiles
+        that need room while this one lives. Raises LoweringError when every window holds something
+        that lives."""
         size, blocks = tile.size_tiles, self.blocks
         window = self._best_window(size, held, now, wanted)
+        if self._parts_sums(window, size, now, beside):
+            window = self._best_window(size, held, now, wanted, beside) or window
         if window is None:
             live = sum(b.end - b.start for b in blocks if b.last_use >= now)
             raise LoweringError(
@@ -142,11 +154,35 @@ class _Scratchpad:
         blocks[first:last] = [_Block(start, start + size, tile, now, None)]
         return start
 
+    def _parts_sums(
+        self, window: tuple[int, int, int] | None, size: int, now: int, beside: int
+    ) -> bool:
+        """Whether a spread window leaves no room for two tiles of size `beside`."""
+        if window is None or not beside or self.order is not _Order.SPREAD:
+            return False
+        return self._sets_left(window[0], size, now, beside) < _SETS
+
+    def _sets_left(self, start: int, size: int, now: int, beside: int) -> int:
+        """How many tiles of size `beside` fit, besides one of `size` at `start`; at most two, which
+        is what double-buffering takes."""
+        pieces = []
+        for low, high in self._pieces(now):
+            inside = low <= start < high
+            pieces += [start - low, high - start - size] if inside else [high - low]
+        return min(_SETS, sum(piece // beside for piece in pieces))
+
     def _best_window(
-        self, size: int, held: Content | None, now: int, wanted: dict[Content, list[int]]
+        self,
+        size: int,
+        held: Content | None,
+        now: int,
+        wanted: dict[Content, list[int]],
+        beside: int = 0,
     ) -> tuple[int, int, int] | None:
         """(start, first block, one past the last block) of the window whose content is wanted again
         least, and was last used longest ago; the first of equals. None: something lives in each.
+
+        beside: not 0: of the windows that leave room for most tiles of this size.
 
         Packed: the lowest window, or the highest for a tile that holds constants. `first` is the
         first block that ends behind the window's start.
@@ -156,7 +192,7 @@ class _Scratchpad:
         chosen: tuple[int, int, int] | None = None
         first = 0
         pieces = self._pieces(now) if self.order is _Order.FITTED else []
-        for start in self._starts(size):
+        for start in self._starts(size, beside):
             end = start + size
             if start < 0 or end > self.depth:
                 continue
@@ -170,15 +206,17 @@ class _Scratchpad:
                 cost = (0 if held is None else -start, start)
             elif pieces:
                 cost = (-_largest_left(pieces, start, end), *cost)
+            if beside:
+                cost = (-self._sets_left(start, size, now, beside), *cost)
             if best is None or cost < best:
                 best, chosen = cost, (start, first, found[2])
         return chosen
 
-    def _starts(self, size: int) -> list[int]:
+    def _starts(self, size: int, beside: int) -> list[int]:
         """Windows begin at 0 or behind a block; but where they are spread, they also end before
         one or at the end."""
         starts = [0, *(block.end for block in self.blocks)]
-        if self.order is _Order.SPREAD:
+        if self.order is _Order.SPREAD and not beside:
             return starts
         return sorted({*starts, self.depth - size, *(block.start - size for block in self.blocks)})
 
@@ -209,6 +247,30 @@ class _Scratchpad:
 
     def block_of(self, tile: VirtualTile) -> _Block:
         return next(b for b in self.blocks if b.tile is tile)
+
+
+class _Sums:
+    """Tiles of ACC that are computed, by their first use."""
+
+    def __init__(
+        self, first_use: Mapping[VirtualTile, int], content: Mapping[VirtualTile, Content]
+    ) -> None:
+        computed = [
+            (number, tile.size_tiles)
+            for tile, number in first_use.items()
+            if tile.memory is Memory.ACC and tile not in content
+        ]
+        self.content = content
+        self.first = np.array([number for number, _ in computed], np.int64)
+        self.size = np.array([size for _, size in computed], np.int64)
+
+    def beside(self, tile: VirtualTile, begin: int, end: int) -> int:
+        """Tiles of the largest that begins while `tile` lives, in [begin, end]; 0 where none does,
+        or `tile` is no operand."""
+        if tile.memory is not Memory.ACC or tile not in self.content:
+            return 0
+        inside = self.size[(begin <= self.first) & (self.first <= end)]
+        return int(inside.max(initial=0))
 
 
 def _largest_left(pieces: Sequence[tuple[int, int]], start: int, end: int) -> int:
@@ -252,6 +314,8 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
         if tile in content:
             wanted.setdefault(content[tile], []).append(first)
     pads = {m: _Scratchpad(m, config.depth(m), order) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
+    # Operands stay in ACC while sums come and go: they must not stand in the way of two of these.
+    sums = _Sums(first_use, content)
     address: dict[VirtualTile, int] = {}
     resident: set[VirtualTile] = set()
     kept: list[int] = []
@@ -269,7 +333,8 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
                 block.tile = tile
                 resident.add(tile)
                 continue
-            address[tile] = pad.place(tile, held, number, wanted)
+            beside = sums.beside(tile, number, last_use[tile])
+            address[tile] = pad.place(tile, held, number, wanted, beside)
             block = pad.block_of(tile)
             block.last_use, block.content = last_use[tile], held
             if held is not None:

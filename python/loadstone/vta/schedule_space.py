@@ -2,7 +2,7 @@
 
 In:   an operator as it is lowered (columns folded), its device, whether the host packs its input.
 Out:  LayerChoices; the first is empty: what the compiler does by itself.
-Next: search/tune_layers.py tries them on the simulator.
+Next: search/tune_layer.py tries them on the simulator.
 
 The order is the cost model's, which is right about most of them: a search that looks at the first
 ones first finds soon what there is to be found.
@@ -32,6 +32,7 @@ from loadstone.vta.operators.weighted import (
 )
 from loadstone.vta.schedule import conv, rescaled_tile, tile
 from loadstone.vta.schedule.conv import ConvSpec
+from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
 __all__ = ["layer_choices"]
 
@@ -100,19 +101,35 @@ def _specs(
 def _rescaled(
     op: g.Conv2D | g.Dense, spec: ConvSpec, fold: tuple[int, int] | None, config: HwConfig
 ) -> Iterator[_Ranked]:
-    """By form, by how many blocks go together, by tile."""
+    """By form, by how many blocks go together, by tile; of those that come to the same kernels the
+    first."""
+    known: set[tuple[RescaledSpec, ...]] = set()
     for form, joined in product((None, *FORMS), (None, *_JOINED)):
         choice = LayerChoice(fold=fold, form=form, joined=joined)
-        try:
-            with entered(choice):
-                layer = RescaledLayer(op, spec, config)
-                runs = layer.runs_of_blocks()
-                yield layer.cycles(), choice
-                kernel = layer.kernel(runs[0])
-        except LoweringError:
+        ranked = _kernels(op, spec, choice, config)
+        if ranked is None:
             continue
-        for found in rescaled_tile.cheapest(kernel, layer.count, config, _TILES_OF_A_KERNEL):
-            yield found.cycles * len(runs), replace(choice, tile=found.tile)
+        tiles = rescaled_tile.cheapest(ranked[1][0], ranked[2], config, _TILES_OF_A_KERNEL)
+        tiled = [replace(choice, tile=cheap.tile) for cheap in tiles]
+        for each in (choice, *tiled):
+            found = _kernels(op, spec, each, config)
+            if found is not None and found[1] not in known:
+                known.add(found[1])
+                yield found[0], each
+
+
+def _kernels(
+    op: g.Conv2D | g.Dense, spec: ConvSpec, choice: LayerChoice, config: HwConfig
+) -> tuple[int, tuple[RescaledSpec, ...], int] | None:
+    """Estimated cycles, the kernels, and how many blocks the layer has; None where the device
+    cannot do it so."""
+    try:
+        with entered(choice):
+            layer = RescaledLayer(op, spec, config)
+            kernels = tuple(layer.kernel(blocks) for blocks in layer.runs_of_blocks())
+            return layer.cycles(), kernels, layer.count
+    except LoweringError:
+        return None
 
 
 def _elementwise(op: g.Operator, config: HwConfig) -> Iterator[_Ranked]:

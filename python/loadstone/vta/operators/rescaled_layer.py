@@ -127,7 +127,9 @@ class RescaledLayer:
         op: g.Weighted,
         spec: ConvSpec,
         config: HwConfig,
+        plans: Sequence[BlockPlan | None] | None = None,
     ) -> None:
+        """plans: of every block; None: the cheapest."""
         self.op, self.spec, self.config = op, spec, config
         self.window = Window(
             spec.in_blocks,
@@ -143,11 +145,8 @@ class RescaledLayer:
         self.own_input = spec.groups > 1 and spec.out_blocks == 1
         self.count = spec.groups * spec.out_blocks
         self.pixels = spec.output[0] * spec.output[1]
-        taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
-        few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
         self.choice = current_layer()
-        steps = {"digits": _MANY_STEPS, "parts": 1, None: _MANY_STEPS if few else taps}
-        plans = layer_plans(op, config, steps[self.choice.form]) or ()
+        plans = plans or self._cheapest_plans()
         self.plans = [plan for plan in plans if plan is not None]
         assert self.plans, "the predicate refused it"
         assert len(self.plans) == len(plans), "the predicate refused it"
@@ -156,6 +155,22 @@ class RescaledLayer:
         self._runs: Sequence[Blocks] | None = None
         self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
         self._chains: dict[tuple[int, ChainShape], Int8Array] = {}
+
+    def _cheapest_plans(self) -> Sequence[BlockPlan | None]:
+        """Those of the form that was chosen; else of each block the cheapest, or parts of weights
+        in all where that is cheaper: kernels of several forms wait for each other."""
+        op, spec, config = self.op, self.spec, self.config
+        taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
+        few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
+        steps = {"digits": _MANY_STEPS, "parts": 1, None: _MANY_STEPS if few else taps}
+        plans = layer_plans(op, config, steps[self.choice.form]) or ()
+        if self.choice.form is not None or len({type(plan) for plan in plans}) == 1:
+            return plans
+        parts = layer_plans(op, config, 1) or ()
+        if not all(isinstance(plan, PartPlan) for plan in parts):
+            return plans
+        apart, alike = (RescaledLayer(op, spec, config, each).cycles() for each in (plans, parts))
+        return parts if alike < apart else plans
 
     def _bias(self, number: int, folded: IntArray) -> IntArray:
         """(block,) what is added to the sum of each lane, or to that times the multiplier."""
