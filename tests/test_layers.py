@@ -68,6 +68,7 @@ WITHOUT_TVM = (
             "isa",
             "disasm",
             "asm",
+            "completion",
             "run",
             "replay",
             "vectors",

@@ -68,6 +68,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         {"INT16", "INT32", "INT64", "FLOAT32", "FLOAT16", "BOOL", "BFLOAT16"},
         "the types of eight bits",
     ),
+    "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.emitter._UNPADDED": (
         {"UOP", "INP", "OUT", "ACC_8BIT"},

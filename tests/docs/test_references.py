@@ -73,6 +73,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "driver/README.md": ("board.c",),
     "python/loadstone/errors.py": ("npu.py",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
+    "python/loadstone/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
     "python/loadstone/vta/timing_tables.py": ("devices/timing/NAME.json",),
     "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
     "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),

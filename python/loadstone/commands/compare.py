@@ -29,13 +29,13 @@ from loadstone.analysis.taps import Tap, meant, taps, values
 from loadstone.analysis.tokens import LayerRace, races
 from loadstone.artifact.format import Artifact, DataType
 from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import read_whole
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
-from loadstone.terminal import print_table
 
 __all__ = ["configure", "extend", "run"]
 

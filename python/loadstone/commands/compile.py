@@ -18,10 +18,10 @@ from loadstone.commands import quantize
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, write_whole
 from loadstone.relax.dump import Dump
-from loadstone.terminal import print_table
 from loadstone.vta.hw_config import HwConfig
 
 if TYPE_CHECKING:

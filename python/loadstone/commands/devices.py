@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from loadstone.terminal import print_table
+from loadstone.commands.terminal import print_table
 from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.spec import Capability, Memory
 

@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 
 import loadstone
+from loadstone.commands.terminal import print_table
 from loadstone.errors import LoadstoneError
-from loadstone.terminal import print_table
 
 __all__ = ["TOOLS", "configure", "run", "version_text"]
 

@@ -21,12 +21,12 @@ from loadstone.backend.builtin import load_config
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.commands.terminal import print_table
 from loadstone.errors import ConfigError
 from loadstone.files import JsonObject, write_whole
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
 from loadstone.simulator.perfetto import write_profile_trace
-from loadstone.terminal import print_table
 
 __all__ = ["configure", "extend", "run"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.terminal import print_table
+from loadstone.commands.terminal import print_table
 
 
 def in_terminal(*words: str, term: str = "xterm", columns: str = "100") -> str:
