@@ -69,6 +69,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         "the types of eight bits",
     ),
     "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
+    "loadstone.search.assumptions._PADS": ({"ACC_8BIT"}, "a way to load ACC"),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.emitter._UNPADDED": (
         {"UOP", "INP", "OUT", "ACC_8BIT"},
