@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 
@@ -64,9 +63,11 @@ def test_processes_give_what_this_one_gives(tmp_path: Path) -> None:
         with pytest.raises(DeviceError, match=r"^unit 1 is broken$"):
             pool.map(fail, range(4))
 
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        def interrupt(index: int, result: None) -> None:
+            raise KeyboardInterrupt
+
         with pytest.raises(KeyboardInterrupt):
-            pool.map(time.sleep, [600.0] * 8)
+            pool.map(time.sleep, [0.0, *[600.0] * 7], on_result=interrupt)
         assert pool.map(square, []) == []
 
 
