@@ -322,8 +322,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
     """Those that were given; a scheme that the target's back ends can do where none was."""
-    given = dict(options.options or {})
-    return {**given, "scheme": given.get("scheme") or target.scheme()}
+    given, best = dict(options.options or {}), target.scheme()  # refused also where one was given
+    return {**given, "scheme": given.get("scheme") or best}
 
 
 def _partitioner(module: Any, name: str, target: Target, options: CompileOptions) -> Partitioner:

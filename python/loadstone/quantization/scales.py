@@ -89,7 +89,7 @@ class Scheme:
         )
 
     def steps(self, scales: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`step` of each."""
+        """`step` of each of (C,) scales: (C,)."""
         if self.powers_of_two:
             return np.array([self.step(scale) for scale in scales])
         kept = np.clip(scales, SCALE_MIN, SCALE_MAX).astype(np.float32).astype(np.float64)
