@@ -47,6 +47,8 @@ def _pool(reader: Reader, root: Call) -> tuple[Expr, Fields]:
     source, output = reader.source(call.args[0]), reader.output(root)
     if str(attrs.layout) != "NHWC" or integers(attrs.dilation) != (1, 1):
         raise Mismatch(f"its layout is {attrs.layout} and its dilation {integers(attrs.dilation)}")
+    if 0 in output.shape:
+        raise Mismatch("its window is larger than its padded input")
     kernel, strides = integers(attrs.pool_size), integers(attrs.strides)
     top, left, bottom, right = integers(attrs.padding)
     # ceil_mode: the last window may hang over the edge; as much padding more gives it to the
