@@ -74,7 +74,7 @@ class Computed(Values):
         values = draw.rng.integers(low, 127, shape, np.int8, endpoint=True)
         product = np.float32(x.scale[0]) * scales
         q = self.spread(float(np.median(product)) * 75 * 75 * sqrt(taps) / 60)
-        limit = np.minimum(np.float64(q.scale) / product * 100, 2**30)
+        limit = np.clip(np.float64(q.scale) / product * 100, 1, 2**30)
         bias = draw.rng.integers(-limit, limit, channels).astype(np.int32)
         if self.unsigned:
             values = (values.astype(np.int16) + 128).astype(np.uint8)
