@@ -16,7 +16,7 @@ from loadstone.demo.text_network import STATES
 from tests.conftest import ROOT
 from tests.repeat import more
 
-pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 PAGE = ROOT / "docs/generate-text.md"
 

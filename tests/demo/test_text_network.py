@@ -20,7 +20,7 @@ from loadstone.demo.text_network import (
     save,
 )
 
-pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 from tests.onnx_builder import session
 

@@ -78,7 +78,7 @@ def test_the_same_seed_finds_the_same_without_the_store(
 
 @more
 def test_the_same_on_two_workers(model: Path, tuned: Tuned, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="Dask is not installed (the extra `search`)")
     options = TuneOptions(trials=4, workers=2, store=tmp_path / "other.sqlite")
     assert tune(SimulatedNetwork(model, DEVICE), options) == tuned
 
