@@ -23,6 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "base: vtaq-1x8x8\ndevice:\n  bus_bits: [64, 128]\n  clock_mhz: [100, 200]\n"
     )
     (tmp_path / "a.onnx").write_bytes(small_network())
+    np.savez(tmp_path / "few.npz", in0=np.zeros((3, 1), np.int8), labels=np.zeros(2, np.int64))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -58,6 +59,7 @@ def test_from_a_space_to_a_compiled_network(
     ("words", "message"),
     [
         (["--workers", "many"], "neither a number of processes"),
+        (["--data", "few.npz"], "few.npz: in0 has 3 sample(s), labels 2: one label for each"),
         (["--points", "3"], "--points is said of --search random or pareto"),
         (["--search", "random", "--points", "0"], "--points 0 is not in"),
         (["--seed", "-1"], "--seed -1 is not in"),

@@ -13,8 +13,11 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
+
 from loadstone.errors import ConfigError, ModelError
 from loadstone.files import read_whole, unpacked_arrays, write_whole
+from loadstone.numerics import Array
 from loadstone.search.evaluate import SweptNetwork
 from loadstone.search.sampling import SEARCHES
 from loadstone.search.space import read_space
@@ -118,20 +121,29 @@ def _networks(models: list[str], data: list[str]) -> list[SweptNetwork]:
     networks = []
     for k, model in enumerate(models):
         path = Path(model)
-        networks.append(SweptNetwork(path.stem, path.suffix, read_whole(path)))
-        if data:
-            arrays = unpacked_arrays(data[k], data[k], ModelError)
-            if "labels" not in arrays or "in0" not in arrays:
-                raise ModelError(f"{data[k]}: needs arrays in0 ... and labels, to count with")
-            samples = tuple(arrays[name] for name in sorted(arrays) if name.startswith("in"))
-            networks[-1] = SweptNetwork(
-                path.stem, path.suffix, read_whole(path), samples, arrays["labels"].reshape(-1)
-            )
+        given = _samples(data[k]) if data else ((), None)
+        networks.append(SweptNetwork(path.stem, path.suffix, read_whole(path), *given))
     names = [network.name for network in networks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"--models: two files are called {twice!r}: a row names its model so")
     return networks
+
+
+def _samples(file: str) -> tuple[tuple[Array, ...], Array]:
+    """The arrays in0, in1, ... and a label for each sample."""
+    arrays = unpacked_arrays(file, file, ModelError)
+    if "labels" not in arrays or "in0" not in arrays:
+        raise ModelError(f"{file}: needs arrays in0 ... and labels, to count with")
+    labels = arrays["labels"].reshape(-1)
+    samples = tuple(arrays[f"in{k}"] for k in range(len(arrays)) if f"in{k}" in arrays)
+    for k, array in enumerate(samples):
+        if len(np.atleast_1d(array)) != len(labels):
+            raise ModelError(
+                f"{file}: in{k} has {len(np.atleast_1d(array))} sample(s), labels {len(labels)}: "
+                "one label for each sample"
+            )
+    return samples, labels
 
 
 def _report(sweep: Sweep, best: SweptDevice | None) -> dict[str, object]:
