@@ -199,6 +199,23 @@ def test_a_bias_that_rounding_would_move_is_no_integer(
     assert any(isinstance(entry, kinds) for entry in operators) is read
 
 
+@pytest.mark.parametrize(
+    ("scale", "read"),
+    [(0.125, True), (0.125 * (1 + 1e-5), True), (0.25, True), (0.125 * 1.001, False)],
+    ids=["the accumulator's", "rounded", "whole steps of it", "another"],
+)
+def test_integers_of_another_scale_are_no_bias_of_the_accumulator(scale: float, read: bool) -> None:
+    """They were rounded to its steps without a word once: onnx:7799 of the fuzzer."""
+    graph = Graph()
+    x = graph.dequantize(graph.input((2, 3), np.int8), 0.5, 1)
+    weights = graph.constant(np.arange(12, dtype=np.int8).reshape(3, 4))
+    product = graph.node("MatMul", x, graph.dequantize(weights, 0.25, 0))
+    integers = graph.constant(np.array([1, 2, -4, 8], np.int32))
+    added = graph.node("Add", product, graph.dequantize(integers, scale, 0, np.int32))
+    file = graph.save([(graph.quantize(added, 0.5, -3), np.int8)])
+    assert any(isinstance(entry, g.Dense) for entry in onnx_graph(file).operators) is read
+
+
 def test_zero_points_of_weights_are_taken_off_where_they_fit() -> None:
     fits = dense_of(*quantized_product(weight_zero=-7))
     np.testing.assert_array_equal(fits.weights.T, np.arange(12).reshape(3, 4) + 7)
