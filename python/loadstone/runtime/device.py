@@ -30,14 +30,13 @@ from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
 from loadstone.runtime.accelerators import sim_memory
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.native import CData, ffi, lib, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
     Handle,
     Session,
     Totals,
-    raise_for,
     register_external,
 )
 
