@@ -69,7 +69,7 @@ class LongSteps:
         def failed(_kind: object, error: BaseException, _trace: object) -> None:
             self.error = error
 
-        return ffi.callback("void(const lds_operand *, const int32_t *)", step, onerror=failed)
+        return ffi.callback(ffi.typeof(run), step, onerror=failed)
 
 
 def _long(artifact: Artifact) -> list[HostOpcode]:
