@@ -136,6 +136,7 @@ CASES: dict[str, Function] = {
     "view, reshape, unflatten": lambda x: x.view(6, -1).reshape(2, 3, -1).unflatten(0, (2, 1)),
     "squeeze, unsqueeze": lambda x: x.squeeze(0).unsqueeze(-1),
     "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
+    "shuffled channels": lambda x: x.view(1, 2, 3, 10, 14).transpose(1, 2).reshape(1, 6, 10, 14),
     "t": lambda x: x[0, 0].t().transpose(0, 1),
     "expand": lambda x: x.mean((2, 3), keepdim=True).expand(-1, -1, 2, 3),
     "cat": lambda x: torch.cat([F.relu(x), x * 2], 1),
