@@ -91,6 +91,8 @@ RESNET8, KWS = "mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"
         _counted("vector-engine,systolic,vtaq-1x16x16", RESNET8, {"vector-engine": 3, "vta": 3}),
         _counted("systolic", RESNET8, {"systolic": 9, "host": 7}, more),
         _counted("systolic", KWS, {"systolic": 5, "host": 8}, more),
+        _counted("systolic -tokens=1", RESNET8, {"systolic": 9, "host": 7}, more),
+        _counted("systolic -tokens=1", KWS, {"systolic": 5, "host": 8}, more),
         _counted("systolic,vtaq-1x16x16", RESNET8, {"systolic": 9, "vta": 6}, more),
         _counted("systolic,vtaq-1x16x16", KWS, {"systolic": 5, "vta": 7}, more),
         _counted("systolic,layer-engine", RESNET8, {"systolic": 9, "layer-engine": 5}, more),
