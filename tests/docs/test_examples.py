@@ -88,7 +88,11 @@ RESNET8, KWS = "mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"
         _counted("layer-engine", "mlpt_ad_int8.tflite", {"layer-engine": 10}, more),
         _counted("layer-engine,vtaq-1x16x16", RESNET8, {"layer-engine": 14, "host": 2}, more),
         _counted("layer-engine,vtaq-1x16x16", KWS, {"layer-engine": 11, "host": 2}),
-        _counted("vector-engine,systolic,vtaq-1x16x16", RESNET8, {"vector-engine": 3, "vta": 3}),
+        _counted(
+            "vector-engine -meaning=c,systolic,vtaq-1x16x16",
+            RESNET8,
+            {"vector-engine": 3, "vta": 3},
+        ),
         _counted("systolic", RESNET8, {"systolic": 9, "host": 7}, more),
         _counted("systolic", KWS, {"systolic": 5, "host": 8}, more),
         _counted("systolic -tokens=1", RESNET8, {"systolic": 9, "host": 7}, more),
