@@ -35,7 +35,7 @@ def known_of_file(path: str | Path, backends: Sequence[Backend]) -> Known:
 def _known_operators(graph: g.Graph) -> Known:
     kinds = {operator.name: str(operator.kind) for operator in graph.operators}
     macs = {
-        operator.name: operator.macs if isinstance(operator, g.Weighted | g.BatchMatMul) else 0
+        operator.name: int(getattr(operator, "macs", 0))  # of what multiplies
         for operator in graph.operators
     }
     return Known(kinds, macs)
