@@ -27,7 +27,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Rq, Step, extern
-from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer
+from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
@@ -102,7 +102,7 @@ class _Writer:
         self.outer: list[Expr] = []
         for axis, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True)):
             turns = -(-extent // size)
-            self.outer.append(_loop(self.turns, turns, f"i{axis}_0"))
+            self.outer.append(self.turns.turn(turns, f"i{axis}_0"))
         self.identity = dram_buffer("identity", (1, *self.square), "int8")
         self.identity_chip = chip_buffer("identity_local_wgt", (1, *self.square), "int8", "wgt")
         operands = (max(1, spec.operand_sets), _OPERAND_TILES, *self.lanes)
@@ -122,7 +122,7 @@ class _Writer:
         loads = [
             statement
             for source, copy in (*constants, (self.identity, self.identity_chip))
-            for statement in _whole_copy(source, copy)
+            for statement in whole_copy(source, copy)
         ]
         body = tirx.stmt_seq(*loads, self.turns.around(tirx.stmt_seq(*self._one_tile())))
         function = tirx.PrimFunc([*self.sources, self.identity, *operands, self.out], body)
@@ -172,7 +172,7 @@ class _Writer:
         cleared = loops.around(clear)
         loops, at, _ = self._loops(value.moves)
         batch, lane = self._lanes(loops)
-        k = _loop(loops, self.lanes[1], "k")
+        k = loops.turn(self.lanes[1], "k")
         moved = _along(at, entry.moves, 0) if entry.expand else at
         pixel = tile[(*moved, batch, k)].astype("int32")
         product = pixel * self.identity_chip[0, lane, k].astype("int32")
@@ -226,7 +226,7 @@ class _Writer:
         for axis, (extent, size) in enumerate(zip(self.spec.extents, self.sizes, strict=True)):
             if not moves[axis]:
                 continue
-            inner = _loop(loops, size, f"i{axis}_1")
+            inner = loops.turn(size, f"i{axis}_1")
             outer = self.outer[axis]
             at.append(inner)
             place.append(outer * size + inner)
@@ -235,24 +235,12 @@ class _Writer:
         return loops, at or [0], place or [0]
 
     def _lanes(self, loops: Loops) -> tuple[Expr, Expr]:
-        return _loop(loops, self.lanes[0], "lane_b"), _loop(loops, self.lanes[1], "lane")
+        return loops.turn(self.lanes[0], "lane_b"), loops.turn(self.lanes[1], "lane")
 
 
 def _along(values: Sequence[T], moves: Sequence[bool], nowhere: Any = 1) -> list[T]:
     """Those of the loops that something moves along; one alone where it moves along none."""
     return [value for value, moving in zip(values, moves, strict=True) if moving] or [nowhere]
-
-
-def _loop(loops: Loops, extent: int, name: str) -> Expr:
-    """One more loop, where it has more than one turn; its variable."""
-    return loops.loop(extent, name) if extent > 1 else 0
-
-
-def _whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:
-    """Constants, brought once."""
-    loops = Loops()
-    at = [_loop(loops, int(extent), f"ax{axis}") for axis, extent in enumerate(source.shape)]
-    return [tirx.AllocBuffer(copy), loops.around(tirx.BufferStore(copy, source[tuple(at)], at))]
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:
