@@ -70,7 +70,7 @@ module lds_loops #(
   wire none = head_bgn >= head[GEMM_UOP_END_AT+:LU+1] || head[GEMM_ITER_OUT_AT+:14] == 0 || head[GEMM_ITER_IN_AT+:14] == 0;
   wire head_slow = head[OPCODE_AT+:3] == OPCODE_ALU && (head[ALU_ALU_OP_AT+:3] == ALU_RQ || head[ALU_ALU_OP_AT+:3] == ALU_MUL);
 
-  assign done = state == DRAIN && drain == 0 && !hold;
+  assign done = state == DRAIN && drain == 0;  // by then the last step has passed the one place where steps wait
   assign uop_read = !hold;
   assign uop_at = UOP_INDEX_BITS'(u);
 
