@@ -138,10 +138,14 @@ module lds_loops #(
     end
   end
 
+  // What the instruction says, two cycles after its start: no step has come by then.
+  logic step_is_gemm, step_is_rq, step_reads_src;
+  always_ff @(posedge clk) {step_is_gemm, step_is_rq, step_reads_src} <= {is_gemm, is_rq, reads_src};
+
   assign dst = dst_2[LA-1:0];
   assign src = src_2[SRC_BITS-1:0];
   assign wgt = wgt_2[LW-1:0];
-  wire [SRC_BITS+1:0] src_last = (SRC_BITS + 2)'(src_2) + (is_rq ? (SRC_BITS + 2)'(2) : '0);
-  wire src_over = src_last >= (SRC_BITS + 2)'(is_gemm ? 1 << LI : 1 << LA);
-  assign over = valid && (uop_over || dst_2[LA] || (reads_src && (src_over || (is_gemm && wgt_2[LW]))));
+  wire [SRC_BITS+1:0] src_last = (SRC_BITS + 2)'(src_2) + (step_is_rq ? (SRC_BITS + 2)'(2) : '0);
+  wire src_over = src_last >= (SRC_BITS + 2)'(step_is_gemm ? 1 << LI : 1 << LA);
+  assign over = valid && (uop_over || dst_2[LA] || (step_reads_src && (src_over || (step_is_gemm && wgt_2[LW]))));
 endmodule
