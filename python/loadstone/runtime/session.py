@@ -4,8 +4,7 @@ In:   an opened device (device.py), an artifact, NumPy arrays.
 Out:  NumPy arrays; exceptions that name the step, the layer and the instruction that failed.
 Next: runtime/session.c and runtime/run.c do the work.
 
-Arrays of a session are views of the device's own memory and keep it alive; what they hold after the
-session was closed is undefined.
+Arrays of a session are views of the device's memory and keep it alive; closed, they are undefined.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +22,12 @@ from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, 
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
-from loadstone.isa.state import DramWindow
 from loadstone.numerics import Array
-from loadstone.runtime.accelerators import AcceleratorSet
 from loadstone.runtime.external_steps import call_external, check_externals, place_of
 from loadstone.runtime.native import CData, ffi, lib
+
+if TYPE_CHECKING:
+    from loadstone.runtime.accelerators import AcceleratorSet
 
 __all__ = [
     "Array",
@@ -81,11 +82,11 @@ class Totals:
 @dataclass(frozen=True)
 class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
-    device's memory is used. memory: of a simulated one, for accelerators beside it."""
+    device's memory is used. sim: lds_hal_sim *, for accelerators beside a simulated device."""
 
     device: CData
     owner: object
-    memory: DramWindow | None = None
+    sim: CData | None = None
 
 
 class Session:
@@ -127,9 +128,10 @@ class Session:
         config.external = self._callback
         self.accelerators: AcceleratorSet | None = None
         if artifact.other_programs:
-            self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.memory)
-            given = self.accelerators.table, self.accelerators.count
-            lib().lds_session_config_accelerators(config, *given)
+            from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
+
+            self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.sim)
+            self.accelerators.configure(config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
             self._memory = np.empty(size, np.uint8)

@@ -144,7 +144,8 @@ class Planner:
                 if not (setting.signed and runs.ties_to_even):  # its grids differ by parity
                     self._attempt_digits(setting)
             self._settle()
-        self._attempt_stairs()
+        for patient in (False, True):
+            self._attempt_stairs(patient)
 
     def _settle(self) -> None:
         """Blocks that have a plan want no dearer form."""
@@ -253,13 +254,14 @@ class Planner:
         form = DigitForm(setting.digits, setting.signed, left[lacking])
         return shared.updated(lacking, search_digits(own.take(lacking), form))
 
-    def _attempt_stairs(self) -> None:
-        """Even and odd outputs by floors of their own, for the blocks that have nothing else."""
+    def _attempt_stairs(self, patient: bool) -> None:
+        """Even and odd outputs by floors of their own, for the blocks that have nothing else.
+        patient: a block that lacks many lanes at first is searched to the end."""
         for division in divisions(self.runs):
             if not self.open:
                 return
             blocks = [self.blocks[number] for number in self.open]
-            plans = stair_plans(self.runs, blocks, division, self.block)
+            plans = stair_plans(self.runs, blocks, division, self.block, patient=patient)
             for number, plan in zip(self.open, plans, strict=True):
                 if (
                     plan is not None
