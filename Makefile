@@ -33,12 +33,12 @@ system:
 
 $(STAMP): pyproject.toml | system
 	@test -x $(BIN)/python || $(PY) -m venv .venv
-	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2"
+	$(BIN)/pip install -q --upgrade "pip>=23" "scikit-build-core>=0.10,<1" "cmake>=3.22,<5" "ninja>=1.10,<2" "cffi>=1.15,<3"
 	$(BIN)/pip install -q -e '.[$(EXTRAS)]' --no-build-isolation
 	@touch $@
 
 lib: $(STAMP)
-	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DLOADSTONE_IN_TREE=ON >/dev/null
+	@$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DLOADSTONE_IN_TREE=ON >/dev/null
 	@$(BIN)/cmake --build build/native
 
 demo: lib
@@ -125,4 +125,4 @@ bench: lib
 	$(BIN)/python -m tests.bench
 
 clean:
-	rm -rf build .venv python/loadstone/libloadstone*.so python/loadstone/_api.h
+	rm -rf build .venv python/loadstone/libloadstone*.so python/loadstone/_api.h python/loadstone/_api.ffi

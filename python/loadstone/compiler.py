@@ -36,7 +36,7 @@ from loadstone.backend.tuned_file import tuned_schedules
 from loadstone.errors import ConfigError, naming
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
-from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.eager import HOST, Partition, explain
@@ -304,6 +304,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("frontend"):
         module = load(model, options.reading)
         writer.write("relax", module)
+        own = [str(text) for text in module["main"].attrs.get(STATES, ())]
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
@@ -317,7 +318,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with tuned_schedules(options.tuned, target.backends, name), naming(name):
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
-        return _compiled(lowered, target, partitioner, clock, options.states)
+        artifact = with_states(lowered.deployment.artifact, options.states, own)
+        return _compiled(lowered, target, partitioner, clock, artifact)
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
@@ -337,14 +339,14 @@ def _compiled(
     target: Target,
     partitioner: Partitioner,
     clock: Clock,
-    states: Mapping[str, str],
+    artifact: Artifact,
 ) -> Compiled:
     names = {
         backend.name: str(backend.attributes.get("device", backend.name))
         for backend in target.backends
     }
     return Compiled(
-        with_states(lowered.deployment.artifact, states),
+        artifact,
         target.device,
         lowered.network,
         lowered.partition,

@@ -26,7 +26,6 @@ A message names the thing, its value, the limit, and what to do:
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -126,6 +125,8 @@ def shortened(text: str, most_characters: int) -> str:
 def cause_of(error: BaseException, file: str = "") -> str:
     """An exception of foreign code in one line: `ZeroDivisionError: division by zero (npu.py:31)`.
     file: whose innermost line is named."""
+    import traceback  # here: few commands ever need it
+
     frames = traceback.extract_tb(error.__traceback__)
     frame = next(
         (frame for frame in reversed(frames) if frame.filename == file),

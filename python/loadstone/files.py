@@ -17,9 +17,7 @@ import io
 import json
 import math
 import os
-import secrets
 import stat
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,6 +81,8 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
     """The name of a file that is complete goes to `target`; one that is not is removed."""
+    import secrets  # here: it brings what a command that only reads never needs
+
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}.part")
     with open(temporary, "xb") as file:  # a new file: the process's mask decides who may read it
@@ -160,6 +160,8 @@ def unpacked_arrays(
     source: a path, or the file's bytes. Raises `error` that begins with `where`, OSError for a file
     that cannot be opened.
     """
+    import zipfile
+
     if not isinstance(source, bytes) and not is_file(source):  # a pipe, a device
         source = read_whole(source)
     with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:

@@ -7,6 +7,7 @@ Next: test_easy.py, tests/test_networks_in_c.py.
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Arra
     device = open_device("sim")
     steps = _steps(folder)
     if steps is not None:
-        external = ffi.cast("lds_easy_external", ffi.addressof(steps, "model_external"))
+        function = ctypes.c_char.in_dll(steps, "model_external")
+        external = ffi.cast("lds_easy_external", ctypes.addressof(function))
         assert lib().lds_easy_device_external(device, external, ffi.NULL) == 0
     samples = len(inputs[0])
     views = [exported.tensors[index] for index in exported.outputs]
@@ -41,7 +43,7 @@ def run_in_c(artifact: Artifact, inputs: list[Array], folder: Path) -> list[Arra
     return outputs
 
 
-def _steps(folder: Path) -> object | None:
+def _steps(folder: Path) -> ctypes.CDLL | None:
     """The library of the external steps; None for a model that has none."""
     if not (folder / "steps").is_dir():
         return None
@@ -51,7 +53,4 @@ def _steps(folder: Path) -> object | None:
     include = [f"-I{folder}", f"-I{folder / 'loadstone/include'}"]
     command = ["gcc", *flags, *include, "-o", library, *files, library_file()]
     subprocess.run([*map(str, command), f"-Wl,-rpath,{library_file().parent}"], check=True)
-    private = type(ffi)()
-    private.include(ffi)
-    private.cdef("int model_external(void *ctx, lds_session *session, uint32_t step);")
-    return private.dlopen(str(library))
+    return ctypes.CDLL(str(library))

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.compiled import golden
+from tests.forked import tools
 from tests.hosts.partial import images, onnx_with_sine, tflite_with
 from tests.repeat import more
 
@@ -67,14 +68,14 @@ def test_what_a_page_shows_runs(
     prepare(tmp_path, root, shared)
     blocks = BLOCK.findall((root / "docs" / page).read_text(encoding="utf-8"))
     assert len(blocks) >= 2
-    tools = str(Path(sys.executable).parent)
+    path = [str(tools(tmp_path / "tools")), str(Path(sys.executable).parent), os.environ["PATH"]]
     env = {
         **os.environ,
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(path),
         "PREFIX": str(tmp_path / "installed"),
     }
     for language, text in blocks:
-        command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+        command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": ["python", "-c"]}
         done = subprocess.run(
             [*command[language], text],
             cwd=tmp_path,

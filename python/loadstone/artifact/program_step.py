@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from loadstone.artifact.file_layout import require
 from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, RegionKind
 from loadstone.backend.device import FINGERPRINT_BYTES, LayerRange, Relocation
-from loadstone.isa.table import MAX_INSN_BYTES
 
 __all__ = ["PROGRAM_STEP", "ProgramStep"]
 
@@ -44,6 +43,8 @@ class ProgramStep:
 
     def check(self, tensors: Sequence[BufferView], regions: Sequence[MemoryRegion]) -> None:
         """Raises ArtifactError naming the step and what is wrong."""
+        # of plug-ins' programs alone: other artifacts are read without their tables
+        from loadstone.isa.table import MAX_INSN_BYTES
 
         def sound(is_so: bool, text: str) -> None:
             require(is_so, "R23", f"program {self.name!r} of {self.device!r}: {text}")

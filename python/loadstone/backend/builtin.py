@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone.backend.device import NO_DEVICE, Device
-from loadstone.backend.interface import Attribute, Backend
 from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
+
+if TYPE_CHECKING:
+    from loadstone.backend.interface import Attribute, Backend
 
 __all__ = [
     "BuiltinDevice",
@@ -46,6 +48,8 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
 
 def attributes_of_device(device: HwConfig) -> tuple[Attribute, ...]:
     """What a target may say of the device, with its own values as defaults."""
+    from loadstone.backend.interface import Attribute
+
     return tuple(Attribute(name, getattr(device, name), doc) for name, doc in TARGET_FIELDS.items())
 
 

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from loadstone.backend.device import Device
 from loadstone.backend.external import External
 from loadstone.errors import LoweringError, TargetError
-from loadstone.isa.accelerator import Accelerator
 
 if TYPE_CHECKING:
     from loadstone.backend.region import ExternalRegion, LoweredRegion
     from loadstone.graph import Graph, Operator, Tensor
+    from loadstone.isa.accelerator import Accelerator
     from loadstone.relax.types import Call, DFPattern, IRModule
 
 __all__ = [

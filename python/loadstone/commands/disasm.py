@@ -12,12 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from loadstone.artifact.format import MAGIC, Artifact
-from loadstone.backend.plugins import described_accelerator
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.files import read_whole
-from loadstone.isa.codec import decode
-from loadstone.isa.text import disassemble
-from loadstone.runtime.table_listing import table_listing
 from loadstone.vta.listing import DEFAULT_DEVICE, listing, programs_of
 
 __all__ = ["configure", "extend", "run"]
@@ -53,20 +49,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Adds --uma-backends."""
-    add_plugin_options(parser, words, attributes=False)
+    """Adds --uma-backends; installed back ends are asked for the device that is named."""
+    named = any(word.startswith("--device") for word in words)
+    add_plugin_options(parser, words, attributes=False, installed=named)
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the listing."""
     data = sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)
-    own = described_accelerator(args.plugins, args.device) if args.device else None
-    if own is not None and not data.startswith(MAGIC):
-        print(disassemble(own.table, decode(own.table, data)), end="")
+    if args.device and not data.startswith(MAGIC) and _listed(args, data):
         return
     for program in programs_of(data, "stdin" if args.file == "-" else args.file, args.device):
         for line in listing(program):
             print(line)
-    if data.startswith(MAGIC):
-        for line in table_listing(Artifact.from_bytes(data)):
+    artifact = Artifact.from_bytes(data) if data.startswith(MAGIC) else None
+    if artifact is not None and artifact.other_programs:
+        from loadstone.runtime.table_listing import table_listing
+
+        for line in table_listing(artifact):
             print(line)
+
+
+def _listed(args: argparse.Namespace, data: bytes) -> bool:
+    """Prints the instructions of a device that a plug-in describes; False where it is none."""
+    from loadstone.backend.plugins import described_accelerator
+    from loadstone.isa.codec import decode
+    from loadstone.isa.text import disassemble
+
+    own = described_accelerator(args.plugins, args.device)
+    if own is None:
+        return False
+    print(disassemble(own.table, decode(own.table, data)), end="")
+    return True

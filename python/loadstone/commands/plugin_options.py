@@ -14,11 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from loadstone.backend.interface import Attribute
-from loadstone.backend.plugins import Registry, load_plugins
-from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
-
 if TYPE_CHECKING:
+    from loadstone.backend.interface import Attribute
+    from loadstone.backend.plugins import Registry
     from loadstone.backend.target import TargetSource
 
 __all__ = ["add_plugin_options", "target_of"]
@@ -50,11 +48,15 @@ def add_plugin_options(
         folders = first.parse_known_args(list(words))[0].uma_backends
     except argparse.ArgumentError:  # --uma-backends without a folder: the second phase says so
         folders = []
-    plugins = load_plugins(folders, installed)
-    for problem in plugins.problems:
-        print("loadstone:", problem, file=sys.stderr)
-    parser.set_defaults(plugins=plugins)
-    if attributes:
+    if folders or installed:
+        # here: looking for them takes as long as reading an artifact, and most commands need none
+        from loadstone.backend.plugins import load_plugins
+
+        plugins = load_plugins(folders, installed)
+        for problem in plugins.problems:
+            print("loadstone:", problem, file=sys.stderr)
+        parser.set_defaults(plugins=plugins)
+    if attributes and installed:
         shown = _HELP_TARGETS in words
         _add_attributes(parser, plugins, shown)
         group.add_argument(
@@ -64,6 +66,9 @@ def add_plugin_options(
 
 def _add_attributes(parser: argparse.ArgumentParser, plugins: Registry, shown: bool) -> None:
     """shown: whether --help lists them; they are many."""
+    from loadstone.backend.interface import Attribute
+    from loadstone.vta.hw_config import TARGET_FIELDS, device_names, load_config
+
     devices = {name: load_config(name) for name in device_names()}
     known = {
         name: [Attribute(n, getattr(c, n), doc) for n, doc in TARGET_FIELDS.items()]

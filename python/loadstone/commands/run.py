@@ -28,8 +28,6 @@ from loadstone.runtime.arrays import Difference, compare, read_arrays, write_arr
 from loadstone.runtime.device import Totals
 from loadstone.runtime.parallel import run_in_threads
 from loadstone.runtime.step_time import measured_ns
-from loadstone.search.samples import Runner, run_in_pool
-from loadstone.search.workers import open_pool, workers_of
 from loadstone.vta.hw_config import config_of
 from loadstone.vta.hw_config import load_config as vta_config
 
@@ -151,6 +149,9 @@ def _outputs(
         if args.threads > 1 or args.uma_backends:
             other = "--threads" if args.threads > 1 else "--uma-backends"
             raise DeviceError(f"--workers and {other}: one of them; a worker has one device")
+        from loadstone.search.samples import Runner, run_in_pool
+        from loadstone.search.workers import open_pool, workers_of
+
         runner = Runner(artifact.to_bytes(), args.device, args.trust)
         with open_pool(workers_of(args.workers)) as pool:
             return run_in_pool(runner, inputs, pool, progress)

@@ -8,6 +8,7 @@ Next: session.py opens a session with it; runtime/accelerator.c works it.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import tempfile
@@ -59,10 +60,11 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
 class AcceleratorSet:
     """What a session needs of its accelerators. table: lds_accelerator *; count: of its entries."""
 
-    def __init__(self, artifact: Artifact, hal: CData, memory: DramWindow | None) -> None:
-        """hal: the session's. memory: of a simulated device, which the accelerators then share;
-        None: their registers are those behind the HAL."""
+    def __init__(self, artifact: Artifact, hal: CData, sim: CData | None) -> None:
+        """hal: the session's. sim: a simulated device (lds_hal_sim), whose memory the accelerators
+        then share; None: their registers are those behind the HAL."""
         chosen = accelerators_of(artifact)
+        memory = sim_memory(sim) if sim is not None else None
         if memory is None and len(chosen) + bool(artifact.programs) > 1:
             raise DeviceError(
                 f"model {artifact.name!r} has programs of several devices, and this connection is "
@@ -88,6 +90,10 @@ class AcceleratorSet:
             entry.device = self._kept(device)
             entry.table = self._insn_table(accelerator.table)
             entry.refuse = refuse
+
+    def configure(self, config: CData) -> None:
+        """Gives them to a session that is about to open. config: lds_session_config *."""
+        lib().lds_session_config_accelerators(config, self.table, self.count)
 
     def describe_error(self, device: str, code: int) -> str:
         """What an error of an accelerator means."""
@@ -207,14 +213,17 @@ def _driver(accelerator: Accelerator) -> tuple[CData, CData]:
     native = lib().lds_registers_named(b"native")
     if accelerator.driver is None:
         return native, ffi.NULL
-    library, types = _compiled(accelerator.driver, accelerator.table.name)
-    made = ffi.cast("lds_register_block *", types.addressof(library, block)) if block else native
-    kind = "int (*)(const lds_insn_seen *)"
-    return made, ffi.cast(kind, getattr(library, refuse)) if refuse else ffi.NULL
+    library = _compiled(accelerator.driver, accelerator.table.name)
+
+    def found(name: str, kind: str) -> CData:
+        return ffi.cast(kind, ctypes.addressof(ctypes.c_char.in_dll(library, name)))
+
+    made = found(block, "lds_register_block *") if block else native
+    return made, found(refuse, "int (*)(const lds_insn_seen *)") if refuse else ffi.NULL
 
 
 @lru_cache(maxsize=16)
-def _compiled(file: Path, name: str) -> tuple[CData, Any]:
+def _compiled(file: Path, name: str) -> ctypes.CDLL:
     """The plug-in's C as a library of this process. Raises DeviceError with the compiler's first
     complaint."""
     root = source_folder()
@@ -230,10 +239,4 @@ def _compiled(file: Path, name: str) -> tuple[CData, Any]:
         if done.returncode:
             complaint = next((t for t in done.stderr.splitlines() if "error" in t), done.stderr)
             raise DeviceError(f"accelerator {name}: {file}: {one_line(complaint)[:200]}")
-        types = type(ffi)()
-        types.include(ffi)
-        types.cdef(
-            f"extern lds_register_block {name}_registers;"
-            f"int {name}_refuse(const lds_insn_seen *seen);"
-        )
-        return types.dlopen(target), types
+        return ctypes.CDLL(target)

@@ -29,15 +29,13 @@ from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
-from loadstone.runtime.accelerators import sim_memory
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.native import CData, ffi, lib, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
     Handle,
     Session,
     Totals,
-    raise_for,
     register_external,
 )
 
@@ -309,8 +307,7 @@ class OpenedDevice:
             raise_for(
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
-            memory = sim_memory(owner) if kind == "sim" else None
-            self._handle = Handle(device, owner, memory)
+            self._handle = Handle(device, owner, owner if kind == "sim" else None)
         return self._handle
 
     def close(self) -> None:

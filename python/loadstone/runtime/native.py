@@ -1,6 +1,7 @@
 """Open libloadstone through cffi, in ABI mode: no compiler is needed where the package is used.
 
-In:   libloadstone.so and _api.h (the C headers, preprocessed at build), installed beside this file.
+In:   libloadstone.so, _api.h (the C headers, preprocessed at build) and _api.ffi (the same,
+      parsed), installed with the package.
 Out:  `ffi` and `lib()`.
 Next: device.py (runtime and drivers), simulator/sim.py (simulator).
 """
@@ -12,23 +13,36 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import cffi
+from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
+from loadstone.runtime import parsed_api
 
-from loadstone.errors import DeviceError
+__all__ = ["CData", "ffi", "lib", "library_file", "raise_for"]
 
-__all__ = ["CData", "ffi", "lib", "library_file"]
-
-_HEADER, _LIBRARY = (
-    resources.files("loadstone").joinpath(name) for name in ("_api.h", "libloadstone.so")
+_HEADER, _PARSED, _LIBRARY = (
+    resources.files("loadstone").joinpath(name)
+    for name in ("_api.h", "_api.ffi", "libloadstone.so")
 )
 #: What cffi makes: a C object, a pointer, a function.
 CData: TypeAlias = Any
 
-ffi: Any = cffi.FFI()
+
+def parsed_types() -> Any:
+    """The types and functions of the headers; none of them where the library was not built."""
+    header = _HEADER.read_text(encoding="utf-8") if _HEADER.is_file() else ""
+    if header and _PARSED.is_file():
+        found = parsed_api.opened(_PARSED.read_text(encoding="utf-8"), header)
+        if found is not None:
+            return found
+    import cffi
+
+    made = cffi.FFI()
+    made.cdef(header)
+    return made
+
+
 # here and not in lib(): types are needed before the first call, and by threads that make it at the
 # same time
-if _HEADER.is_file():
-    ffi.cdef(_HEADER.read_text(encoding="utf-8"))
+ffi: Any = parsed_types()
 
 
 @lru_cache(maxsize=1)
@@ -45,3 +59,16 @@ def library_file() -> Path:
             "the wheel"
         )
     return Path(str(_LIBRARY))
+
+
+def raise_for(status: int, what: str, place: str = "") -> None:
+    """The exception that fits a status of the C runtime; none for 0."""
+    if not status:
+        return
+    text = ffi.string(lib().lds_status_text(status)).decode()
+    kinds: list[tuple[range, type[LoadstoneError]]] = [
+        (range(-26, -9), ArtifactError),
+        (range(-32, -30), DeviceHungError),
+    ]
+    kind = next((k for codes, k in kinds if status in codes), DeviceError)
+    raise kind(f"model {what!r}{place}: {text}")

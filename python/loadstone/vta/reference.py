@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loadstone.errors import SimulationError
-from loadstone.graph.bfloat16 import bits_of, widened
 from loadstone.numerics import rq, wrap_int32
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import Stream, decode_stream, decode_uops
@@ -177,7 +176,7 @@ class Machine:
     def _elements(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
         """Elements as they stand in DRAM (uint8, of any shape), in the type of INP; the last axis
         becomes elements."""
-        return widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
+        return _widened(tiles.view("<u2")) if self.config.is_float else tiles.view(np.int8)
 
     def _store(self, insn: Store) -> None:
         """y_size rows of x_size tiles: the low 8 bits of the lanes, without saturation (200 becomes
@@ -193,7 +192,7 @@ class Machine:
         last = insn.sram_base + insn.y_size * insn.x_size
         self._check(Memory.OUT, last - 1, "STORE")
         acc = self.acc[insn.sram_base : last]
-        elements = bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
+        elements = _bits_of(acc).astype("<u2") if self.config.is_float else acc.astype(np.uint8)
         tiles = elements.view(np.uint8).reshape(
             insn.y_size, insn.x_size, self.config.tile_bytes(Memory.OUT)
         )
@@ -284,7 +283,7 @@ class Machine:
 
     def _immediate(self, imm: int) -> Any:
         """A number of the accumulators' type."""
-        return widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
+        return _widened(np.uint16(imm & 0xFFFF)) if self.config.is_float else np.int32(imm)
 
     def _operation(self, op: AluOp, x: NDArray[Any], y: Any) -> NDArray[Any]:
         """One ALU operation on accumulators, lane by lane."""
@@ -385,3 +384,17 @@ _FLOAT_OPERATIONS: Mapping[AluOp, Callable[[Float32Array, Float32Array], Float32
     AluOp.ADD: lambda x, y: x + y,
     AluOp.MUL: lambda x, y: x * y,
 }
+
+
+def _widened(bits: ArrayLike) -> Float32Array:
+    """bfloat16 as float32. Imported here: devices of integers need nothing of the graph."""
+    from loadstone.graph.bfloat16 import widened
+
+    return widened(bits)
+
+
+def _bits_of(x: Float32Array) -> NDArray[np.uint16]:
+    """The nearest bfloat16 of float32."""
+    from loadstone.graph.bfloat16 import bits_of
+
+    return bits_of(x)
