@@ -22,7 +22,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import mlonmcu.target  # noqa: F401  # first: it and mlonmcu.flow import each other
 import numpy as np
@@ -38,13 +38,13 @@ from loadstone.artifact.format import Artifact, BufferView
 from loadstone.artifact.host_step import HostStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
-from loadstone.files import write_whole
+from loadstone.files import JsonObject, JsonValue, write_whole
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.native import library_file
 from loadstone.runtime.sources import source_folder
 
-__all__ = ["LoadstoneBackend", "LoadstoneFramework", "main", "write_environment", "write_model"]
+__all__ = ["MlonmcuBackend", "MlonmcuFramework", "main", "write_environment", "write_model"]
 
 #: An environment with this host alone; its paths are relative to MLONMCU_HOME.
 _ENVIRONMENT = {
@@ -88,7 +88,7 @@ _ENVIRONMENT = {
 }
 
 
-class LoadstoneFramework(Framework):  # type: ignore[misc]  # MLonMCU has no types
+class MlonmcuFramework(Framework):  # type: ignore[misc]  # MLonMCU has no types
     """What the build of a run must know. device: which runs it, a name of lds_easy.h; "" for the
     simulator with the timing of the artifact's device."""
 
@@ -106,19 +106,19 @@ class LoadstoneFramework(Framework):  # type: ignore[misc]  # MLonMCU has no typ
         }
 
 
-class LoadstoneBackend(Backend):  # type: ignore[misc]
+class MlonmcuBackend(Backend):  # type: ignore[misc]
     """Compiles a model. target: as of `loadstone compile --target`."""
 
     name = "loadstone"
     DEFAULTS: ClassVar = {"target": "vtaq-1x16x16", "strategy": "eager"}
     REQUIRED: ClassVar[set[str]] = set()
 
-    def __init__(self, features: Any = None, config: Any = None) -> None:
+    def __init__(self, features: object = None, config: object = None) -> None:
         super().__init__(framework="loadstone", features=features, config=config)
         self.model: Path | None = None
         self.supported_formats = [ModelFormats.TFLITE, ModelFormats.ONNX]
 
-    def load_model(self, model: str | Path, **_: Any) -> None:
+    def load_model(self, model: str | Path, **_: object) -> None:
         """MLonMCU calls it; shapes and types are the model's own."""
         self.model = Path(model)
 
@@ -159,9 +159,9 @@ def _timing(artifact: Artifact) -> str:
 
 def register() -> None:
     """Adds both to MLonMCU's tables."""
-    SUPPORTED_FRAMEWORKS["loadstone"] = LoadstoneFramework
-    SUPPORTED_BACKENDS["loadstone"] = LoadstoneBackend
-    SUPPORTED_FRAMEWORK_BACKENDS["loadstone"] = {"loadstone": LoadstoneBackend}
+    SUPPORTED_FRAMEWORKS["loadstone"] = MlonmcuFramework
+    SUPPORTED_BACKENDS["loadstone"] = MlonmcuBackend
+    SUPPORTED_FRAMEWORK_BACKENDS["loadstone"] = {"loadstone": MlonmcuBackend}
 
 
 def write_environment(home: str | Path) -> Path:
@@ -180,7 +180,7 @@ def write_model(model: str | Path, samples: str | Path, home: str | Path) -> Pat
     out0, ..., as `loadstone run --expect` takes it, (samples, ...) each. MLonMCU then validates
     the run's integers. Raises LoadstoneError."""
     model = Path(model)
-    artifact = compile_model(str(model), LoadstoneBackend.DEFAULTS["target"]).artifact
+    artifact = compile_model(str(model), MlonmcuBackend.DEFAULTS["target"]).artifact
     folder = Path(home) / "models" / model.stem
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(model, folder / model.name)
@@ -195,7 +195,7 @@ def write_model(model: str | Path, samples: str | Path, home: str | Path) -> Pat
 
 def _nodes(
     artifact: Artifact, ports: Sequence[int], samples: str | Path, folder: Path, prefix: str
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """What definition.yml says of inputs or outputs; their bytes as SAMPLE_PORT.bin. A scale of one
     makes MLonMCU take and compare integers as they are."""
     tensors = [artifact.tensors[index] for index in ports]
@@ -207,22 +207,24 @@ def _nodes(
     return [_node(tensor, artifact.samples, prefix, data.name) for tensor in tensors]
 
 
-def _node(tensor: BufferView, samples: int, prefix: str, folder: str) -> dict[str, Any]:
+def _node(tensor: BufferView, samples: int, prefix: str, folder: str) -> JsonObject:
     dtype = tensor.dtype.name.lower()
     grid = {"scale": 1, "zero_shift": 0, "dtype": dtype}
     said = {"name": tensor.name, "shape": [1, *tensor.shape[1:]], "dtype": dtype}
-    said["range"] = _range(tensor.dtype.numpy)
+    said["range"] = _range(tensor)
     assert tensor.shape[0] == samples
     if prefix == "in":
         return {**said, "quantize": grid, "example_input": {"path": folder}}
     return {**said, "dequantize": grid, "test_output_path": folder}
 
 
-def _range(dtype: np.dtype[Any]) -> list[float]:
-    """All that a type holds: MLonMCU's validation asks for a range."""
-    if np.issubdtype(dtype, np.floating):
-        return [float(np.finfo(dtype).min), float(np.finfo(dtype).max)]
-    return [int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]
+def _range(tensor: BufferView) -> list[JsonValue]:
+    """All that a tensor's type holds: MLonMCU's validation asks for a range."""
+    if np.issubdtype(tensor.dtype.numpy, np.floating):
+        largest = float(np.finfo(np.float32).max)
+        return [-largest, largest]
+    limits = np.iinfo(tensor.dtype.name.lower())
+    return [int(limits.min), int(limits.max)]
 
 
 def main(words: Sequence[str]) -> int:
