@@ -159,7 +159,8 @@ def covers(rule: str, name: str) -> bool:
 
 
 # --- imports --------------------------------------------------------------------------------------
-def imports_of(module: str) -> set[str]:
+@cache
+def imports_of(module: str) -> frozenset[str]:
     """Modules of ours that a module imports, inside functions too; not what is for type checkers
     only."""
     found: set[str] = set()
@@ -170,15 +171,28 @@ def imports_of(module: str) -> set[str]:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             inner = names & modules().keys()
             found |= inner | ({node.module} if names - inner else set())
-    return (found & modules().keys()) - {module}
+    return frozenset((found & modules().keys()) - {module})
 
 
-def _without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        yield node
-        yield from _without_type_checking(node)
+def _without_type_checking(tree: ast.AST) -> Iterator[ast.stmt]:
+    """The statements: no import stands in an expression."""
+    todo = [tree]
+    while todo:
+        for node in _statements(todo.pop()):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                continue
+            yield node
+            todo.append(node)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Those that stand in it, in the handlers of a `try` and the cases of a `match` too."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, name, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            else:
+                yield from _statements(inner)
 
 
 def import_circles() -> list[str]:

@@ -130,16 +130,18 @@ def imports_of(module: str) -> frozenset[str]:
 
 def walk(tree: ast.AST) -> Iterable[ast.AST]:
     """All nodes; without what only runs in functions, or is there for type checkers."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) in (
-            "TYPE_CHECKING",
-            "typing.TYPE_CHECKING",
-        ):
-            continue
-        yield node
-        yield from walk(node)
+    todo = [tree]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.expr):
+                continue  # no import stands in an expression
+            if isinstance(node, ast.If) and ast.unparse(node.test) in (
+                "TYPE_CHECKING",
+                "typing.TYPE_CHECKING",
+            ):
+                continue
+            yield node
+            todo.append(node)
 
 
 def reached_from(module: str) -> dict[str, str]:

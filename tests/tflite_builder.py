@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import flatbuffers
@@ -35,8 +35,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from tflite import ActivationFunctionType as Activation
 from tflite import Padding
 
-__all__ = ["Activation", "Graph", "Padding", "Tensor", "run"]
+__all__ = ["Activation", "Graph", "Padding", "Tensor", "interpreter", "invoke", "run"]
 
+#: The type of a handle of a variable.
+HANDLE = np.dtype("V4")
 _TYPES = {
     np.dtype(np.float32): tflite.TensorType.FLOAT32,
     np.dtype(np.int32): tflite.TensorType.INT32,
@@ -45,6 +47,7 @@ _TYPES = {
     np.dtype(np.int16): tflite.TensorType.INT16,
     np.dtype(np.int64): tflite.TensorType.INT64,
     np.dtype(np.bool_): tflite.TensorType.BOOL,
+    HANDLE: tflite.TensorType.RESOURCE,
 }
 
 #: Operators whose options table is not named like the operator (ADD -> AddOptions).
@@ -63,6 +66,7 @@ _OPTIONS = {
     "BATCH_MATMUL": "BatchMatMulOptions",
     "PADV2": "PadV2Options",
     "L2_NORMALIZATION": "L2NormOptions",
+    "SVDF": "SVDFOptions",
     "RELU": None,
     "RELU6": None,
     "RELU_N1_TO_1": None,
@@ -81,6 +85,7 @@ _VERSIONS = {
     "RELU_N1_TO_1": 1,
     "RESHAPE": 1,
     **dict.fromkeys(("ELU", "HARD_SWISH", "NEG", "PRELU", "SIN"), 1),
+    **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), 1),
 }
 
 
@@ -97,6 +102,7 @@ class Tensor:
     zero_point: NDArray[np.int64]
     axis: int
     data: NDArray[Any] | None
+    variable: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,18 @@ class Graph:
         self.tensors.append(made)
         return made
 
+    def variable(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike = np.int8,
+        scale: ArrayLike = (),
+        zero_point: ArrayLike = 0,
+    ) -> Tensor:
+        """Adds a tensor that lives from one run to the next."""
+        made = replace(self.tensor(shape, dtype, scale, zero_point), variable=True)
+        self.tensors[made.index] = made
+        return made
+
     def input(
         self,
         shape: Sequence[int],
@@ -170,9 +188,25 @@ class Graph:
         sources = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
         self.operators.append(_Operator(kind, sources, tuple(t.index for t in outputs), options))
 
-    def save(self, outputs: Sequence[Tensor]) -> bytes:
-        """The .tflite file."""
-        return _Writer(self, outputs).model()
+    def handle(self, name: str) -> Tensor:
+        """Adds VAR_HANDLE: the variable of that name."""
+        made = self.tensor((), HANDLE)
+        self.operator("VAR_HANDLE", [], [made], container="", shared_name=name)
+        return made
+
+    def save(self, outputs: Sequence[Tensor], called: Graph | None = None) -> bytes:
+        """The .tflite file. called: subgraph 1, which has no outputs."""
+        return _Writer(self, outputs, called).model()
+
+
+def interpreter(model: bytes, *, reference: bool = True) -> Any:
+    """LiteRT with its reference kernels (else: the optimised ones, with XNNPACK), on one thread."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+    made = Interpreter(model_content=model, experimental_op_resolver_type=resolver, num_threads=1)
+    made.allocate_tensors()
+    return made
 
 
 def run(
@@ -183,61 +217,66 @@ def run(
 ) -> list[NDArray[Any]]:
     """Runs a model once on LiteRT with its reference kernels (else: the optimised ones, with
     XNNPACK); all outputs in order."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    return invoke(interpreter(model, reference=reference), inputs)
 
-    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
-    interpreter = Interpreter(
-        model_content=model, experimental_op_resolver_type=resolver, num_threads=1
-    )
-    interpreter.allocate_tensors()
-    details = interpreter.get_input_details()
+
+def invoke(
+    opened: Any, inputs: Mapping[int, NDArray[Any]] | Sequence[NDArray[Any]]
+) -> list[NDArray[Any]]:
+    """One run; all outputs in order."""
+    details = opened.get_input_details()
     for i, value in inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs):
-        interpreter.set_tensor(details[i]["index"], np.asarray(value))
-    interpreter.invoke()
-    return [interpreter.get_tensor(out["index"]) for out in interpreter.get_output_details()]
+        opened.set_tensor(details[i]["index"], np.asarray(value))
+    opened.invoke()
+    return [opened.get_tensor(out["index"]) for out in opened.get_output_details()]
 
 
 class _Writer:
     """Writes a Graph bottom-up, as flatbuffers demand: children before parents, vectors from their
     end."""
 
-    def __init__(self, graph: Graph, outputs: Sequence[Tensor]) -> None:
+    def __init__(
+        self, graph: Graph, outputs: Sequence[Tensor], called: Graph | None = None
+    ) -> None:
         self.builder = flatbuffers.Builder(1 << 16)
-        self.graph = graph
-        self.outputs = outputs
+        self.graphs = [(graph, outputs), *([(called, ())] if called is not None else [])]
+        operators = [op for some, _ in self.graphs for op in some.operators]
+        self.kinds = sorted({op.kind for op in operators})
+        self.buffers = [self.table("Buffer")]  # buffer 0 is empty, by convention
 
     def model(self) -> bytes:
-        graph, builder = self.graph, self.builder
-        kinds = sorted({op.kind for op in graph.operators})
-        buffers = [self.table("Buffer")]  # buffer 0 is empty, by convention
-        tensors = []
+        builder = self.builder
+        subgraphs = [self.subgraph(*entry) for entry in self.graphs]
+        codes = [self.operator_code(kind) for kind in self.kinds]
+        model = self.table(
+            "Model",
+            Version=3,
+            OperatorCodes=self.offsets(codes),
+            Subgraphs=self.offsets(subgraphs),
+            Description=builder.CreateString("made by a test"),
+            Buffers=self.offsets(self.buffers),
+        )
+        builder.Finish(model, b"TFL3")
+        return bytes(builder.Output())
+
+    def subgraph(self, graph: Graph, outputs: Sequence[Tensor]) -> int:
+        buffers, builder, tensors = self.buffers, self.builder, []
         for tensor in graph.tensors:
             buffer = 0
             if tensor.data is not None:
                 buffer = len(buffers)
                 buffers.append(self.table("Buffer", Data=self.bytes_vector(tensor.data)))
             tensors.append(self.tensor(tensor, buffer))
-        subgraph = self.table(
+        return self.table(
             "SubGraph",
             Tensors=self.offsets(tensors),
             Inputs=self.vector([t.index for t in graph.inputs], np.int32),
-            Outputs=self.vector([t.index for t in self.outputs], np.int32),
+            Outputs=self.vector([t.index for t in outputs], np.int32),
             Operators=self.offsets(
-                [self.operator(op, kinds.index(op.kind)) for op in graph.operators]
+                [self.operator(op, self.kinds.index(op.kind)) for op in graph.operators]
             ),
             Name=builder.CreateString("main"),
         )
-        codes = [self.operator_code(kind) for kind in kinds]
-        model = self.table(
-            "Model",
-            Version=3,
-            OperatorCodes=self.offsets(codes),
-            Subgraphs=self.offsets([subgraph]),
-            Description=builder.CreateString("made by a test"),
-            Buffers=self.offsets(buffers),
-        )
-        builder.Finish(model, b"TFL3")
-        return bytes(builder.Output())
 
     def tensor(self, tensor: Tensor, buffer: int) -> int:
         quantization = {}
@@ -257,6 +296,7 @@ class _Writer:
             Type=_TYPES[tensor.dtype],
             Buffer=buffer,
             Name=self.builder.CreateString(tensor.name),
+            IsVariable=tensor.variable,
             **quantization,
         )
 
@@ -264,10 +304,7 @@ class _Writer:
         options: dict[str, Any] = {}
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
         if name is not None:
-            fields = {
-                _camel(key): self.vector(v, np.int32) if isinstance(v, list | tuple) else v
-                for key, v in operator.options.items()
-            }
+            fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
             options = {
                 "BuiltinOptionsType": getattr(tflite.BuiltinOptions, name),
                 "BuiltinOptions": self.table(name, **fields),
@@ -279,6 +316,11 @@ class _Writer:
             Outputs=self.vector(operator.outputs, np.int32),
             **options,
         )
+
+    def option(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.builder.CreateString(value)
+        return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
 
     def operator_code(self, kind: str) -> int:
         code = getattr(tflite.BuiltinOperator, kind)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from loadstone import graph as g
@@ -36,7 +37,7 @@ from loadstone.backend.tuned_file import tuned_schedules
 from loadstone.errors import ConfigError, naming
 from loadstone.files import JsonObject
 from loadstone.frontend import import_model, load
-from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
 from loadstone.partition.eager import HOST, Partition, explain
@@ -58,6 +59,7 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
+_ONE_THREAD = RLock()  # TVM's builders keep one stack for all
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,8 @@ def compile(  # noqa: A001
 ) -> Compiled:
     """Compiles `model` for `target`; the arguments are the fields of CompileOptions. Raises
     ModelError for a model that cannot be read, ConfigError for device, costs or schedules."""
-    return compile_model(model, CompileOptions(target, dump, plugins, **choices))
+    with _ONE_THREAD:
+        return compile_model(model, CompileOptions(target, dump, plugins, **choices))
 
 
 def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
@@ -304,6 +307,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with clock("frontend"):
         module = load(model, options.reading)
         writer.write("relax", module)
+        own = [str(text) for text in module["main"].attrs.get(STATES, ())]
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
@@ -317,7 +321,8 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     with tuned_schedules(options.tuned, target.backends, name), naming(name):
         lowered = partitioner.run(clock)
         _dump(lowered, writer)
-        return _compiled(lowered, target, partitioner, clock, options.states)
+        artifact = with_states(lowered.deployment.artifact, options.states, own)
+        return _compiled(lowered, target, partitioner, clock, artifact)
 
 
 def _quantize_options(options: CompileOptions, target: Target) -> dict[str, Any]:
@@ -337,14 +342,14 @@ def _compiled(
     target: Target,
     partitioner: Partitioner,
     clock: Clock,
-    states: Mapping[str, str],
+    artifact: Artifact,
 ) -> Compiled:
     names = {
         backend.name: str(backend.attributes.get("device", backend.name))
         for backend in target.backends
     }
     return Compiled(
-        with_states(lowered.deployment.artifact, states),
+        artifact,
         target.device,
         lowered.network,
         lowered.partition,

@@ -22,6 +22,7 @@ from loadstone.backend.template.test_backend import small_model
 from loadstone.cli import main
 from loadstone.compiler import compile
 from loadstone.errors import TargetError
+from tests.forked import tools
 
 TEMPLATE = Path(sys.modules[MyNpu.__module__].__file__ or "")
 
@@ -35,7 +36,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_template_passes_its_test_at_once(folder: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(TEMPLATE.parents[3])}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    python = tools(folder.parent / "tools") / "python"
+    words = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     done = subprocess.run(
         words, env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )

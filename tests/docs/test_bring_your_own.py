@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.forked import tools
 
 MOST_SECONDS = 1800
 
@@ -26,14 +26,7 @@ def test_the_commands_of_the_page_work(tmp_path: Path, figure: Callable[[str], N
         for line in block.splitlines()
     ]
     assert len(commands) > 8
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name, words in (("loadstone", "-m loadstone"), ("python", "")):
-        (tools / name).write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8"
-        )
-        (tools / name).chmod(0o755)
-    path = os.pathsep.join([str(tools), os.environ["PATH"]])
+    path = os.pathsep.join([str(tools(tmp_path / "tools")), os.environ["PATH"]])
     package = str(ROOT / "python")
     begin = time.monotonic()
     for command in commands:

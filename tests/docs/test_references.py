@@ -116,12 +116,18 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
                 doc = ast.get_docstring(node, clean=False)
                 if doc is not None:
                     yield node.body[0].lineno, doc
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], token.string
+        if any(names_something(line.partition("#")[2]) for line in text.splitlines()):
+            for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                if token.type == tokenize.COMMENT:
+                    yield token.start[0], token.string
     else:
         for comment in C_COMMENT.finditer(text):
             yield text.count("\n", 0, comment.start()) + 1, comment[0]
+
+
+def names_something(text: str) -> bool:
+    """Whether a name of a file or a module may stand in it: where none does, no comment has one."""
+    return "." in text and bool(FILE.search(text) or MODULE.search(text))
 
 
 def stale(path: Path) -> list[str]:

@@ -15,12 +15,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.forked import tools
 
 #: Pages that go on in the tutorial's folder.
 FOLLOWING = ("docs/debug.md", "docs/tune.md", "docs/choose-a-device.md")
@@ -39,12 +39,7 @@ def normal(text: str) -> str:
 
 def environment(folder: Path) -> dict[str, str]:
     """An environment in which `loadstone` and `python` are this checkout's."""
-    folder.mkdir(exist_ok=True)
-    for name, words in (("loadstone", "-m loadstone"), ("python", "")):
-        script = f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n'
-        (folder / name).write_text(script, encoding="utf-8")
-        (folder / name).chmod(0o755)
-    path = os.pathsep.join([str(folder), os.environ["PATH"]])
+    path = os.pathsep.join([str(tools(folder)), os.environ["PATH"]])
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "python"), "LC_ALL": "C"}
 
 

@@ -26,6 +26,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 from loadstone.compiler import compile
 from loadstone.errors import LoadstoneError
 from tests import onnx_builder, random_onnx, random_tflite, tflite_builder
+from tests.forked import tools
 from tests.repeat import times
 
 FILES = times(60, 200)
@@ -120,7 +121,7 @@ def run_all(task: str, kind: str, numbers: list[int], folder: Path) -> dict[int,
     said: dict[int, str] = {}
     while left := [number for number in numbers if number not in said]:
         command = [
-            sys.executable,
+            tools(folder / "tools") / "python",
             "-m",
             "tests.frontend.test_mutilated",
             task,

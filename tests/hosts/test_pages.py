@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.compiled import golden
+from tests.forked import tools
 from tests.hosts.partial import images, onnx_with_sine, tflite_with
 from tests.repeat import more
 
@@ -46,6 +47,14 @@ def with_executorch(folder: Path, root: Path, shared: Path) -> None:
     pytest.importorskip("executorch", reason="pip install loadstone[executorch]")
 
 
+def with_mlonmcu(folder: Path, root: Path, shared: Path) -> None:
+    pytest.importorskip("mlonmcu", reason="pip install loadstone[mlonmcu]")
+    file = "mlpt_resnet8_int8.tflite"
+    shutil.copyfile(shared / "models" / file, folder / "resnet8.tflite")
+    x, y = golden(shared, file, 2)
+    np.savez(folder / "samples.npz", in0=x[0], out0=y[0])
+
+
 @pytest.mark.parametrize(
     ("page", "prepare"),
     [
@@ -54,6 +63,7 @@ def with_executorch(folder: Path, root: Path, shared: Path) -> None:
         ("onnxruntime.md", with_onnx),
         pytest.param("c-projects.md", with_c_project, marks=more),
         pytest.param("executorch.md", with_executorch, marks=more),
+        pytest.param("mlonmcu.md", with_mlonmcu, marks=more),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -67,14 +77,14 @@ def test_what_a_page_shows_runs(
     prepare(tmp_path, root, shared)
     blocks = BLOCK.findall((root / "docs" / page).read_text(encoding="utf-8"))
     assert len(blocks) >= 2
-    tools = str(Path(sys.executable).parent)
+    path = [str(tools(tmp_path / "tools")), str(Path(sys.executable).parent), os.environ["PATH"]]
     env = {
         **os.environ,
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(path),
         "PREFIX": str(tmp_path / "installed"),
     }
     for language, text in blocks:
-        command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+        command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": ["python", "-c"]}
         done = subprocess.run(
             [*command[language], text],
             cwd=tmp_path,

@@ -11,8 +11,8 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.simulator.rtl_replay import RtlReplay
+from loadstone.simulator.vector_files import DramRegion
 from loadstone.simulator.vectors import (
-    DramRegion,
     Stimulus,
     Vector,
     load_vectors,

@@ -12,7 +12,8 @@ it goes out, on one grid, is kept as its integers: both steps go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +33,13 @@ from loadstone.errors import ConfigError
 __all__ = ["with_states"]
 
 
-def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
+def with_states(artifact: Artifact, states: Mapping[str, str], own: Sequence[str] = ()) -> Artifact:
     """states: input -> output. They begin as real zeros: as the zero point where they are
-    quantized. Raises ConfigError for names that the model does not have, and for pairs of other
-    types, shapes or quantizations."""
+    quantized. own: texts of the model's own states (frontend/reading.STATES), with what they begin
+    with. Raises ConfigError for names that the model does not have, and for pairs of other types,
+    shapes or quantizations."""
+    found, begins = _own_states(artifact, own)
+    states = {**found, **states}
     if not states:
         return artifact
     inputs = {artifact.tensors[index].name: index for index in artifact.inputs}
@@ -49,11 +53,12 @@ def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
             raise ConfigError(f"state {source}={target}: {target} is another state's output")
         used.add(target)
         _check(tensors[before], tensors[after])
-        carried = _as_integers(tensors, steps, before, after)
+        begin = begins.get(source)
+        carried = None if begin else _as_integers(tensors, steps, before, after)
         tensors[before] = replace(
             tensors[before], region=len(artifact.regions), offset_bytes=len(content)
         )
-        content += _zeros(tensors[before])
+        content += begin or _zeros(tensors[before])
         content += bytes(-len(content) % DEVICE_ALIGN_BYTES)
         steps.insert(
             len(steps) if carried is None else carried, _carry(tensors[after], before, after)
@@ -78,6 +83,19 @@ def with_states(artifact: Artifact, states: Mapping[str, str]) -> Artifact:
         outputs=tuple(left),
         steps=tuple(steps),
     )
+
+
+def _own_states(
+    artifact: Artifact, texts: Sequence[str]
+) -> tuple[dict[str, str], dict[str, bytes]]:
+    """The pairs by name, and what those begin with that do not begin as zeros."""
+    states, begins = {}, {}
+    for entry in map(json.loads, texts):
+        source = artifact.tensors[artifact.inputs[entry["input"]]].name
+        states[source] = artifact.tensors[artifact.outputs[entry["output"]]].name
+        if entry["begin"]:
+            begins[source] = bytes.fromhex(entry["begin"])
+    return states, begins
 
 
 def _found(known: Mapping[str, int], name: str, kind: str, model: str) -> int:

@@ -1,7 +1,7 @@
 """`loadstone asm FILE -o OUT`: text as instructions.
 
 In:   text in the form that `loadstone disasm` prints.
-Out:  instruction bytes, 16 for each line.
+Out:  instruction bytes: 16 for each line of VTA's, of a plug-in's accelerator as its table says.
 Next: `loadstone disasm`, the simulator, a board's own tools.
 """
 
@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
+from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.table_sources import table_bytes
 from loadstone.errors import AssemblerError
 from loadstone.files import read_whole, write_whole
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.listing import DEFAULT_DEVICE
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
   loadstone asm program.txt -o program.bin                      for the default VTA
   loadstone asm program.txt -o program.bin --device mine.json   for a device of your own
+  loadstone asm program.txt -o program.bin --device systolic --uma-backends DIR     of a plug-in's accelerator
   echo finish | loadstone asm - -o - | xxd                      from stdin to stdout
 
 a program:
@@ -49,8 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="NAME",
         default=DEFAULT_DEVICE,
-        help=f"a device's name or JSON file (default: {DEFAULT_DEVICE})",
+        help=f"a device, its JSON file, or a plug-in's accelerator (default: {DEFAULT_DEVICE})",
     )
+
+
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -60,7 +70,11 @@ def run(args: argparse.Namespace) -> None:
         text = (sys.stdin.buffer.read() if args.file == "-" else read_whole(args.file)).decode(
             "utf-8"
         )
-        insns = assemble(text, load_config(args.device)).tobytes()
+        own = described_accelerator(args.plugins, args.device)
+        if own is None:
+            insns = assemble(text, load_config(args.device)).tobytes()
+        else:
+            insns = table_bytes(own, text)
     except UnicodeDecodeError as error:
         raise AssemblerError(
             f"{name}: is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02X}"

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.table_sources import accelerator_of_index
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.replay import GroupFigures, Replayed, figures, replay
 from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.sim import KERNELS, Simulator
+from loadstone.simulator.table_vectors import is_table_folder, load_table_vectors, replay_table
 from loadstone.simulator.trace import write_trace
 from loadstone.simulator.vectors import Vector, load_vectors
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "extend", "run"]
 
 _EPILOG = """\
 examples:
@@ -29,6 +33,7 @@ examples:
   loadstone replay conv.npz --trace conv.pftrace           where the cycles go: open it at https://ui.perfetto.dev
   loadstone replay conv.npz --check races --check init     with checks that hardware does not have
   loadstone replay ../shared/vta_rtl --device rtl          on the hardware under Verilator; rtl:NAME: as device NAME
+  loadstone replay vectors --uma-backends DIR              those of a plug-in's device, on its meanings in Python
   loadstone replay vectors --max-error 0.5 --max-median 0  exit status 1 when cycles are further off, in percent
 
 lat0 and lat64 are the two memory models: 64 cycles more in front of every read burst.
@@ -82,21 +87,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     results.add_argument("--json", action="store_true", help="as JSON")
 
 
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False)
+
+
 def run(args: argparse.Namespace) -> int:
     """Replays and prints."""
+    own = described_accelerator(args.plugins, args.device) if args.device else None
+    tables = [own is not None or is_table_folder(Path(path)) for path in args.paths]
+    if any(tables):
+        if not all(tables):
+            raise LoadstoneError("replay: vectors of VTA and of a plug-in: replay them apart")
+        return _report(args, _on_tables(args))
     on_rtl = args.device is not None and args.device.partition(":")[0] == "rtl"
     vectors = load_vectors(args.paths, args.device.partition(":")[2] if on_rtl else args.device)
     if not vectors:
         raise LoadstoneError("no vectors: the index lists none")
-    done: list[Replayed] = []
     traced: list[tuple[str, Simulator]] = []
-    for replayed in _on_rtl(args, vectors) if on_rtl else _simulated(args, vectors, traced):
-        done.append(replayed)
-        if not args.json:
-            print(_line(replayed), flush=True)
-    groups = figures(done)
+    replayed = _on_rtl(args, vectors) if on_rtl else _simulated(args, vectors, traced)
+    status = _report(args, replayed)
     if args.trace:
         write_trace(args.trace, traced)
+    return status
+
+
+def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
+    """Prints what comes, and figures of groups; the exit status."""
+    done: list[Replayed] = []
+    for one in replayed:
+        done.append(one)
+        if not args.json:
+            print(_line(one), flush=True)
+    groups = figures(done)
     if args.json:
         print(
             json.dumps(
@@ -107,6 +130,19 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(["", _GROUP_HEADER, *map(_group_line, groups)]))
     return 0 if _passes(done, groups, args.max_median, args.max_error) else 1
+
+
+def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
+    """On the meanings of a plug-in."""
+    if "init" in args.check or args.strict or args.trace or args.kernels != "best":
+        raise LoadstoneError(
+            "--check init, --strict, --kernels and --trace are for VTA's instructions: leave them out"
+        )
+    for path in args.paths:
+        vectors = load_table_vectors(
+            Path(path), lambda device: accelerator_of_index(args.plugins, device, args.device)
+        )
+        yield from (replay_table(vector, races="races" in args.check) for vector in vectors)
 
 
 def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Replayed]:

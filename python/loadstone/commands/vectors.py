@@ -11,17 +11,34 @@ Next: `loadstone replay DIR` reads it back; a test bench runs the same files.
 from __future__ import annotations
 
 import argparse
-import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.plugins import described_accelerator
+from loadstone.commands.plugin_options import add_plugin_options
+from loadstone.commands.table_sources import (
+    accelerator_of_index,
+    accelerator_of_model,
+    memory_image,
+    programs_of_model,
+    stream_program,
+    write_hex,
+)
 from loadstone.errors import EncodingError, LoadstoneError
 from loadstone.files import read_whole
+from loadstone.isa.accelerator import Accelerator
+from loadstone.simulator.table_vectors import (
+    VectorProgram,
+    is_table_folder,
+    load_table_vectors,
+    measure_table,
+    save_table_vectors,
+)
+from loadstone.simulator.vector_files import DramRegion
 from loadstone.simulator.vectors import (
-    DramRegion,
     Stimulus,
     Vector,
     absolute,
@@ -33,7 +50,7 @@ from loadstone.vta.hw_config import HwConfig, device_names, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.spec import INSN_BYTES, Capability
 
-__all__ = ["configure", "of_artifact", "run"]
+__all__ = ["configure", "extend", "of_artifact", "run"]
 
 _EPILOG = """\
 examples:
@@ -41,6 +58,8 @@ examples:
   loadstone vectors conv.txt --device vta-pynq --memory in.bin@0x1000 -o vectors
   loadstone vectors stream.bin --device vtaq-1x16x16 --memory in.bin -o vectors
   loadstone vectors ../shared/vta_rtl/conv_conv3x3_v1.npz -o mine       a vector, with the simulator's results
+  loadstone vectors net.lds --uma-backends DIR --hex -o vectors         of a plug-in's device; also for $readmemh
+  loadstone vectors one.txt --device systolic --uma-backends DIR --memory in.bin -o vectors
 
 Text is that of `loadstone disasm`. Addresses in a program count from bus address 0.
 """
@@ -66,28 +85,83 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--device",
         metavar="NAME",
-        help="a device, or its JSON file (default: the one that a model or vector is for)",
+        help="a device, its JSON file, or a plug-in's accelerator (default: that of a model or vector)",
     )
     what.add_argument(
         "--memory",
         metavar="FILE[@ADDRESS]",
         help="what memory holds before the run (default address 0x1000)",
     )
+    results.add_argument(
+        "--hex",
+        action="store_true",
+        help="a plug-in's device: memory before and after as text that Verilog's $readmemh reads",
+    )
     what.add_argument(
         "--seed", type=int, default=0, help="of the random bytes in a model's arena (default 0)"
     )
+
+
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Adds --uma-backends."""
+    add_plugin_options(parser, words, attributes=False)
 
 
 def run(args: argparse.Namespace) -> None:
     """Simulates and writes."""
     if args.seed < 0:
         raise LoadstoneError(f"vectors: --seed {args.seed}: a seed is 0 or more")
+    own = described_accelerator(args.plugins, args.device) if args.device else None
+    found = [_table_programs(source, own, args) for source in args.sources]
+    if any(programs is not None for programs in found):
+        _write_tables(args, [p for programs in found for p in _of_tables(programs)])
+        return
+    if args.hex:
+        raise LoadstoneError("vectors: --hex is for a plug-in's device: none is named")
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
     save_vectors(args.output, vectors)
     for v in vectors:
         print(
             f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} "
             f"bytes  {v.cycles[0]:>9} cycles"
+        )
+
+
+def _table_programs(
+    source: Path, own: Accelerator | None, args: argparse.Namespace
+) -> list[VectorProgram] | None:
+    """The programs of a plug-in's accelerator; None where the source is VTA's."""
+    if source.suffix in (".txt", ".asm", ".bin"):
+        return None if own is None else [stream_program(source, own, args.memory)]
+    if source.suffix == ".npz":
+        if own is None and not is_table_folder(source):
+            return None
+        vectors = load_table_vectors(
+            source, lambda device: accelerator_of_index(args.plugins, device, args.device)
+        )
+        return [vector.program for vector in vectors]
+    artifact = Artifact.load(source)
+    chosen = accelerator_of_model(artifact, args.device, args.plugins)
+    return None if chosen is None else programs_of_model(artifact, chosen, args.seed)
+
+
+def _of_tables(programs: list[VectorProgram] | None) -> list[VectorProgram]:
+    if programs is None:
+        raise LoadstoneError("vectors for different devices do not go into one folder")
+    return programs
+
+
+def _write_tables(args: argparse.Namespace, programs: Sequence[VectorProgram]) -> None:
+    if len({program.accelerator.table.fingerprint for program in programs}) > 1:
+        raise LoadstoneError("vectors for different devices do not go into one folder")
+    vectors = [measure_table(program) for program in programs]
+    counts = save_table_vectors(args.output, vectors)
+    if args.hex:
+        write_hex(args.output, vectors)
+    for v, count in zip(vectors, counts, strict=True):
+        print(
+            f"{v.program.name:<28} {count:>7} instructions  {v.program.dram_in.size:>9} bytes  "
+            f"{v.cycles[0]:>9} cycles"
         )
 
 
@@ -131,19 +205,8 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
         insns = data.reshape(-1, INSN_BYTES)
     else:
         insns = assemble(read_whole(source).decode("utf-8"), config)
-    image, base = _memory(args.memory)
+    image, base = memory_image(args.memory)
     return measure(Stimulus(source.stem, config, insns, base, image))
-
-
-def _memory(text: str | None) -> tuple[npt.NDArray[np.uint8], int]:
-    if text is None:
-        return np.zeros(0, np.uint8), _FIRST
-    name, _, address = (
-        text.rpartition("@")
-        if re.search("@(0x)?[0-9a-fA-F]+$", text)
-        else (text, "", f"{_FIRST:#x}")
-    )
-    return np.frombuffer(read_whole(name), np.uint8).copy(), int(address, 0)
 
 
 def _device_of(artifact: Artifact) -> HwConfig:

@@ -13,7 +13,12 @@ from pathlib import Path
 
 from loadstone.errors import ConfigError
 
-__all__ = ["WHOLE", "Reading", "parse_shapes"]
+__all__ = ["STATES", "WHOLE", "Reading", "parse_shapes"]
+
+#: The attribute of `main` that says which inputs are states of the model's own: for each a text,
+#: JSON of `input` and `output`, their places, and `begin`, the bytes before the first run in
+#: hexadecimal, "" for zeros.
+STATES = "loadstone.states"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.canonical import FLOAT
 from loadstone.frontend.message import one_line, short
-from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
 from loadstone.frontend.tflite_file import (
@@ -36,6 +36,8 @@ from loadstone.frontend.tflite_file import (
 )
 from loadstone.frontend.tflite_kernels import OPERANDS
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
+from loadstone.frontend.tflite_state import STATEFUL
+from loadstone.frontend.tflite_variables import described, resolved, states_of
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
 
@@ -59,22 +61,26 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    file = read(data, name)
+    file = resolved(read(data, name), data, name)
     file = file if reading.is_whole else cut(file, name, reading)
     check_types(file, name)
     builder = relax.BlockBuilder()
-    inputs = [file.tensors[index] for index in file.inputs]
+    kept = states_of(file)
+    sources = (*file.inputs, *kept)
+    inputs = [file.tensors[index] for index in sources]
     parameters = [
         relax.Var(record.name, relax.TensorType(record.shape, record.dtype)) for record in inputs
     ]
     attributes = {"num_input": len(parameters), "loadstone.numerics": _numerics(file)}
+    if kept:
+        attributes[STATES] = described(file, kept)
     with abandoning(builder), builder.function("main", parameters, attrs=attributes):
         with builder.dataflow():
             converter = _QdqConverter(
-                file, builder, dict(zip(file.inputs, parameters, strict=True)), name
+                file, builder, dict(zip(sources, parameters, strict=True)), name
             )
             converter.convert_op_to_relax()
-            outputs = [converter.stored(index) for index in file.outputs]
+            outputs = [converter.stored(index) for index in (*file.outputs, *kept)]
             output = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(output)
     return builder.get()
@@ -123,6 +129,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
             **{kind: partial(convert, self) for kind, convert in OWN.items()},
+            **{kind: partial(convert, self) for kind, convert in STATEFUL.items()},
         }
         self.convert_map.update(own)
 
@@ -226,6 +233,8 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
             hint = cut_hint(self.file, record)
             raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
+        if record.code in STATEFUL:
+            return  # they say themselves what they know
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
@@ -315,6 +324,23 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                     f'"{target.name}" would be {dtype(expr)}, the file says {target.dtype}'
                 )
             self.values[index] = self.bb.emit(expr, name_hint=target.name)
+
+    # -- what tflite_state.py asks -----------------------------------------------------------------
+
+    def give(self, index: int, expr: Expr) -> None:
+        """A tensor as the file has it, computed. Raises ModelError where the file says another."""
+        target, found = self.file.tensors[index], self.bb.normalize(expr)
+        if (shape(found), dtype(found)) != (target.shape, target.dtype):
+            raise ModelError(
+                f'"{target.name}" would be {dtype(found)} {shape(found)}, the file says '
+                f"{target.dtype} {target.shape}"
+            )
+        self.values[index] = self.bb.emit(found, name_hint=target.name)
+
+    def keep(self, index: int, expr: Expr) -> None:
+        """The next value of a state: a binding of its own, so that what comes in does not go out
+        as it is."""
+        self.give(index, expr)
 
     # -- what tflite_converters.py asks ------------------------------------------------------------
 

@@ -25,9 +25,11 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.numerics import Array
 
-__all__ = ["OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
+__all__ = ["RESOURCE", "OperatorRecord", "TensorRecord", "TfliteFile", "TfliteTable", "read"]
 
-#: TensorType -> NumPy type; other types (strings, resources, 4-bit) are refused.
+#: The type of a handle of a variable; tflite_variables.py gives it the variable's.
+RESOURCE = "resource"
+#: TensorType -> NumPy type; other types (strings, 4-bit) are refused.
 TYPES = {
     0: "float32",
     1: "float16",
@@ -38,8 +40,11 @@ TYPES = {
     7: "int16",
     9: "int8",
     10: "float64",
+    13: RESOURCE,
     15: "uint32",
 }
+#: Operators that write a variable.
+WITHOUT_OUTPUT = ("ASSIGN_VARIABLE", "CALL_ONCE")
 MAX_TENSOR_BYTES = 2**31 - 1
 MAX_WINDOW = 2**16
 
@@ -53,7 +58,8 @@ class TensorRecord:
     """scales, zero_points: float32 and int32 (1,) or one per index of `axis`; None when it is not
     quantized.
 
-    data: the constant, None for activations.
+    data: the constant, None for activations; of a variable what it holds before the first run, or
+        None for zeros.
     """
 
     index: int
@@ -64,6 +70,7 @@ class TensorRecord:
     zero_points: NDArray[np.int32] | None
     axis: int
     data: Array | None
+    is_variable: bool = False
 
     @property
     def is_quantized(self) -> bool:
@@ -85,7 +92,7 @@ class OperatorRecord:
 
 @dataclass(frozen=True, eq=False)
 class TfliteFile:
-    """The first subgraph of a model."""
+    """One subgraph of a model."""
 
     model: TfliteTable
     subgraph: TfliteTable
@@ -96,18 +103,20 @@ class TfliteFile:
 
     def describe(self, operator: OperatorRecord) -> str:
         """`CONV_2D (operator 3, output "conv1/Relu")`: how messages name it."""
-        output = short(self.tensors[operator.outputs[0]].name)
+        index = (*operator.outputs, *operator.inputs, None)[0]
+        output = "" if index is None else short(self.tensors[index].name)
         return f'{operator.code} (operator {operator.index}, output "{output}")'
 
 
-def read(data: bytes, name: str) -> TfliteFile:
-    """Raises ModelError, naming the file and what is wrong, unless all of it is sound."""
+def read(data: bytes, name: str, subgraph: int = 0) -> TfliteFile:
+    """The network, or a subgraph that it calls. Raises ModelError, naming the file and what is
+    wrong, unless all of it is sound."""
     if len(data) < 8 or data[4:8] != b"TFL3":
         raise ModelError(
             f"{name}: not a TFLite file (the identifier at byte 4 is {data[4:8]!r}, not b'TFL3')"
         )
     try:
-        return _Reader(data, name).read()
+        return _Reader(data, name).read(subgraph)
     except ModelError:
         raise
     except (
@@ -143,10 +152,14 @@ class _Reader:
             raise self.fail(f"{length} {what} in {len(self.data)} bytes")
         return range(length)
 
-    def read(self) -> TfliteFile:
-        if len(self.count(self.model.SubgraphsLength(), "subgraphs")) == 0:
+    def read(self, number: int = 0) -> TfliteFile:
+        """A subgraph: the first one is the network, others are called."""
+        count = len(self.count(self.model.SubgraphsLength(), "subgraphs"))
+        if count == 0:
             raise self.fail("it holds no subgraph")
-        self.subgraph = self.model.Subgraphs(0)
+        if not number < count:
+            raise self.fail(f"subgraph {number} of {count} is called")
+        self.subgraph = self.model.Subgraphs(number)
         self.buffers = [
             self.model.Buffers(index) for index in self.count(self.model.BuffersLength(), "buffers")
         ]
@@ -159,7 +172,7 @@ class _Reader:
             self.operator(index)
             for index in self.count(self.subgraph.OperatorsLength(), "operators")
         )
-        if not outputs:
+        if not outputs and number == 0:
             raise self.fail("the graph has no output")
         file = TfliteFile(self.model, self.subgraph, self.tensors, operators, inputs, outputs)
         self.check_order(file)
@@ -185,6 +198,8 @@ class _Reader:
                 f"{self.name}: {where} is stored sparse: convert the model without sparsity"
             )
         dtype = TYPES[table.Type()]
+        if dtype == RESOURCE:
+            return TensorRecord(index, name, (), dtype, None, None, 0, None)
         shape = tuple(
             int(table.Shape(axis))
             for axis in self.count(table.ShapeLength(), f"dimensions of {where}")
@@ -198,7 +213,8 @@ class _Reader:
         if data is None and size_bytes == 0:
             raise self.dynamic(where, shape)
         scales, zero_points, axis = self.quantization(table, shape, dtype, where)
-        return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data)
+        state = bool(table.IsVariable())
+        return TensorRecord(index, name, shape, dtype, scales, zero_points, axis, data, state)
 
     def constant(
         self, table: TfliteTable, shape: tuple[int, ...], dtype: str, where: str
@@ -212,11 +228,6 @@ class _Reader:
         if not 0 <= length <= len(self.data):
             raise self.fail(
                 f"buffer {table.Buffer()} has {length} bytes, the file {len(self.data)}"
-            )
-        if table.IsVariable():
-            raise UnsupportedError(
-                f"{self.name}: {where} keeps a state between runs: stateful models are not "
-                "supported"
             )
         expected = prod(shape) * np.dtype(dtype).itemsize
         if length != expected:
@@ -303,7 +314,7 @@ class _Reader:
             label = f"CUSTOM {(code.CustomCode() or b'').decode('utf-8', 'replace')}"
         inputs = self.indices(table.InputsAsNumpy(), f"inputs of operator {index}", optional=True)
         outputs = self.indices(table.OutputsAsNumpy(), f"outputs of operator {index}")
-        if not outputs:
+        if not outputs and label not in WITHOUT_OUTPUT:
             raise self.fail(f"operator {index} {label} has no output")
         return OperatorRecord(index, label, inputs, outputs, table)
 
@@ -312,7 +323,7 @@ class _Reader:
         known = (
             {-1}
             | set(file.inputs)
-            | {tensor.index for tensor in file.tensors if tensor.data is not None}
+            | {t.index for t in file.tensors if t.data is not None or t.is_variable}
         )
         for index in file.inputs:
             if file.tensors[index].data is not None:

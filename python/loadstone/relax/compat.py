@@ -76,6 +76,7 @@ __all__ = [
     "codegen_of",
     "codegens",
     "constant",
+    "constant_int64",
     "dpl",
     "dtype",
     "external_names",
@@ -225,8 +226,13 @@ def is_constant(expr: Expr) -> bool:
 
 
 def constant(array: ArrayLike) -> Expr:
-    """A tensor constant; a NumPy scalar keeps its type."""
+    """A tensor constant; int64 becomes int32, and float64 float32."""
     return relax.const(np.array(array, order="C"))
+
+
+def constant_int64(array: ArrayLike) -> Expr:
+    """A tensor constant of int64."""
+    return relax.const(np.array(array, np.int64), "int64")
 
 
 def value(expr: Expr) -> Array:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from loadstone.files import JsonObject
 from loadstone.simulator.sim import Simulator
-from loadstone.simulator.vectors import LATENCIES, Vector
+from loadstone.simulator.vector_files import LATENCIES
+from loadstone.simulator.vectors import Vector
 
 __all__ = ["GroupFigures", "Replayed", "difference", "figures", "replay"]
 
@@ -73,7 +74,7 @@ def replay(vector: Vector, **options: Any) -> tuple[Replayed, Simulator]:
         if result.status != "NONE":
             exact, message = False, result.message
         elif not np.array_equal(image, expected):
-            exact, message = False, difference(vector, image, expected)
+            exact, message = False, difference(vector.dram_base, image, expected)
     if exact and findings:
         message = simulators[0].findings()[0].text
     measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
@@ -83,11 +84,11 @@ def replay(vector: Vector, **options: Any) -> tuple[Replayed, Simulator]:
 
 
 def difference(
-    vector: Vector, image: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8]
+    dram_base: int, image: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8]
 ) -> str:
     """How memory differs from what it should be, in words; image and expected: uint8 (bytes,)."""
     wrong = np.flatnonzero(image != expected)
-    where = vector.dram_base + int(wrong[0])
+    where = dram_base + int(wrong[0])
     return (
         f"{wrong.size} bytes differ, the first at 0x{where:x}: {image[wrong[0]]} "
         f"instead of {expected[wrong[0]]}"

@@ -12,7 +12,8 @@ import numpy as np
 
 from loadstone.simulator.replay import Replayed, difference
 from loadstone.simulator.rtl import RtlDevice, RtlResult
-from loadstone.simulator.vectors import LATENCIES, Vector
+from loadstone.simulator.vector_files import LATENCIES
+from loadstone.simulator.vectors import Vector
 
 __all__ = ["RtlReplay"]
 
@@ -45,7 +46,7 @@ class RtlReplay:
             if result.status != "NONE":
                 message = f"{result.status} at instruction {result.error_pc}"
             elif not np.array_equal(image, expected):
-                message = difference(vector, image, expected)
+                message = difference(vector.dram_base, image, expected)
             else:
                 message = message or _traffic(vector, result)
         measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}

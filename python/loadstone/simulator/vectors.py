@@ -22,8 +22,6 @@ Next: replay.py.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,23 +31,24 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import ConfigError, LoadstoneError
-from loadstone.files import (
-    JsonObject,
-    parsed_json,
-    read_whole,
-    unpacked_arrays,
-    write_whole,
-    written_whole,
-)
+from loadstone.files import JsonObject, unpacked_arrays, written_whole
 from loadstone.simulator.result import Result
 from loadstone.simulator.sim import Simulator
+from loadstone.simulator.vector_files import (
+    LATENCIES,
+    DramRegion,
+    gathered,
+    listed_files,
+    merged,
+    sha256_of,
+    with_written,
+    write_index,
+)
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSN_BYTES, MAX_REGIONS, Capability, Memory, Opcode
 
 __all__ = [
-    "LATENCIES",
-    "DramRegion",
     "Stimulus",
     "Vector",
     "absolute",
@@ -58,18 +57,7 @@ __all__ = [
     "save_vectors",
 ]
 
-#: The two memory models of the measurements: cycles in front of every read burst.
-LATENCIES = (0, 64)
 _COUNTERS = ("rd_beats", "wr_beats", "rd_bursts", "wr_bursts")
-
-
-@dataclass(frozen=True)
-class DramRegion:
-    """A region of DRAM: bus address, bytes."""
-
-    base: int
-    size_bytes: int
-    read_only: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +83,7 @@ class Vector:
 
         uint8 (bytes of the image,).
         """
-        image, cursor = self.dram_in.copy(), 0
-        for offset, length in self.out_regions.tolist():
-            image[offset : offset + length] = self.out[cursor : cursor + length]
-            cursor += length
-        return image
+        return with_written(self.dram_in, self.out_regions, self.out)
 
     def simulator(
         self, image: npt.NDArray[np.uint8], latency: int = 0, **options: Any
@@ -132,27 +116,10 @@ def load_vectors(paths: Iterable[str | Path], device: str | None = None) -> list
     found: list[Vector] = []
     for path in map(Path, paths):
         folder = path if path.is_dir() else path.parent
-        index = _read_index(folder)
-        entries = {entry["file"]: entry for entry in index.get("programs", [])}
-        listed = [path.name]
-        if path.is_dir():
-            listed = list(entries) or sorted(file.name for file in path.glob("*.npz"))
-        if not listed:
-            raise LoadstoneError(f"{path}: neither an index.json with programs nor a .npz is there")
+        index, entries = listed_files(path)
         config = load_config(device) if device else _config_of(index)
-        for name in listed:
-            found.append(_load(folder / name, entries.get(name, {}), config))
+        found += [_load(folder / name, entry, config) for name, entry in entries.items()]
     return found
-
-
-def _read_index(folder: Path) -> JsonObject:
-    path = folder / "index.json"
-    if not path.is_file():
-        return {}
-    index = parsed_json(read_whole(path), str(path), LoadstoneError)
-    if not isinstance(index, dict) or not isinstance(index.get("programs"), list):
-        raise LoadstoneError(f"{path}: holds no list of programs")
-    return index
 
 
 def _config_of(index: JsonObject) -> HwConfig:
@@ -265,9 +232,7 @@ def measure(stimulus: Stimulus) -> Vector:
         cycles[latency] = result.cycles
     assert result is not None
     out_regions = _stored(insns, config, s.dram_base, s.regions)
-    out = np.concatenate(
-        [nothing, *(image[offset : offset + length] for offset, length in out_regions.tolist())]
-    )
+    out = gathered(image, out_regions)
     counters = dict(
         zip(
             _COUNTERS,
@@ -293,13 +258,7 @@ def _stored(
         rows += [
             (start + k * stride * tile, start + (k * stride + x) * tile) for k in range(y) if x
         ]
-    merged: list[list[int]] = []
-    for begin, end in sorted(rows):
-        if merged and begin <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], end)
-        else:
-            merged.append([begin, end])
-    return np.array([(begin, end - begin) for begin, end in merged], np.int64).reshape(-1, 2)
+    return merged(rows)
 
 
 def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
@@ -336,17 +295,11 @@ def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
                 "insn_count": v.insns.size // INSN_BYTES,
                 **{f"cycles_lat{latency}": v.cycles.get(latency, -1) for latency in LATENCIES},
                 **v.counters,
-                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+                "sha256": sha256_of(path),
             }
         )
-    index = {
-        "title": "Programs with results of Loadstone's simulator",
-        "measured_with": "Loadstone's simulator and the device's timing table; cycles are "
-        "its model's, not a measurement",
-        "device": {"loadstone": vectors[0].config.to_json()} if vectors else {},
-        "programs": programs,
-    }
-    write_whole(folder / "index.json", json.dumps(index, indent=1) + "\n")
+    device = {"loadstone": vectors[0].config.to_json()} if vectors else {}
+    write_index(folder, device, programs)
 
 
 # --- programs of artifacts ------------------------------------------------------------------------

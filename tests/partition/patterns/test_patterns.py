@@ -163,7 +163,7 @@ def test_half_a_step_in_every_bias_means_ties_up() -> None:
 
 @pytest.mark.parametrize(
     ("half", "weight_scale", "out_scale"),
-    [(0.0, 2.0**-7, 0.25), (0.25, 2.0**-7, 0.25), (0.5, 0.003, 0.25), (0.5, 2.0**-7, 2.0**-10)],
+    [(0.0, 2.0**-7, 0.25), (0.25, 2.0**-7, 0.25), (0.5, 0.003, 0.25), (0.0, 2.0**-7, 2.0**-10)],
     ids=["whole", "a quarter", "no power of two", "nothing shifted"],
 )
 def test_any_other_bias_is_rounded_as_ever(
@@ -172,6 +172,48 @@ def test_any_other_bias_is_rounded_as_ever(
     operators = onnx_graph(convolved(half, weight_scale, out_scale)[0]).operators
     (operator,) = [entry for entry in operators if isinstance(entry, g.Conv2D)]
     assert operator.rounding is Rounding.FLOAT32
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["Conv", "MatMul"])
+@pytest.mark.parametrize(
+    ("bias", "read"),
+    [(1000.0, True), (1000.0 + 1 / 32, True), (1000.1, False), (0.25, False), (-0.25, False)],
+)
+def test_a_bias_that_rounding_would_move_is_no_integer(
+    bias: float, read: bool, dense: bool
+) -> None:
+    """A step of the accumulator is one of the output here: a quarter of it is not to vanish."""
+    graph, unit = Graph(), 15625 * 0.0625
+    shape = (1, 4) if dense else (1, 4, 5, 5)
+    x = graph.dequantize(graph.input(shape, np.int8), 15625.0, 3)
+    weights = np.array([[1, -1, 2, -2]], np.int8)
+    stored = graph.constant(weights.T if dense else weights[:, :, None, None])
+    scaled = graph.dequantize(stored, 0.0625, 0)
+    added = graph.constant(np.array([bias * unit], np.float32))
+    if dense:
+        y = graph.node("Add", graph.node("MatMul", x, scaled), added)
+    else:
+        y = graph.node("Conv", x, scaled, added)
+    operators = onnx_graph(graph.save([(graph.quantize(y, unit, 0), np.int8)])).operators
+    kinds = g.Dense if dense else g.Conv2D
+    assert any(isinstance(entry, kinds) for entry in operators) is read
+
+
+@pytest.mark.parametrize(
+    ("scale", "read"),
+    [(0.125, True), (0.125 * (1 + 1e-5), True), (0.25, True), (0.125 * 1.001, False)],
+    ids=["the accumulator's", "rounded", "whole steps of it", "another"],
+)
+def test_integers_of_another_scale_are_no_bias_of_the_accumulator(scale: float, read: bool) -> None:
+    """They were rounded to its steps without a word once: onnx:7799 of the fuzzer."""
+    graph = Graph()
+    x = graph.dequantize(graph.input((2, 3), np.int8), 0.5, 1)
+    weights = graph.constant(np.arange(12, dtype=np.int8).reshape(3, 4))
+    product = graph.node("MatMul", x, graph.dequantize(weights, 0.25, 0))
+    integers = graph.constant(np.array([1, 2, -4, 8], np.int32))
+    added = graph.node("Add", product, graph.dequantize(integers, scale, 0, np.int32))
+    file = graph.save([(graph.quantize(added, 0.5, -3), np.int8)])
+    assert any(isinstance(entry, g.Dense) for entry in onnx_graph(file).operators) is read
 
 
 def test_zero_points_of_weights_are_taken_off_where_they_fit() -> None:

@@ -47,6 +47,26 @@ def test_stairs_are_exact_around_every_change(seed: int, zero_point: int) -> Non
             np.testing.assert_array_equal(device(plan, lane, acc), outputs(runs, lane, acc))
 
 
+def test_what_is_found_at_the_edge_of_the_digits_is_proven() -> None:
+    """Changes as far apart as three digits hold, and sums that go beyond: where the top digit is
+    clamped, the lower two may be anything."""
+    room = (127 * 65536 - 128 * 257 - 3000) >> 5
+    scales = np.linspace(255 / room, 255.1 / room, LANES)
+    reach = int(400 / scales[0])
+    runs = made_runs(scales, (-reach, reach), "float32", -128)
+    plan = proven_plan(runs, Division((), None, fine=True))
+    assert plan is not None
+    assert plan.clamped
+
+
+def test_a_block_that_lacks_many_lanes_at_first_is_searched_to_its_end() -> None:
+    runs, division = layer(0, scale=2.0**-11), Division((), None)
+    assert stair_plans(runs, BLOCK, division, 16) == [None]
+    (plan,) = stair_plans(runs, BLOCK, division, 16, patient=True)
+    assert plan is not None
+    assert prove_digits(plan, runs).all()
+
+
 def test_a_lane_is_exact_on_every_accumulator() -> None:
     runs = layer(3, scale=2.0**-11)
     plan = next(plan for division in divisions(runs) if (plan := proven_plan(runs, division)))

@@ -27,6 +27,10 @@ __all__ = ["conv2d", "conv2d_pattern", "dense", "dense_pattern"]
 #: A bias of an accumulator has the scale of the accumulator, up to the rounding of float32
 #: products.
 BIAS_SCALE_TOLERANCE = 1e-4
+#: What a bias may move a result by when it becomes integers, in steps of the output: about that
+#: part of all results is then another integer than the file's real numbers give. Real biases are
+#: rounded, as ONNX Runtime's optimizer does; integers of another scale must stay what they are.
+BIAS_MOVES_AT_MOST = {"rounded": 1 / 16, "exact": 1e-6}
 
 
 def conv2d_pattern() -> DFPattern:
@@ -54,6 +58,8 @@ def conv2d(reader: Reader, root: Call) -> Conv2D:
     halves = _half_steps(bias, fields["weight_scales"], source, output)
     if reader.real_biases and halves is not None:
         fields["bias"], rounding = halves, Rounding.SINGLE
+    elif reader.real_biases:
+        _check_bias(bias, fields, source, output)
     return Conv2D(
         **fields,
         name=output.name,
@@ -88,11 +94,14 @@ def dense(reader: Reader, root: Call) -> Dense:
         weights.zero_points,
         1 - weights.axis if weights.scales.size > 1 else -1,
     )
+    fields, output = _weights(source, by_output, 0, bias), reader.output(root)
+    if reader.real_biases:
+        _check_bias(bias, fields, source, output)
     return Dense(
-        **_weights(source, by_output, 0, bias),
-        name=reader.output(root).name,
+        **fields,
+        name=output.name,
         inputs=(source,),
-        outputs=(reader.output(root),),
+        outputs=(output,),
         low=low,
         high=high,
         rounding=reader.dense_rounding,
@@ -153,10 +162,41 @@ def _bias(
     if bias.integers.size not in (1, channels):
         raise Mismatch(f"it adds {bias.integers.size} numbers to {channels} channels")
     real = bias.integers.astype(np.float64).reshape(-1) - bias.zero_points
-    close = np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0)
-    if bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close:
+    if _of_accumulator(bias, scales):
         return np.ascontiguousarray(np.broadcast_to(bias.integers.reshape(-1), (channels,)))
     return _rounded(real * bias.scales, scales, channels)
+
+
+def _of_accumulator(bias: Constant, scales: NDArray[np.floating]) -> bool:
+    """Whether a quantized bias is integers of the accumulator, which has these scales."""
+    close = np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0)
+    return bias.integers.dtype == np.int32 and not np.any(bias.zero_points) and close
+
+
+def _check_bias(
+    bias: Constant | Array | None, fields: Fields, source: Tensor, output: Tensor
+) -> None:
+    """Raises Mismatch where the integers of a bias are not the real numbers that the file adds.
+
+    A bias that is smaller than a step of the accumulator, as where the input's scale is absurd,
+    would vanish, and with it many steps of the output.
+    """
+    assert source.quantization is not None
+    assert output.quantization is not None
+    if bias is None:
+        return
+    unit = source.quantization.scale * fields["weight_scales"].astype(np.float64)
+    if isinstance(bias, np.ndarray):
+        real, limit = bias.astype(np.float64).reshape(-1), BIAS_MOVES_AT_MOST["rounded"]
+    else:
+        real = (bias.integers.astype(np.float64).reshape(-1) - bias.zero_points) * bias.scales
+        limit = BIAS_MOVES_AT_MOST["rounded" if _of_accumulator(bias, unit) else "exact"]
+    moved = np.abs(fields["bias"] * unit - real).max() / output.quantization.scale
+    if not moved <= limit:
+        raise Mismatch(
+            "its bias, rounded to a step of the accumulator, moves its results by up to "
+            f"{moved:.3g} steps of the output"
+        )
 
 
 def _half_steps(

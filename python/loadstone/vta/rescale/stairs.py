@@ -38,8 +38,8 @@ __all__ = ["Division", "divisions", "stair_plans"]
 
 #: The largest lowest multiplier: y and its constants stay below 2^31.
 _TOP = 1 << 14
-#: Digits; where the top one becomes negative; what all three hold.
-_COUNT, _HALF, _ROOM = 3, 128 + 128 * 256, (1 << 23) - (1 << 16)
+#: Digits; where the top one becomes negative; what all three hold, whatever the lower two are.
+_COUNT, _HALF, _ROOM = 3, 128 + 128 * 256, 127 * 65536 - 128 * 257
 #: Bits of the sum that the lowest level loses.
 _LOST = 8
 _LEVELS = (0, 8, 16, 24)
@@ -83,14 +83,14 @@ def divisions(runs: Runs) -> Iterator[Division]:
 
 
 def stair_plans(
-    runs: Runs, blocks: Sequence[IntArray], division: Division, block: int
+    runs: Runs, blocks: Sequence[IntArray], division: Division, block: int, *, patient: bool = False
 ) -> list[DigitPlan | None]:
     """A plan for each block of channels, of their numbers (lanes,); None where none was found.
 
-    block: lanes of the device.
+    block: lanes of the device. patient: no block is given up early.
     """
     search = _Search(runs, blocks, division)
-    search.run()
+    search.run(patient)
     return [
         _plan(search, channels, block) if (search.ok | runs.constant)[channels].all() else None
         for channels in blocks
@@ -157,10 +157,10 @@ class _Search:
     def unit(self) -> IntArray:
         return self.bits - _LOST
 
-    def run(self) -> None:
+    def run(self, patient: bool) -> None:
         """All offsets and bends, for the channels that lack one."""
         for number, offsets in enumerate(self._offsets()):
-            if number == _PATIENCE:
+            if number == _PATIENCE and not patient:
                 self._give_up()
             pending = np.flatnonzero(self.open & ~self.ok)
             pending = pending[self._fits(pending, offsets[pending])]

@@ -1,0 +1,137 @@
+"""What `loadstone vectors` and `loadstone replay` do for accelerators that plug-ins describe.
+
+In:   the words of the command line, a model, text or bytes of an accelerator's instructions.
+Out:  its programs; vectors as files, also as $readmemh reads them.
+Next: vectors.py and replay.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.artifact.format import Artifact
+from loadstone.backend.plugins import Registry, described_accelerator
+from loadstone.errors import AssemblerError, EncodingError, LoadstoneError
+from loadstone.files import JsonObject, read_whole, write_whole
+from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.isa.text import assemble
+from loadstone.runtime.accelerators import accelerators_of
+from loadstone.simulator.table_vectors import TableVector, VectorProgram, table_programs
+from loadstone.simulator.vector_files import gathered, hex_text
+
+__all__ = [
+    "FIRST",
+    "accelerator_of_index",
+    "accelerator_of_model",
+    "memory_image",
+    "programs_of_model",
+    "stream_program",
+    "table_bytes",
+    "write_hex",
+]
+
+#: Bus address of the first byte of memory where nobody says another.
+FIRST = 0x1000
+
+
+def memory_image(text: str | None) -> tuple[NDArray[np.uint8], int]:
+    """FILE[@ADDRESS] as bytes, (bytes,), and their bus address."""
+    if text is None:
+        return np.zeros(0, np.uint8), FIRST
+    name, _, address = (
+        text.rpartition("@")
+        if re.search("@(0x)?[0-9a-fA-F]+$", text)
+        else (text, "", f"{FIRST:#x}")
+    )
+    return np.frombuffer(read_whole(name), np.uint8).copy(), int(address, 0)
+
+
+def accelerator_of_index(plugins: Registry, device: JsonObject, text: str | None) -> Accelerator:
+    """The accelerator that --device names, else the one of an index. Raises LoadstoneError."""
+    if text is None:
+        said = device.get("attributes", {})
+        pairs = said.items() if isinstance(said, dict) else ()
+        text = " ".join([str(device.get("accelerator")), *(f"-{k}={v}" for k, v in pairs)])
+    found = described_accelerator(plugins, text)
+    if found is None:
+        name = text.split(" ")[0]
+        raise LoadstoneError(
+            f"vectors of accelerator {name!r}, which no plug-in describes: name its folder with "
+            "--uma-backends"
+        )
+    return found
+
+
+def accelerator_of_model(
+    artifact: Artifact, chosen: str | None, plugins: Registry
+) -> Accelerator | None:
+    """Whose programs of a model are meant; None for VTA's. Raises LoadstoneError where that is not
+    said."""
+    names = list(dict.fromkeys(step.device for step in artifact.other_programs))
+    wanted = chosen.split(" ")[0] if chosen else None
+    if wanted in names:
+        return next(one for one in accelerators_of(artifact) if one.name == wanted)
+    if wanted is not None and described_accelerator(plugins, str(chosen)) is not None:
+        has = ", ".join([*names, *([artifact.device] if artifact.programs else [])])
+        raise LoadstoneError(f"model {artifact.name!r} has no program of {wanted}; it has {has}")
+    if wanted is not None or not names:
+        return None
+    if len(names) + bool(artifact.programs) > 1:
+        has = ", ".join([*names, *([artifact.device] if artifact.programs else [])])
+        raise LoadstoneError(
+            f"model {artifact.name!r} has programs of several devices ({has}), and a folder of "
+            "vectors is for one: choose with --device"
+        )
+    return accelerators_of(artifact)[0]
+
+
+def programs_of_model(artifact: Artifact, own: Accelerator, seed: int) -> list[VectorProgram]:
+    """Each program that a model has for an accelerator."""
+    return list(table_programs(artifact, own, seed))
+
+
+def table_bytes(accelerator: Accelerator, text: str) -> bytes:
+    """The instructions of a text. Raises AssemblerError for an address that is no number, as only
+    an artifact says where its regions are."""
+    insns: Sequence[TableInsn] = assemble(accelerator.table, text)
+    for number, insn in enumerate(insns):
+        for name, value in insn.fields.items():
+            if isinstance(value, At):
+                raise AssemblerError(
+                    f"instruction {number}, {insn.name}: {name}=@{value.symbol} has no address "
+                    "here: give a number"
+                )
+    return encode(accelerator.table, insns)
+
+
+def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -> VectorProgram:
+    """A program of text (.txt, .asm) or bytes (.bin)."""
+    data = read_whole(source)
+    if source.suffix != ".bin":
+        try:
+            data = table_bytes(accelerator, data.decode("utf-8"))
+        except (AssemblerError, UnicodeDecodeError) as error:
+            raise AssemblerError(f"{source}, {error}") from None
+    if not data:
+        raise EncodingError(f"{source}: holds no instruction")
+    image, base = memory_image(memory)
+    return VectorProgram(source.stem, accelerator, np.frombuffer(data, np.uint8), base, image)
+
+
+def write_hex(folder: Path, vectors: Sequence[TableVector]) -> None:
+    """NAME.before.hex: memory and program; NAME.after.hex: the bytes that are written."""
+    for v in vectors:
+        p, offsets = v.program, v.out_regions.tolist()
+        before = [(p.dram_base, p.dram_in.tobytes()), (p.code_base, p.code.tobytes())]
+        after = [
+            (p.dram_base + at, gathered(v.dram_out(), np.array([[at, size]])).tobytes())
+            for at, size in offsets
+        ]
+        write_whole(folder / f"{p.name}.before.hex", hex_text(before))
+        write_whole(folder / f"{p.name}.after.hex", hex_text(after))
