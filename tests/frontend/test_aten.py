@@ -51,6 +51,7 @@ CASES: dict[str, Function] = {
     "conv2d valid": seeded(nn.Conv2d(6, 4, 3, padding="valid")),
     "conv1d": lambda x: CONV1D(x[:, :, 2]),
     "conv_transpose2d": seeded(nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1)),
+    "conv_transpose1d": lambda x: TURNED1D(x[:, :, 2]),
     "linear": lambda x: LINEAR(x),
     "linear of a vector": lambda x: LINEAR(x.mean((2,)).view(6, 14)),
     "addmm": lambda x: torch.addmm(x[0, 0, 0], x[0, 1], torch.ones(14, 14)),
@@ -137,6 +138,7 @@ CASES: dict[str, Function] = {
     "view, reshape, unflatten": lambda x: x.view(6, -1).reshape(2, 3, -1).unflatten(0, (2, 1)),
     "squeeze, unsqueeze": lambda x: x.squeeze(0).unsqueeze(-1),
     "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
+    "shuffled channels": lambda x: x.view(1, 2, 3, 10, 14).transpose(1, 2).reshape(1, 6, 10, 14),
     "t": lambda x: x[0, 0].t().transpose(0, 1),
     "expand": lambda x: x.mean((2, 3), keepdim=True).expand(-1, -1, 2, 3),
     "cat": lambda x: torch.cat([F.relu(x), x * 2], 1),
@@ -165,11 +167,13 @@ LSTM = seeded(nn.LSTM(14, 5, 2, bidirectional=True))
 GRU = seeded(nn.GRU(14, 5, batch_first=True))
 RNNS = [seeded(nn.RNN(14, 5, bias=False, nonlinearity=name)) for name in ("tanh", "relu")]
 STATES = torch.linspace(-1, 1, 4 * 10 * 5).reshape(4, 10, 5)
-LINEAR, CONV1D, NORM1D = (
+LINEAR, CONV1D, TURNED1D, NORM1D = (
     seeded(nn.Linear(14, 5)),
     seeded(nn.Conv1d(6, 4, 3, stride=2, padding=1, dilation=2)),
+    seeded(nn.ConvTranspose1d(6, 4, 4, stride=3, padding=1, output_padding=1)),
     seeded(nn.BatchNorm1d(6)),
 )
+LAYERS = (LINEAR, CONV1D, TURNED1D, NORM1D)
 
 
 def twice_in_place(x: Any) -> Any:
@@ -186,7 +190,7 @@ class Together(nn.Module):
         super().__init__()
         self.functions = functions
         self.kept = nn.ModuleList(
-            item for item in (*functions, LINEAR, CONV1D, NORM1D) if isinstance(item, nn.Module)
+            item for item in (*functions, *LAYERS) if isinstance(item, nn.Module)
         )
 
     def forward(self, x: Any) -> Any:
