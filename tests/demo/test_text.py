@@ -36,6 +36,8 @@ def test_sentences_are_counted_up_to_the_last_full_stop() -> None:
 def test_a_number_of_tokens_below_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "text", "--tokens", "0"]) != 0
     assert "--tokens 0" in capsys.readouterr().err
+    assert main(["demo", "text", "--tokens", "9" * 20]) != 0  # it began, and would never have ended
+    assert f"--tokens {'9' * 20} is not in [1, 100000]" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
