@@ -58,6 +58,17 @@ CASES: dict[str, Function] = {
     "mm": lambda x: torch.mm(x[0, 0], x[0, 1].t()),
     "matmul": lambda x: x @ x.transpose(2, 3),
     "bmm": lambda x: torch.bmm(x[0], x[0].transpose(1, 2)),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1),
+    "attention, causal": lambda x: F.scaled_dot_product_attention(
+        x, x, x, is_causal=True, scale=0.25
+    ),
+    "attention, masked": lambda x: (
+        F.scaled_dot_product_attention(x, x, x, (torch.arange(10) < 7).repeat(10, 1))
+        + F.scaled_dot_product_attention(x, x, x, x[..., :10])
+    ),
+    "adaptive_avg_pool1d": lambda x: (
+        F.adaptive_avg_pool1d(x[0], 1) + F.adaptive_avg_pool1d(x[0], 7).sum()
+    ),
     "unbind": lambda x: torch.cat(x.unbind(1)[1:3], 1),
     "max_pool1d": lambda x: torch.max_pool1d(x[:, :, 2], 3, 2, 1),
     "group_norm": seeded(nn.GroupNorm(3, 6)),

@@ -58,3 +58,23 @@ def test_the_index_of_the_largest_and_parts_of_a_split() -> None:
     found = exported(fold(canonical(onnx_reader.from_bytes(model, "made by a test"))), 2)
     for got, want in zip(run(found, [X]), run(model, [X]), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_normalization_of_groups() -> None:
+    """Channels of their own factor and summand, in two groups."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(2, 3, (1, 6, 3, 5)).astype(np.float32)
+    gamma, beta = (rng.normal(size=6).astype(np.float32) for _ in range(2))
+    builder, source = relax.BlockBuilder(), relax.Var("x", relax.TensorType(x.shape, "float32"))
+    call = relax.op.nn.group_norm(
+        source, relax.const(gamma), relax.const(beta), 2, 1, [2, 3], epsilon=1e-3
+    )
+    with builder.function("main", [source], attrs={"num_input": 1}):
+        with builder.dataflow():
+            output = builder.emit_output(builder.emit(call))
+        builder.emit_func_output(output)
+    (found,) = run(exported(canonical(builder.get())), [x])
+    rows = x.astype(np.float64).reshape(2, -1)
+    normal = (rows - rows.mean(1)[:, None]) / np.sqrt(rows.var(1)[:, None] + 1e-3)
+    wanted = normal.reshape(6, 15) * gamma[:, None] + beta[:, None]
+    np.testing.assert_allclose(found.reshape(6, 15), wanted, rtol=1e-5, atol=1e-5)

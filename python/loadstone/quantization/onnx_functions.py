@@ -1,4 +1,4 @@
-"""Functions of one element that ONNX has not by themselves at this opset, of operators that it has.
+"""Functions that ONNX has not by themselves at this opset, of operators that it has.
 
 In:   their calls in a module in canonical form.
 Out:  a few nodes for each, in the layout of what they read.
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loadstone.errors import UnsupportedError
 from loadstone.quantization.onnx_moves import MovesWriter
 from loadstone.quantization.onnx_writer import PLAIN
-from loadstone.relax.compat import op_name, shape
+from loadstone.relax.compat import integers, op_name, shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, Var
@@ -86,7 +87,7 @@ FUNCTIONS: Mapping[str, Callable[[_Steps], None]] = {
 
 
 class FunctionsWriter(MovesWriter):
-    """Converters for them, and for the index of the largest."""
+    """Converters for them, for the index of the largest, and for normalization of groups."""
 
     def function(self, variable: Var, call: Call, bias: Expr | None) -> None:
         """One of FUNCTIONS."""
@@ -97,3 +98,30 @@ class FunctionsWriter(MovesWriter):
         rank = len(shape(call.args[0]) or ())
         options = {"axis": int(call.attrs.axis) % rank, "keepdims": int(call.attrs.keepdims)}
         self.emit(variable, PLAIN, "ArgMax", [self.plain(call.args[0])], **options)
+
+    def group_norm(self, variable: Var, call: Call, bias: Expr | None) -> None:
+        """Each group is a channel of InstanceNormalization; then a factor and a summand of each
+        channel. Raises UnsupportedError where channels are not the second axis."""
+        attrs, name, extents = call.attrs, self.name(variable), shape(call.args[0]) or ()
+        groups, rank = int(attrs.num_groups), len(extents)
+        axes = sorted(int(axis) % rank for axis in integers(attrs.axes))
+        if int(attrs.channel_axis) % rank != 1 or axes != list(range(2, rank)):
+            raise UnsupportedError(
+                f'"{name}": a normalization of groups over axes {axes} has no ONNX form here'
+            )
+
+        def node(kind: str, *inputs: str, **options: float) -> str:
+            return self.node(kind, inputs, self.fresh(f"{name}/{kind.lower()}"), **options)
+
+        def sizes(*numbers: int) -> str:
+            return self.constant(np.array(numbers, np.int64), f"{name}/shape")
+
+        one, zero = (
+            self.constant(np.full(groups, fill, np.float32), f"{name}/{fill}") for fill in (1, 0)
+        )
+        joined = node("Reshape", self.plain(call.args[0]), sizes(extents[0], groups, -1))
+        normal = node("InstanceNormalization", joined, one, zero, epsilon=float(attrs.epsilon))
+        whole = node("Reshape", normal, sizes(*extents))
+        channels = sizes(1, extents[1], *[1] * (rank - 2))
+        factor, summand = (node("Reshape", self.plain(x), channels) for x in call.args[1:3])
+        self.emit(variable, PLAIN, "Add", [node("Mul", whole, factor), summand])
