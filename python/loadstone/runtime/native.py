@@ -26,7 +26,7 @@ _HEADER, _PARSED, _LIBRARY = (
 CData: TypeAlias = Any
 
 
-def parsed_types() -> Any:
+def parsed_types() -> parsed_api.FFI:
     """The types and functions of the headers; none of them where the library was not built."""
     header = _HEADER.read_text(encoding="utf-8") if _HEADER.is_file() else ""
     if header and _PARSED.is_file():
@@ -42,7 +42,7 @@ def parsed_types() -> Any:
 
 # here and not in lib(): types are needed before the first call, and by threads that make it at the
 # same time
-ffi: Any = parsed_types()
+ffi: parsed_api.FFI = parsed_types()
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,8 @@
 """Convolutions of every kind as TensorIR: a sum over weights on the blocked layout, then a tail.
 
 In:   `ConvSpec`: extents, strides and padding in blocks and pixels; the tail.
-Out:  a scheduled IRModule: tiled, with cache reads into the scratchpads.
-Next: lower.py.
+Out:  its tiles, and an IRModule of loops over them.
+Next: conv_writer.py writes the loops; lower.py.
 
 One sum serves many operators: dense layers (one pixel), depthwise (each group one block, weight
 tiles diagonal), grouped (`groups` convolutions side by side), average pooling and copies (one
@@ -20,98 +20,19 @@ identity tile for all: `shared_weights`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
+from loadstone.vta.schedule.conv_spec import PIXEL, ConvSpec, Operands
 from loadstone.vta.schedule.conv_writer import ConvWriter
-from loadstone.vta.schedule.epilogue import Step, TieCorrection
+from loadstone.vta.schedule.epilogue import TieCorrection
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
 
 __all__ = ["PIXEL", "ConvSpec", "Operands", "nest", "schedule", "tiling"]
-
-Operands: TypeAlias = Literal["channel", "pixel", "all"]
-
-
-@dataclass(frozen=True)
-class ConvSpec:
-    """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding:
-    (top, left), read as pad_value.
-
-    The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
-    operands: what the requantization depends on.
-    """
-
-    samples: int
-    groups: int
-    in_blocks: int
-    out_blocks: int
-    input: tuple[int, int]
-    output: tuple[int, int]
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[int, int]
-    pad_value: int
-    parts: int
-    shared_weights: bool
-    tail: tuple[Step, ...]
-    operands: Operands = "channel"
-    chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
-
-    @property
-    def operand_rows(self) -> int:
-        """Operand tiles per channel block (or pixel) that the tail reads."""
-        return epilogues.operand_rows(self.tail)
-
-    @property
-    def product_rows(self) -> int:
-        """Weight tiles of constants per channel block that the tail reads."""
-        return epilogues.product_rows(self.tail)
-
-    @property
-    def row_step(self) -> int:
-        """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads
-        only the rows that it reads."""
-        return 1 if self.kernel[0] == 1 else self.strides[0]
-
-    @property
-    def window(self) -> tuple[int, int]:
-        """Pixels that one output pixel needs, with dilation."""
-        return self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (
-            self.kernel[1] - 1
-        ) + 1
-
-    @property
-    def padded_size(self) -> tuple[int, int]:
-        """Rows and columns that the whole output needs in the scratchpad."""
-        rows, columns = self.output
-        return (rows - 1) * self.row_step + self.window[0], (columns - 1) * self.strides[
-            1
-        ] + self.window[1]
-
-
-#: A product of one block of channels, at one pixel.
-PIXEL = ConvSpec(
-    samples=1,
-    groups=1,
-    in_blocks=1,
-    out_blocks=1,
-    input=(1, 1),
-    output=(1, 1),
-    kernel=(1, 1),
-    strides=(1, 1),
-    dilation=(1, 1),
-    padding=(0, 0),
-    pad_value=0,
-    parts=1,
-    shared_weights=False,
-    tail=(),
-)
 
 
 def tiling(spec: ConvSpec, config: HwConfig) -> tile.Tiling:

@@ -28,7 +28,7 @@ from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, 
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
-    from loadstone.vta.schedule.conv import ConvSpec
+    from loadstone.vta.schedule.conv_spec import ConvSpec
     from loadstone.vta.schedule.tile import Tiling
 
 __all__ = ["ConvWriter"]

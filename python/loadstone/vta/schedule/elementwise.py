@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
@@ -110,7 +110,7 @@ class _Writer:
         self.p_chip = chip_buffer("p_local_acc", operands, "int32", "acc")
         self.out = dram_buffer("out", (*spec.extents, *self.lanes), "int8")
         self.sources = [
-            dram_buffer(name, (*_along(spec.extents, entry.moves), *self.lanes), "int8")
+            dram_buffer(name, (*_along(spec.extents, entry.moves, 1), *self.lanes), "int8")
             for name, entry in zip("ab", spec.inputs, strict=False)
         ]
 
@@ -136,7 +136,7 @@ class _Writer:
         statements: list[Stmt] = []
         for name, entry, source in zip("ab", spec.inputs, self.sources, strict=False):
             moves = (True,) * len(spec.extents) if entry.expand else entry.moves
-            shape = (*_along(self.sizes, moves), *self.lanes)
+            shape = (*_along(self.sizes, moves, 1), *self.lanes)
             value = _Value(chip_buffer(f"{name}_acc_local_acc", shape, "int32", "acc"), moves)
             values.append(value)
             made = [
@@ -161,7 +161,7 @@ class _Writer:
 
     def _through(self, value: _Value, entry: Input, source: Buffer) -> list[Stmt]:
         """An input from DRAM through the GEMM core."""
-        shape = (*_along(self.sizes, entry.moves), *self.lanes)
+        shape = (*_along(self.sizes, entry.moves, 1), *self.lanes)
         tile = chip_buffer(f"{source.name}_local_inp", shape, "int8", "inp")
         loops, at, place = self._loops(entry.moves)
         lanes = self._lanes(loops)
@@ -238,7 +238,7 @@ class _Writer:
         return loops.turn(self.lanes[0], "lane_b"), loops.turn(self.lanes[1], "lane")
 
 
-def _along(values: Sequence[T], moves: Sequence[bool], nowhere: Any = 1) -> list[T]:
+def _along(values: Sequence[T], moves: Sequence[bool], nowhere: T) -> list[T]:
     """Those of the loops that something moves along; one alone where it moves along none."""
     return [value for value, moving in zip(values, moves, strict=True) if moving] or [nowhere]
 
