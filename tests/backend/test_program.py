@@ -11,10 +11,12 @@ from loadstone.backend.program import ProgramRegion
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.graph import Graph, Reshape, Tensor
-from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.isa.codec import At, TableInsn, decode, encode
+from tests.isa import tokened
 from tests.isa.tables import NPU, npu
 
 X, Y = Tensor("x", (2, 3, 5, 20), "int8"), Tensor("y", (2, 300), "int8")
+Y2 = Tensor("y2", (2, 300), "int8")
 MOVE = Reshape(name="move", inputs=(X,), outputs=(Y,))
 
 
@@ -61,3 +63,38 @@ def test_an_unknown_name() -> None:
     made.emit(MOVE, TableInsn("store", {"address": At("z"), "rows": 1}))
     with pytest.raises(LoweringError, match="store names 'z', which is no tensor"):
         made.build({}, Address(1, 0))
+
+
+def test_tokens_are_set_when_everything_has_its_place() -> None:
+    """Of two layers; a no-op belongs to the layer of the instruction behind it."""
+    device = tokened.device(tokened.CHAIN, "core")
+    second = Reshape(name="second", inputs=(Y,), outputs=(Y2,))
+    graph = Graph(name="g", inputs=(X,), outputs=(Y2,), operators=(MOVE, second))
+    made = ProgramRegion(Segment("s", "t", graph, (MOVE, second), (X,), (X,), (Y2,)), device)
+    x, y = made.tensor(X), made.tensor(Y2)
+    write = TableInsn("write", {"address": At(y), "rows": 1})
+    made.emit(MOVE, TableInsn("read", {"address": At(x), "rows": 1}), write)
+    made.emit(second, TableInsn("read", {"address": At(x), "rows": 1, "row": 4}))
+    program, _ = made.build({x: Address(2, 0), y: Address(2, 0)}, Address(1, 0))  # one place
+    said = [
+        (i.name, {k for k, v in i.fields.items() if k[1:3] in "pushpop" and v})
+        for i in decode(device.table, program.code)
+    ]
+    assert said == [
+        ("read", {"push_next"}),
+        ("wait_core", {"pop_prev", "push_next"}),
+        ("write", {"pop_prev", "push_prev"}),
+        ("wait_core", {"pop_next", "push_prev"}),
+        ("read", {"pop_next"}),
+    ]
+    assert program.layers == (LayerRange("move", 0, 3), LayerRange("second", 3, 2))
+    assert [r.offset_bytes for r in program.relocations] == [0, 16, 32]
+    assert len(program) == 5
+
+    made = ProgramRegion(
+        Segment("s", "t", graph, (MOVE,), (X,), (X,), (Y,)), tokened.device(tokened.CHAIN)
+    )
+    made.emit(MOVE, TableInsn("read", {"address": At("x"), "rows": 1}), write)
+    places = {"x": Address(2, 0), y: Address(2, 0)}
+    with pytest.raises(LoweringError, match="s on tokened: back must wait for in by way of core"):
+        made.build(places, Address(1, 0))

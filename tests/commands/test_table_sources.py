@@ -37,7 +37,7 @@ def read_hex(path: Path) -> dict[int, int]:
     [
         (
             "systolic",
-            "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64",
+            "systolic -dim=8 -scratchpad_rows=1024 -accumulator_rows=64 -tokens=1",
             convolutions,
         ),
         ("descriptors", "layer-engine", layers),
@@ -66,7 +66,8 @@ def test_vectors_of_a_model(
     code = range(int(data["code_base"]), int(data["code_base"]) + len(data["code"]))
     assert bytes(before[at] for at in code) == data["code"].tobytes()
     assert list(after.values()) == data["out"].tolist()
-    assert main(["replay", str(out), *own, "--max-error", "0"]) == 0
+    words = ["replay", str(out), *own, "--max-error", "0", "--check", "races"]
+    assert main(words) == 0
     assert "exact" in capsys.readouterr().out
     # the same program from its vector, and one byte of what it leaves changed
     assert main(["vectors", str(file), *own, "-o", str(tmp_path / "again")]) == 0

@@ -10,7 +10,8 @@ import pytest
 from loadstone.errors import BackendError
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import TableInsn, encode
-from loadstone.isa.machine import TableMachine, port_cycles
+from loadstone.isa.cost import port_cycles
+from loadstone.isa.machine import TableMachine
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
     DRAM_BOUNDS,

@@ -26,7 +26,7 @@ def test_registers_are_those_of_the_drivers() -> None:
         assert page.write32(AT["CTRL"], bits[name]) is action
     for error, text in ERRORS.items():
         known = {code: name for name, (code, _) in registers.ERRORS.items()}
-        assert known[error] in ("BAD_INSTRUCTION", "DRAM_BOUNDS", "SRAM_BOUNDS")
+        assert known[error] in ("BAD_INSTRUCTION", "DRAM_BOUNDS", "SRAM_BOUNDS", "DEADLOCK")
         assert text
 
 

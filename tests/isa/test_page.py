@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loadstone.isa.page import page
+from tests.isa import tokened
 from tests.isa.tables import NPU
 
 
@@ -14,3 +15,10 @@ def test_page() -> None:
     assert "| 8 to 9 | mode | 0 add, 1 max, 2 relu |  |" in text
     assert "Unit dma, 1 + 2 * rows cycles." in text
     assert "It reads 16 of dram from address + i0 * stride on for i0 < rows." in text
+
+
+def test_queues_are_a_table() -> None:
+    text = page(tokened.table(tokened.CHAIN, "core"))
+    assert "| tokens from | to | given by | taken by | at most |" in text
+    assert "| back | core | push_prev | pop_next | 255 |" in text
+    assert "tokens" not in page(tokened.table()).replace("of tokened", "")

@@ -48,7 +48,7 @@ def test_a_file_that_is_not_trusted_is_not_compiled() -> None:
 @pytest.mark.parametrize(
     ("attributes", "why"),
     [
-        (f"{SYMBOL}\n#error spoiled", "refuses a step in C: .*spoiled"),
+        (f"{SYMBOL}\n#error spoiled", "1 of its steps are C: .* refuses it: .*spoiled"),
         (f"{SYMBOL}\nint other;\n", f"has no function '{SYMBOL}'"),
     ],
 )

@@ -15,6 +15,7 @@ from loadstone.errors import LoadstoneError, SimulationError
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import Port, register_accelerator
 from loadstone.isa.codec import TableInsn, encode
+from loadstone.isa.program_tokens import with_tokens
 from loadstone.isa.state import MachineState
 from loadstone.isa.table import (
     AddressRegister,
@@ -25,8 +26,8 @@ from loadstone.isa.table import (
     Reach,
 )
 from loadstone.simulator.table_vectors import (
-    TableProgram,
     TableVector,
+    VectorProgram,
     is_table_folder,
     load_table_vectors,
     measure_table,
@@ -37,15 +38,16 @@ from loadstone.simulator.table_vectors import (
 )
 from loadstone.simulator.vector_files import DramRegion
 from tests.artifact.test_program_step import program_model
+from tests.isa import tokened
 from tests.isa.tables import NPU, NPU_MEANING, npu
 
 DEVICE = npu(port=Port(latency_cycles=10))
 
 
-def _program(*insns: TableInsn, size: int = 512, **more: object) -> TableProgram:
+def _program(*insns: TableInsn, size: int = 512, **more: object) -> VectorProgram:
     code = np.frombuffer(encode(NPU, list(insns)), np.uint8)
     image = np.arange(size, dtype=np.int64).astype(np.uint8)
-    return replace(TableProgram("copy", DEVICE, code, 0x1000, image), **more)  # type: ignore[arg-type]
+    return replace(VectorProgram("copy", DEVICE, code, 0x1000, image), **more)  # type: ignore[arg-type]
 
 
 COPY = (
@@ -170,3 +172,18 @@ def test_vectors_of_other_instructions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text(json.dumps(index))
     with pytest.raises(LoadstoneError, match="other instructions of npu"):
         load_table_vectors(tmp_path, lambda _: DEVICE)
+
+
+def test_a_race_is_found_though_memory_is_right() -> None:
+    device = tokened.device(tokened.CHAIN, "core")
+    insns = tokened.random_program(3, 30)
+    made = [insn for insn, _ in with_tokens(device.table, insns, tokened.no_names)]
+    code = np.frombuffer(encode(device.table, made), np.uint8)
+    good = VectorProgram("p", device, code, tokened.BASE, np.zeros(256, np.uint8))
+    assert replay_table(measure_table(good), races=True).findings == 0
+    bare = [replace(i, fields={k: v for k, v in i.fields.items() if "p" not in k}) for i in made]
+    bare = [insn for insn in bare if not insn.name.startswith("wait")]
+    code = np.frombuffer(encode(device.table, bare), np.uint8)
+    replayed = replay_table(measure_table(replace(good, code=code)), races=True)
+    assert (replayed.exact, replayed.findings) == (True, 1)  # it is what this program does
+    assert "is not ordered after" in replayed.message

@@ -22,6 +22,7 @@ their channels rounded up to rows of `dim`.
     mvout       address stride rows row             memory[address + i * stride] =
                                                     int8(scaled accumulator[row + i])
 
+With `-tokens=1` units wait for tokens, as VTA's do; the compiler sets them. `nop` is the array's.
 `instructions` is the table, MEANING what each does. `scheduled` says the sum and its tiles in
 TensorIR; loadstone.ir_pass makes calls of its loop nests (copies, matrix products, requantization);
 `Code` makes instructions of the calls.
@@ -44,6 +45,7 @@ from loadstone.ir_pass.pipeline import lowered
 from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
 from loadstone.isa.accelerator import Accelerator, Port
 from loadstone.isa.codec import At, TableInsn
+from loadstone.isa.queues import chained
 from loadstone.isa.state import MachineState
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
 from loadstone.numerics import Rounding, rq, wrap_int32
@@ -53,7 +55,7 @@ Fields = Mapping[str, int]
 
 
 # --- the device -----------------------------------------------------------------------------------
-def instructions(dim: int, scratchpad_rows: int, accumulator_rows: int) -> InstructionTable:
+def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) -> InstructionTable:
     """Fields, what they reach, the unit and its cycles."""
     address, stride = Bits("address", 32, address=True), Bits("stride", 24)
     rows, row = Bits("rows", 20, low=1), Bits("row", 20)
@@ -90,11 +92,13 @@ def instructions(dim: int, scratchpad_rows: int, accumulator_rows: int) -> Instr
     )
     memories = (
         LocalMemory("scratchpad", scratchpad_rows, dim),
-        LocalMemory("accumulator", accumulator_rows, dim, "int32"),
+        LocalMemory("accumulator", sums_rows, dim, "int32"),
         LocalMemory("weights", 1, dim * dim, "int32"),
         LocalMemory("scaling", 1, 5, "int32"),
     )
-    return InstructionTable("systolic", forms, memories)
+    table = InstructionTable("systolic", forms, memories)
+    queues, nop = chained("load", "array", "store"), InstructionForm("nop", 7, unit="array")
+    return table.ordered_by(queues, nop) if tokens else table
 
 
 def moved(memory: str) -> Callable[[MachineState, Fields], None]:
@@ -144,12 +148,13 @@ class Systolic(Backend):
         Attribute("dim", 16, "rows and columns of multipliers", range(2, 257)),
         Attribute("scratchpad_rows", 8192, "rows of dim int8", range(1, 2**20)),
         Attribute("accumulator_rows", 1024, "rows of dim int32", range(4, 2**20)),
+        Attribute("tokens", 0, "1: units are ordered by tokens", range(2)),
     )
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
         sizes = [int(self.attributes[entry.name]) for entry in self.target_attributes]
-        self.dim, self.scratchpad_rows, self.accumulator_rows = sizes
+        self.dim, self.scratchpad_rows, self.accumulator_rows, _ = sizes
         table, attributes = instructions(*sizes), self.attributes
         self.accelerator = Accelerator("systolic", table, MEANING, attributes, Port(), queue=8)
 

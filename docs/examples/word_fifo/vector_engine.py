@@ -29,7 +29,7 @@ import numpy as np
 from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
 from loadstone.graph import Add, Operator, Quantization
 from loadstone.graph.kernels.tflite.elementwise import ADD_PRE_SHIFT, add_constants
-from loadstone.isa.accelerator import Accelerator, Port
+from loadstone.isa.accelerator import Accelerator, Meaning, Port
 from loadstone.isa.codec import At, TableInsn
 from loadstone.isa.native_page import Action, PageJob, RegisterPage
 from loadstone.isa.state import MachineFault, MachineRun, MachineState
@@ -43,9 +43,11 @@ from loadstone.isa.table import (
     Reach,
 )
 from loadstone.numerics import Rounding, requantize_double
+from loadstone.runtime.c_meanings import c_meanings
 
 Fields = Mapping[str, int]
 DRIVER = Path(__file__).with_suffix(".c")
+MEANING_IN_C = Path(__file__).with_name("vector_engine_meaning.c")
 VECTORS, CHUNK, CHUNKS, FIFO_WORDS = 8, 1024, 256, 64
 #: What each number means to `add`.
 NUMBERS: tuple[str, ...] = (
@@ -132,7 +134,7 @@ def store(state: MachineState, i: Fields) -> None:
     state.dram.write(address, state.memory["vectors"][i["vector"], : i["size"] + 1])
 
 
-MEANING = {"set": set_number, "load": load, "add": add, "store": store}
+MEANING: dict[str, Meaning] = {"set": set_number, "load": load, "add": add, "store": store}
 
 
 class FifoPage(RegisterPage):
@@ -193,11 +195,15 @@ class VectorEngine(Backend):
     name: ClassVar[str] = "vector-engine"
     target_attributes: ClassVar[Sequence[Attribute]] = (
         Attribute("lanes", 64, "elements that it adds in a cycle", (16, 32, 64, 128)),
+        Attribute("meaning", "python", "what the simulator calls", ("python", "c")),
     )
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
-        said = self.name, instructions(int(self.attributes["lanes"])), MEANING, self.attributes
+        table, meaning = instructions(int(self.attributes["lanes"])), MEANING
+        if self.attributes["meaning"] == "c":
+            meaning = c_meanings(table, MEANING_IN_C)
+        said = self.name, table, meaning, self.attributes
         self.accelerator = Accelerator(*said, Port(), queue=4, page=FifoPage, driver=DRIVER)
 
     def patterns(self) -> Sequence[Pattern]:

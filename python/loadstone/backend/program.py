@@ -15,6 +15,7 @@ Next: artifact/deploy.py plans the memory and asks for the program; the runtime 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.isa.program_tokens import with_tokens
 from loadstone.numerics import Array
 
 __all__ = ["ProgramRegion"]
@@ -109,18 +111,14 @@ class ProgramRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
         """The program for these addresses; it has no micro-ops."""
         accelerator, table = self.accelerator, self.accelerator.table
-        code = encode(table, self._insns)
+        insns, layers = self._ordered(addresses) if table.queues else (self._insns, self._layers)
+        code = encode(table, insns)
         relocations, at = [], 0
-        for insn in self._insns:
+        for insn in insns:
             for field in table.by_name[insn.name].fields:
                 value = insn.fields.get(field.name)
                 if isinstance(value, At):
-                    if value.symbol not in addresses:
-                        raise LoweringError(
-                            f"{self.name}: {insn.name} names {value.symbol!r}, which is no tensor "
-                            "and no constant of the region"
-                        )
-                    place = addresses[value.symbol]
+                    place = self._place(insn.name, value, addresses)
                     bit = table.places[insn.name][field.name]
                     addend = place.offset_bytes + value.offset_bytes
                     where = at, bit, field.width, field.shift
@@ -134,7 +132,38 @@ class ProgramRegion(LoweredRegion):
             attributes,
             table.fingerprint,
             code,
-            len(self._insns),
+            len(insns),
             tuple(relocations),
-            tuple(self._layers),
+            tuple(layers),
         ), b""
+
+    def _place(self, name: str, at: At, addresses: Mapping[str, Address]) -> Address:
+        if at.symbol not in addresses:
+            raise LoweringError(
+                f"{self.name}: {name} names {at.symbol!r}, which is no tensor and no constant of "
+                "the region"
+            )
+        return addresses[at.symbol]
+
+    def _ordered(
+        self, addresses: Mapping[str, Address]
+    ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
+        """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
+
+        def where(at: At) -> tuple[int, int]:
+            place = self._place("an instruction", at, addresses)
+            return int(place.region), place.offset_bytes + at.offset_bytes
+
+        try:
+            found = with_tokens(self.accelerator.table, self._insns, where)
+        except LoweringError as error:
+            raise LoweringError(f"{self.name} on {self.device}: {error}") from None
+        count_before = [0]
+        for _, source in found:
+            count_before.append(max(count_before[-1], source + 1))
+        layers, first = [], 0
+        for layer in self._layers:
+            end = bisect_left(count_before, layer.first + layer.count)
+            layers.append(LayerRange(layer.name, first, end - first))
+            first = end
+        return [insn for insn, _ in found], layers

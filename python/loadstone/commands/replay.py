@@ -133,16 +133,16 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
 
 
 def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:
-    """On the meanings of a plug-in, which have no checks of VTA's."""
-    if args.check or args.strict or args.trace or args.kernels != "best":
+    """On the meanings of a plug-in."""
+    if "init" in args.check or args.strict or args.trace or args.kernels != "best":
         raise LoadstoneError(
-            "--check, --strict, --kernels and --trace are for VTA's instructions: leave them out"
+            "--check init, --strict, --kernels and --trace are for VTA's instructions: leave them out"
         )
     for path in args.paths:
         vectors = load_table_vectors(
             Path(path), lambda device: accelerator_of_index(args.plugins, device, args.device)
         )
-        yield from map(replay_table, vectors)
+        yield from (replay_table(vector, races="races" in args.check) for vector in vectors)
 
 
 def _on_rtl(args: argparse.Namespace, vectors: Sequence[Vector]) -> Iterator[Replayed]:

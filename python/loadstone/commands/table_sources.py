@@ -22,7 +22,7 @@ from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, encode
 from loadstone.isa.text import assemble
 from loadstone.runtime.accelerators import accelerators_of
-from loadstone.simulator.table_vectors import TableProgram, TableVector, table_programs
+from loadstone.simulator.table_vectors import TableVector, VectorProgram, table_programs
 from loadstone.simulator.vector_files import gathered, hex_text
 
 __all__ = [
@@ -91,7 +91,7 @@ def accelerator_of_model(
     return accelerators_of(artifact)[0]
 
 
-def programs_of_model(artifact: Artifact, own: Accelerator, seed: int) -> list[TableProgram]:
+def programs_of_model(artifact: Artifact, own: Accelerator, seed: int) -> list[VectorProgram]:
     """Each program that a model has for an accelerator."""
     return list(table_programs(artifact, own, seed))
 
@@ -110,7 +110,7 @@ def table_bytes(accelerator: Accelerator, text: str) -> bytes:
     return encode(accelerator.table, insns)
 
 
-def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -> TableProgram:
+def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -> VectorProgram:
     """A program of text (.txt, .asm) or bytes (.bin)."""
     data = read_whole(source)
     if source.suffix != ".bin":
@@ -121,7 +121,7 @@ def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -
     if not data:
         raise EncodingError(f"{source}: holds no instruction")
     image, base = memory_image(memory)
-    return TableProgram(source.stem, accelerator, np.frombuffer(data, np.uint8), base, image)
+    return VectorProgram(source.stem, accelerator, np.frombuffer(data, np.uint8), base, image)
 
 
 def write_hex(folder: Path, vectors: Sequence[TableVector]) -> None:

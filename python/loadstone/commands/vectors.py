@@ -31,7 +31,7 @@ from loadstone.errors import EncodingError, LoadstoneError
 from loadstone.files import read_whole
 from loadstone.isa.accelerator import Accelerator
 from loadstone.simulator.table_vectors import (
-    TableProgram,
+    VectorProgram,
     is_table_folder,
     load_table_vectors,
     measure_table,
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _table_programs(
     source: Path, own: Accelerator | None, args: argparse.Namespace
-) -> list[TableProgram] | None:
+) -> list[VectorProgram] | None:
     """The programs of a plug-in's accelerator; None where the source is VTA's."""
     if source.suffix in (".txt", ".asm", ".bin"):
         return None if own is None else [stream_program(source, own, args.memory)]
@@ -145,13 +145,13 @@ def _table_programs(
     return None if chosen is None else programs_of_model(artifact, chosen, args.seed)
 
 
-def _of_tables(programs: list[TableProgram] | None) -> list[TableProgram]:
+def _of_tables(programs: list[VectorProgram] | None) -> list[VectorProgram]:
     if programs is None:
         raise LoadstoneError("vectors for different devices do not go into one folder")
     return programs
 
 
-def _write_tables(args: argparse.Namespace, programs: Sequence[TableProgram]) -> None:
+def _write_tables(args: argparse.Namespace, programs: Sequence[VectorProgram]) -> None:
     if len({program.accelerator.table.fingerprint for program in programs}) > 1:
         raise LoadstoneError("vectors for different devices do not go into one folder")
     vectors = [measure_table(program) for program in programs]

@@ -41,8 +41,8 @@ class Port:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """meaning: by instruction; one that sets address registers needs none. attributes: of the back
-    end, by which it is made again. port: None where DRAM costs nothing. queue: how many
+    """meaning: by instruction; one that sets address registers, and a no-op, need none. attributes:
+    of the back end, by which it is made again. port: None where DRAM costs nothing. queue: how many
     instructions wait in front of each unit; 0: one instruction works at a time.
 
     page: makes the register page that the simulator shows, of the device's CONFIG_HASH; None for
@@ -62,8 +62,14 @@ class Accelerator:
 
     def __post_init__(self) -> None:
         for form in self.table.forms:
-            if form.name not in self.meaning and not form.keeps:
+            silent = bool(form.keeps) or form.name in self.table.noops
+            if form.name not in self.meaning and not silent:
                 raise ConfigError(f"accelerator {self.name}: {form.name} has no meaning")
+        if self.table.queues and not self.queue:
+            raise ConfigError(
+                f"accelerator {self.name}: queues of tokens, and queue=0: say how many "
+                "instructions wait in front of each unit"
+            )
 
 
 _FACTORIES: dict[str, Callable[[Mapping[str, int | str]], Accelerator | None]] = {}

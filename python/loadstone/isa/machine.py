@@ -12,7 +12,8 @@ Time: each unit works its instructions in order, `queue` of them waiting in fron
 is handed out one instruction a cycle, and stops while a queue is full. An instruction begins when
 its unit is free, when what it reads is written, and when what it writes is neither read nor written
 any more: rows of local memories, blocks of DRAM. What reaches DRAM takes the port, one at a time.
-With queue 0 an instruction begins when the one before it is done.
+With queue 0 an instruction begins when the one before it is done. Units that tokens order work as
+token_clock.py says, and each instruction then does what it means when it starts.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import BackendError, LoadstoneError, cause_of
-from loadstone.isa.accelerator import Accelerator, Port
+from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
+    DEADLOCK,
     LOCAL_BOUNDS,
     NOWHERE,
     Dram,
@@ -39,8 +41,9 @@ from loadstone.isa.state import (
 )
 from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
 from loadstone.isa.terms import Term, term_value
+from loadstone.isa.token_clock import TokenClock
 
-__all__ = ["TableMachine", "port_cycles"]
+__all__ = ["TableMachine"]
 
 #: What order between instructions is kept by, of DRAM.
 _BLOCK_BYTES = 1024
@@ -80,8 +83,7 @@ class _Clock:
     ) -> None:
         """Counts one instruction. touched: (reach, first, end) that are not empty."""
         unit, port = form.unit, self.accelerator.port
-        per = (ceil(cycles * term_value(term, values)) for term, cycles in form.per)
-        work = form.cycles + sum(per)
+        work = work_cycles(form, values)
         ready = self._issue(unit)
         start = max(ready, self._after(touched))
         moves = sum(port_cycles(port, reach, values) for reach, _, _ in touched) if port else 0
@@ -135,21 +137,6 @@ class _Clock:
         np.maximum(times_of_rows[first:last], end, out=times_of_rows[first:last])
 
 
-def port_cycles(port: Port, reach: Reach, values: Mapping[str, int]) -> int:
-    """What a reach of DRAM takes of the port; 0 for another memory."""
-    if reach.memory != DRAM:
-        return 0
-
-    run, runs = term_value(reach.extent, values), 1
-    for count, stride in reversed(reach.loops):
-        if runs == 1 and term_value(stride, values) == run:
-            run *= term_value(count, values)
-        else:
-            runs *= term_value(count, values)
-    each = -(-run // port.bytes_per_cycle) + -(-run // port.burst_bytes) * port.burst_cycles
-    return port.latency_cycles + runs * each
-
-
 class TableMachine:
     """One device: its memories keep what they hold from program to program."""
 
@@ -178,16 +165,57 @@ class TableMachine:
     def run(self, address: int, count: int, code: bytes | None = None) -> MachineRun:
         """Executes `count` instructions from a bus address on, or those of `code`. Raises
         MachineFault."""
-        dram, at = self.state.dram, 0
+        dram = self.state.dram
         dram.read_bytes = dram.write_bytes = 0
+        self.use(dram)  # a program sets the address registers that it uses
+        if code is None:
+            code = dram.tail(address, count * max(self.table.sizes.values()))
+        run = self._by_tokens if self.table.queues else self._in_order
+        clock = run(code, count)
+        return MachineRun(
+            clock.end,
+            count,
+            clock.busy,
+            clock.stalled,
+            dram.read_bytes,
+            dram.write_bytes,
+            clock.events,
+        )
+
+    def _by_tokens(self, code: bytes, count: int) -> TokenClock:
+        """Instructions in the order in which they start."""
+        clock = TokenClock(self.accelerator, self.trace)
+        handed: dict[int, tuple[InstructionForm, dict[str, int]]] = {}
+        at = number = self.completed = 0
+        while self.completed < count and not self.aborted:
+            while number < count:
+                try:
+                    form, values = self._decode(code, at)
+                    if not clock.has_room(form.unit):
+                        break
+                    clock.issue(number, form, values, self._touched(form, values))
+                except MachineFault as fault:
+                    fault.instruction = number
+                    raise
+                handed[number] = form, values
+                at, number = at + self.table.sizes[form.name], number + 1
+            started = clock.start()
+            if started is None:
+                stuck = MachineFault(DEADLOCK, f"{len(handed)} instructions wait for tokens")
+                stuck.instruction = min(handed)
+                raise stuck
+            self._mean(started, *handed.pop(started))
+            self.completed += 1
+        return clock
+
+    def _in_order(self, code: bytes, count: int) -> _Clock:
+        """Instructions in the order of the program."""
+        at = 0
         orders = {
             m.name: _Order(np.zeros(m.rows, np.int64), np.zeros(m.rows, np.int64))
             for m in self.table.memories
         }
         clock = _Clock(self.accelerator, self.trace, orders)
-        self.use(dram)  # a program sets the address registers that it uses
-        if code is None:
-            code = dram.tail(address, count * max(self.table.sizes.values()))
         for number in range(count):
             self.completed = number
             try:
@@ -202,15 +230,7 @@ class TableMachine:
             at += self.table.sizes[form.name]
             if self.aborted:
                 break
-        return MachineRun(
-            clock.end,
-            count,
-            clock.busy,
-            clock.stalled,
-            dram.read_bytes,
-            dram.write_bytes,
-            clock.events,
-        )
+        return clock
 
     def _decode(self, code: bytes, at: int) -> tuple[InstructionForm, dict[str, int]]:
         opcode = int.from_bytes(code[at : at + 4], "little") & (1 << self.table.opcode_bits) - 1

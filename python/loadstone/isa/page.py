@@ -23,6 +23,12 @@ def page(table: InstructionTable) -> str:
         "| --- | --- | --- |",
         *(f"| {m.name} | {m.rows} | {m.lanes} {m.dtype} |" for m in table.memories),
     ]
+    if table.queues:
+        lines += ["", "| tokens from | to | given by | taken by | at most |"]
+        lines += ["| --- | --- | --- | --- | --- |"]
+        lines += [
+            f"| {q.pusher} | {q.popper} | {q.push} | {q.pop} | {q.most} |" for q in table.queues
+        ]
     for form in table.forms:
         lines += ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
         lines += [form.doc, ""] if form.doc else []

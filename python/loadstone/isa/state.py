@@ -17,6 +17,7 @@ from loadstone.numerics import Array
 
 __all__ = [
     "BAD_INSTRUCTION",
+    "DEADLOCK",
     "DRAM_BOUNDS",
     "ERRORS",
     "LOCAL_BOUNDS",
@@ -29,7 +30,7 @@ __all__ = [
     "MachineState",
 ]
 
-BAD_INSTRUCTION, DRAM_BOUNDS, LOCAL_BOUNDS = 1, 2, 3
+BAD_INSTRUCTION, DRAM_BOUNDS, LOCAL_BOUNDS, DEADLOCK = 1, 2, 3, 5
 #: An address where no memory is.
 NOWHERE = 1 << 64
 #: Error codes, those of the native register page.
@@ -37,6 +38,7 @@ ERRORS = {
     BAD_INSTRUCTION: "an opcode, field value or reserved bit that the device does not know",
     DRAM_BOUNDS: "an access outside the memory, or a store where it is read-only",
     LOCAL_BOUNDS: "an access outside a memory of the device",
+    DEADLOCK: "every unit waits for a token",
 }
 
 

@@ -32,15 +32,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from types import MappingProxyType
 
 from loadstone.errors import ConfigError
-from loadstone.isa.terms import MAX_FACTORS, Term, factors, term_value
+from loadstone.isa.form import (
+    DRAM,
+    MAX_FIELDS,
+    MAX_INSN_BYTES,
+    MAX_KEPT,
+    MAX_LOOPS,
+    MIN_INSN_BYTES,
+    AddressRegister,
+    Bits,
+    InstructionForm,
+    Keep,
+    LocalMemory,
+    Reach,
+)
+from loadstone.isa.queues import UnitQueue, queue_mistake, token_fields
+from loadstone.isa.terms import MAX_FACTORS, Term, factors
 
 __all__ = [
     "DRAM",
@@ -55,161 +68,29 @@ __all__ = [
     "Keep",
     "LocalMemory",
     "Reach",
+    "UnitQueue",
 ]
 
-MIN_INSN_BYTES, MAX_INSN_BYTES = 4, 64
-#: Fields of one instruction, as the validator in C has room for.
-MAX_FIELDS = 32
-#: Loops of one Reach.
-MAX_LOOPS = 3
-#: Address registers of a device, as the validator in C has room for.
-MAX_KEPT = 16
-#: The memory that host and device share, in a Reach; it counts bytes.
-DRAM = "dram"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
 
 
 @dataclass(frozen=True)
-class Bits:
-    """One field of an instruction.
-
-    at: the bit where it begins; None: behind the field before it. values: names of 0, 1, 2 ...,
-    others do not decode. low, high: what it may be, both included; None: what `width` holds.
-    address: a bus address, which the runtime fills in from a relocation; it counts `1 << shift`
-    bytes.
-    """
-
-    name: str
-    width: int
-    doc: str = ""
-    signed: bool = False
-    at: int | None = None
-    values: tuple[str, ...] = ()
-    low: int | None = None
-    high: int | None = None
-    address: bool = False
-    shift: int = 0
-
-    @property
-    def lowest(self) -> int:
-        """The least value that it may have."""
-        least = -(1 << self.width - 1) if self.signed else 0
-        return least if self.low is None else self.low
-
-    @property
-    def highest(self) -> int:
-        """The largest value that it may have."""
-        most = (1 << self.width - self.signed) - 1
-        if self.values:
-            most = len(self.values) - 1
-        return most if self.high is None else self.high
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What an instruction touches of one memory: for each turn of the loops, `extent` places from
-    `first + sum of turn * stride` on. Places are bytes of DRAM, rows of a local memory.
-
-    loops: (count, stride) of each, a count of 0 touches nothing. DRAM begins at an address field,
-    or where an AddressRegister points: `first` is its name, `index` says which of them. offset:
-    places that are added to `first`.
-    """
-
-    memory: str
-    first: Term
-    loops: tuple[tuple[Term, Term], ...] = ()
-    extent: Term = 1
-    writes: bool = False
-    offset: Term = 0
-    index: Term = 0
-
-    def terms(self) -> Iterator[Term]:
-        """All numbers and fields it is made of, but `first`."""
-        yield self.extent
-        yield self.offset
-        yield self.index
-        for loop in self.loops:
-            yield from loop
-
-    def places(
-        self, fields: Mapping[str, int], kept: Mapping[str, Sequence[int]] = MappingProxyType({})
-    ) -> tuple[int, int]:
-        """[first, end) of what is touched; first == end where that is nothing. kept: what address
-        registers hold."""
-        if self.first in kept:
-            first = kept[str(self.first)][term_value(self.index, fields)]
-        else:
-            first = term_value(self.first, fields)
-        first, size = first + term_value(self.offset, fields), term_value(self.extent, fields)
-        counts = [term_value(count, fields) for count, _ in self.loops]
-        if size == 0 or 0 in counts:
-            return first, first
-        strides = [term_value(stride, fields) for _, stride in self.loops]
-        return first, first + size + sum((c - 1) * s for c, s in zip(counts, strides, strict=True))
-
-
-@dataclass(frozen=True)
-class AddressRegister:
-    """`count` registers that keep bus addresses between instructions, for devices whose
-    instructions are too short for an address. A program begins with none of them set."""
-
-    name: str
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class Keep:
-    """An instruction sets address register number `index` of `register` to its address field."""
-
-    register: str
-    field: str
-    index: Term = 0
-
-
-@dataclass(frozen=True)
-class InstructionForm:
-    """One instruction: its opcode, its fields behind that in the order of the bits, what it
-    touches, which address registers it sets, and where and how long it works.
-
-    size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
-    executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
-    Fraction: what is begun is a whole cycle); what goes over the memory port is added
-    (machine.Port).
-    """
-
-    name: str
-    opcode: int
-    fields: tuple[Bits, ...] = ()
-    size_bytes: int = 0
-    doc: str = ""
-    reaches: tuple[Reach, ...] = ()
-    unit: str = "all"
-    cycles: int = 1
-    per: tuple[tuple[Term, int | Fraction], ...] = ()
-    keeps: tuple[Keep, ...] = ()
-
-
-@dataclass(frozen=True)
-class LocalMemory:
-    """A memory inside the device: `rows` of `lanes` elements. Also what is only kept, such as the
-    weights of an array, is one, so that order between instructions is known."""
-
-    name: str
-    rows: int
-    lanes: int = 1
-    dtype: str = "int8"
-
-
-@dataclass(frozen=True)
 class InstructionTable:
-    """The whole set. Raises ConfigError where it contradicts itself."""
+    """The whole set. Raises ConfigError where it contradicts itself.
+
+    queues: of tokens between units; without any the hardware orders its units by what instructions
+    touch. noops: instructions that do nothing but give and take tokens, one for each unit that has
+    one.
+    """
 
     name: str
     forms: tuple[InstructionForm, ...]
     memories: tuple[LocalMemory, ...] = ()
     opcode_bits: int = 8
     address_registers: tuple[AddressRegister, ...] = ()
+    queues: tuple[UnitQueue, ...] = ()
+    noops: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
@@ -227,6 +108,18 @@ class InstructionTable:
         self._require(few, f"{count} address registers", f"1 of each, {MAX_KEPT} at most")
         for form in self.forms:
             self._check(form)
+        mistake = queue_mistake(self.queues, self.noops, self.forms)
+        self._require(mistake is None, *(mistake or ("", "")))
+        direct = not self.queues or not registers
+        self._require(direct, "queues and address registers", "in one table today")
+
+    def ordered_by(self, queues: Sequence[UnitQueue], *noops: InstructionForm) -> InstructionTable:
+        """The same instructions and these no-ops, whose units wait for tokens: each gets the
+        queues' fields behind its own."""
+        more = token_fields(queues)
+        forms = [replace(form, fields=(*form.fields, *more)) for form in (*self.forms, *noops)]
+        names = tuple(form.name for form in noops)
+        return replace(self, forms=tuple(forms), queues=tuple(queues), noops=names)
 
     @cached_property
     def banks(self) -> Mapping[str, tuple[int, int]]:
@@ -282,6 +175,7 @@ class InstructionTable:
         memories = [asdict(memory) for memory in self.memories]
         whole = [self.name, self.opcode_bits, forms, memories]
         whole += [asdict(register) for register in self.address_registers]
+        whole += [asdict(queue) for queue in self.queues]
         text = json.dumps(whole, sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
 

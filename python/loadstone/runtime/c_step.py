@@ -16,17 +16,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host_step import EXTERNAL_C
-from loadstone.errors import ArtifactError
+from loadstone.errors import ArtifactError, LoadstoneError
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 
-__all__ = ["C_FLAGS", "c_compiler", "c_sources", "prepare", "run_c_step"]
+__all__ = ["C_FLAGS", "built_library", "c_compiler", "c_sources", "prepare", "run_c_step"]
 
 #: Each operation is rounded by itself, whatever the processor could do in one go, so that the bytes
 #: are the same on every machine.
@@ -65,29 +65,41 @@ def c_compiler() -> list[str]:
     return [next((name for name in _COMPILERS if shutil.which(name)), "")]
 
 
+def built_library(
+    files: Sequence[str], options: Sequence[str], refused: Callable[[str], LoadstoneError]
+) -> ctypes.CDLL:
+    """C files as a library of this process; its file does not stay. refused: makes the error of
+    why there is none: no compiler, or its first complaint."""
+    compiler = c_compiler()
+    if shutil.which(compiler[0]) is None:
+        known = compiler[0] or ", ".join(_COMPILERS)
+        raise refused(
+            f"there is no C compiler ({known}): install one (Debian: gcc), or name it in CC"
+        )
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+        library = str(Path(folder, "library.so"))
+        command = [*compiler, *C_FLAGS, *options, "-fPIC", "-shared", "-o", library, *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            complaint = next((t for t in done.stderr.splitlines() if "error" in t), done.stderr)
+            raise refused(f"{compiler[0]} refuses it: {one_line(complaint)[:200]}")
+        return ctypes.CDLL(library)
+
+
 @lru_cache(maxsize=64)
 def _library(sources: tuple[tuple[str, str], ...], name: str) -> None:
     """Fills _FUNCTIONS; the library stays in the process, its file does not."""
-    compiler = c_compiler()
-    if shutil.which(compiler[0]) is None:
-        raise ArtifactError(
-            f"model {name!r}: {len(sources)} of its steps are C, and there is no C compiler "
-            f"({compiler[0] or ', '.join(_COMPILERS)}): install one (Debian: gcc), or name it in CC"
-        )
     with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
         files = []
         for k, (_, source) in enumerate(sources):
             files.append(str(Path(folder, f"{k}.c")))
             Path(files[-1]).write_text(source)
-        library = str(Path(folder, "steps.so"))
-        command = [*compiler, *C_FLAGS, "-fPIC", "-shared", "-o", library, *files]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            complaint = next((t for t in done.stderr.splitlines() if "error" in t), done.stderr)
-            raise ArtifactError(
-                f"model {name!r}: {compiler[0]} refuses a step in C: {one_line(complaint)[:200]}"
-            )
-        loaded = ctypes.CDLL(library)
+        count = len(sources)
+        loaded = built_library(
+            files,
+            (),
+            lambda why: ArtifactError(f"model {name!r}: {count} of its steps are C: {why}"),
+        )
     for symbol, source in sources:
         try:
             function = getattr(loaded, symbol)

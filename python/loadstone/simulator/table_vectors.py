@@ -33,11 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact
-from loadstone.errors import LoadstoneError, SimulationError
+from loadstone.errors import LoadstoneError, LoweringError, SimulationError
 from loadstone.files import JsonObject, unpacked_arrays, written_whole
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import decode, instruction_offsets
 from loadstone.isa.machine import TableMachine
+from loadstone.isa.program_tokens import prove_code
 from loadstone.isa.state import ERRORS, Dram, DramWindow, MachineFault, MachineRun
 from loadstone.isa.table import DRAM, InstructionTable, Reach
 from loadstone.isa.terms import term_value
@@ -56,8 +57,8 @@ from loadstone.simulator.vector_files import (
 
 __all__ = [
     "FindAccelerator",
-    "TableProgram",
     "TableVector",
+    "VectorProgram",
     "is_table_folder",
     "load_table_vectors",
     "measure_table",
@@ -74,7 +75,7 @@ FindAccelerator = Callable[[JsonObject], Accelerator]
 
 
 @dataclass(frozen=True, eq=False)
-class TableProgram:
+class VectorProgram:
     """A program and the memory that it begins with. code, dram_in: uint8 (bytes,); dram_in stands
     from bus address dram_base on."""
 
@@ -119,7 +120,7 @@ class TableVector:
     """A program, what it does to memory, and how long it takes: cycles by latency, -1 where not
     measured."""
 
-    program: TableProgram
+    program: VectorProgram
     out_regions: NDArray[np.int64]
     out: NDArray[np.uint8]
     cycles: dict[int, int]
@@ -160,7 +161,7 @@ def written_spans(table: InstructionTable, code: bytes) -> NDArray[np.int64]:
     return merged((first, first + length) for first, length in spans)
 
 
-def measure_table(program: TableProgram) -> TableVector:
+def measure_table(program: VectorProgram) -> TableVector:
     """What the simulator makes of a program, at both latencies. Raises SimulationError where it
     stops, or where an instruction writes what its reaches do not say."""
     cycles: dict[int, int] = {}
@@ -183,8 +184,19 @@ def measure_table(program: TableProgram) -> TableVector:
     return TableVector(program, spans, out, cycles, (runs[0].read_bytes, runs[0].write_bytes))
 
 
-def replay_table(vector: TableVector) -> Replayed:
-    """Runs a vector at both latencies, and compares."""
+def _race(program: VectorProgram) -> str:
+    """Two instructions that no token orders and that touch the same, in words; "" without."""
+    if not program.accelerator.table.queues:
+        return ""
+    try:
+        prove_code(program.accelerator.table, program.code.tobytes())
+    except LoweringError as error:
+        return str(error)
+    return ""
+
+
+def replay_table(vector: TableVector, *, races: bool = False) -> Replayed:
+    """Runs a vector at both latencies, and compares. races: finds what no token orders, too."""
     program, expected = vector.program, vector.dram_out()
     cycles: dict[int, int] = {}
     exact, message = True, ""
@@ -198,13 +210,15 @@ def replay_table(vector: TableVector) -> Replayed:
         if not np.array_equal(image, expected):
             exact, message = False, difference(program.dram_base, image, expected)
     measured = {latency: count for latency, count in vector.cycles.items() if count >= 0}
-    return Replayed(program.name, program.group, exact, cycles, measured, 0, message)
+    found = _race(program) if races else ""
+    said = message or found
+    return Replayed(program.name, program.group, exact, cycles, measured, int(bool(found)), said)
 
 
 # --- programs of artifacts ------------------------------------------------------------------------
 def table_programs(
     artifact: Artifact, accelerator: Accelerator, seed: int = 0
-) -> Iterator[TableProgram]:
+) -> Iterator[VectorProgram]:
     """Each program of an artifact for this accelerator: constants as they are, the rest of memory
     random bytes, addresses filled in."""
     rng = np.random.default_rng(seed)
@@ -227,7 +241,7 @@ def table_programs(
             )
             name = f"{artifact.name}_{step.device}_{number:02d}"
             where = _FIRST, image, tuple(regions), artifact.name, step.name
-            yield TableProgram(name, accelerator, code, *where)
+            yield VectorProgram(name, accelerator, code, *where)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -260,7 +274,7 @@ def _load(path: Path, entry: JsonObject, accelerator: Accelerator) -> TableVecto
             DramRegion(base, size, bool(read_only))
             for base, size, read_only in data.get("regions", np.zeros((0, 3))).tolist()
         )
-        program = TableProgram(
+        program = VectorProgram(
             str(entry.get("name", path.stem)),
             accelerator,
             np.ascontiguousarray(data["code"], np.uint8),

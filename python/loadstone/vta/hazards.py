@@ -6,43 +6,35 @@ Out:  `Hazards`: the last instruction of each stage that one must not overtake; 
       tokens of a stream keep every hazard in order, cannot deadlock and overflow no queue.
 Next: synchronize.py asks the first to set tokens, and the second whether they are right.
 
-`prove` looks at the flags alone. Program order itself is one schedule that satisfies every token
-(each push stands before its pop), so nothing can deadlock.
+isa/hazards.py has the tables, isa/token_proof.py the proof, for these instructions and any others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import LoweringError
+from loadstone.isa.hazards import NONE, Toucher, TouchTable
+from loadstone.isa.token_proof import TokenStream, prove_order
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import (
     MAX_TOKENS,
     SCRATCHPAD_OF,
+    TOKEN_FLAGS,
     TOKEN_QUEUES,
     Memory,
     Stage,
-    TokenQueue,
 )
 from loadstone.vta.program import DramRows, PendingInstruction
 
-__all__ = ["NONE", "Hazards", "prove"]
+__all__ = ["STAGES", "Hazards", "prove"]
 
-#: No instruction.
-NONE = -1
-_POPPED = {stage: [queue for queue in TOKEN_QUEUES if queue.popper is stage] for stage in Stage}
-_PUSHED = {stage: [queue for queue in TOKEN_QUEUES if queue.pusher is stage] for stage in Stage}
+#: Names of the stages, in messages.
+STAGES = tuple(stage.name for stage in Stage)
 #: As ndarray.max, without its Python: asked of a few tiles, some ten thousand times a network.
 _largest = np.maximum.reduce
-
-
-#: What a range of tiles or bytes is touched by: a stage, and whether it writes.
-_Touch: TypeAlias = tuple[int, bool]
 
 
 class Hazards:
@@ -55,13 +47,13 @@ class Hazards:
 
     def __init__(self, config: HwConfig, instructions: Sequence[PendingInstruction]) -> None:
         self.grain = min(config.tile_bytes(Memory.INP), 4)
-        self.scratch: dict[Memory, _Table] = {}
-        self.dram: dict[int, _Table] = {}
+        self.scratch: dict[Memory, TouchTable] = {}
+        self.dram: dict[int, TouchTable] = {}
         scratch, dram, ends = _touched(instructions, self.grain)
         for memory in dict.fromkeys(SCRATCHPAD_OF.values()):
-            self.scratch[memory] = _Table(scratch.get(memory, set()), config.depth(memory))
+            self.scratch[memory] = TouchTable(scratch.get(memory, set()), config.depth(memory))
         for region, touches in dram.items():
-            self.dram[region] = _Table(touches, ends[region])
+            self.dram[region] = TouchTable(touches, ends[region])
 
     def conflicts(self, instruction: PendingInstruction) -> list[int]:
         """Per stage, the last instruction that this one must not overtake."""
@@ -94,35 +86,13 @@ class Hazards:
                 _rows_view(row, rows, self.grain)[...] = number
 
 
-class _Table:
-    """One scratchpad, or one region of DRAM: of each kind of touch that conflicts with one of
-    another stage, the last instruction by place.
-
-    asked: of a touch, the stages and rows to look at: a writer conflicts with everyone, a reader
-        with writers. told: the row that a touch is written into.
-    """
-
-    def __init__(self, touches: set[_Touch], size: int) -> None:
-        pairs = {
-            one: [other for other in touches if other[0] != one[0] and (one[1] or other[1])]
-            for one in touches
-        }
-        self.told: dict[_Touch, NDArray[np.int32]] = {
-            touch: np.full(size, NONE, np.int32)
-            for touch in dict.fromkeys(other for others in pairs.values() for other in others)
-        }
-        self.asked = {
-            one: [(other[0], self.told[other]) for other in others] for one, others in pairs.items()
-        }
-
-
 def _touched(
     instructions: Sequence[PendingInstruction], grain: int
-) -> tuple[dict[Memory, set[_Touch]], dict[int, set[_Touch]], dict[int, int]]:
+) -> tuple[dict[Memory, set[Toucher]], dict[int, set[Toucher]], dict[int, int]]:
     """By scratchpad, and by region of DRAM, which stages write and read it; and where the last
     touch of a region ends, in grains."""
-    scratch: dict[Memory, set[_Touch]] = {}
-    dram: dict[int, set[_Touch]] = {}
+    scratch: dict[Memory, set[Toucher]] = {}
+    dram: dict[int, set[Toucher]] = {}
     ends: dict[int, int] = {}
     for instruction in instructions:
         stage = instruction.stage
@@ -157,76 +127,14 @@ def prove(instructions: Sequence[PendingInstruction], config: HwConfig) -> Mappi
     Returns the largest number of tokens each queue can hold in any execution. Raises LoweringError
     naming two instructions.
     """
-    clock = _vector_clocks(instructions)
+    stream = TokenStream(
+        "synchronize",
+        STAGES,
+        [instruction.stage for instruction in instructions],
+        lambda number: instructions[number].name,
+        [[flag for flag in TOKEN_FLAGS if getattr(p.insn, flag)] for p in instructions],
+    )
     hazards = Hazards(config, instructions)
-    for number, instruction in enumerate(instructions):
-        for stage, last in enumerate(hazards.conflicts(instruction)):
-            if last > clock.before[number][stage]:
-                raise LoweringError(
-                    f"synchronize: instruction {number} ({instruction.name}) is not ordered after "
-                    f"{last} ({instructions[last].name}), which touches the same tiles"
-                )
-        hazards.record(instruction, number)
-    return {str(queue): _most_tokens(clock, queue) for queue in TOKEN_QUEUES}
-
-
-@dataclass(frozen=True)
-class _Clocks:
-    """before[n][g]: the last instruction of stage g that is complete when n begins. pushes, pops:
-    numbers, per queue."""
-
-    before: list[list[int]]
-    pushes: Mapping[TokenQueue, list[int]]
-    pops: Mapping[TokenQueue, list[int]]
-
-
-def _vector_clocks(instructions: Sequence[PendingInstruction]) -> _Clocks:
-    knows = [[NONE] * len(Stage) for _ in Stage]
-    after: list[list[int]] = []
-    before: list[list[int]] = []
-    pushes: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
-    pops: dict[TokenQueue, list[int]] = {queue: [] for queue in TOKEN_QUEUES}
-    for number, instruction in enumerate(instructions):
-        stage = instruction.stage
-        known = knows[stage]
-        for queue in _POPPED[stage]:
-            if getattr(instruction.insn, queue.pop):
-                turn = len(pops[queue])
-                if turn >= len(pushes[queue]):
-                    raise LoweringError(
-                        f"synchronize: instruction {number} waits for token {turn} of "
-                        f"{queue.pusher.name}, which nothing before it pushes"
-                    )
-                pops[queue].append(number)
-                known = [max(a, b) for a, b in zip(known, after[pushes[queue][turn]], strict=True)]
-        before.append(known)
-        known = list(known)
-        known[stage] = number
-        knows[stage] = known
-        after.append(known)
-        for queue in _PUSHED[stage]:
-            if getattr(instruction.insn, queue.push):
-                pushes[queue].append(number)
-    for queue in TOKEN_QUEUES:
-        if len(pushes[queue]) != len(pops[queue]):
-            raise LoweringError(
-                f"synchronize: {len(pushes[queue]) - len(pops[queue])} tokens from "
-                f"{queue.pusher.name} to {queue.popper.name} are never taken"
-            )
-    return _Clocks(before, pushes, pops)
-
-
-def _most_tokens(clock: _Clocks, queue: TokenQueue) -> int:
-    """When the n-th push happens, the pops known to be complete have emptied the queue by at least
-    their number."""
-    most = 0
-    taken = np.array(clock.pops[queue])
-    for turn, number in enumerate(clock.pushes[queue]):
-        done = int(np.searchsorted(taken, clock.before[number][queue.popper], side="right"))
-        most = max(most, turn + 1 - done)
-    if most > MAX_TOKENS:
-        raise LoweringError(
-            f"synchronize: the queue {queue.pusher.name} -> {queue.popper.name} may hold {most} "
-            f"tokens; the limit is {MAX_TOKENS}"
-        )
-    return most
+    limits = [MAX_TOKENS] * len(TOKEN_QUEUES)
+    most = prove_order(instructions, stream, hazards, TOKEN_QUEUES, limits)
+    return {str(queue): most[k] for k, queue in enumerate(TOKEN_QUEUES)}

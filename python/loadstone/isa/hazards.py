@@ -1,0 +1,131 @@
+"""What orders instructions of different units against each other: who touched each place last.
+
+In:   instructions in program order: the unit of each, the places that it reads and writes.
+Out:  TouchHazards: the last instruction of each unit that one must not overtake; TouchTable, one
+      memory of it.
+Next: tokens.py sets tokens by it, token_proof.py holds them against it; vta/hazards.py has VTA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NONE", "Conflicts", "Touch", "TouchHazards", "TouchStep", "TouchTable", "Toucher"]
+
+#: No instruction.
+NONE = -1
+#: What a place is touched by: a unit, and whether it writes.
+Toucher: TypeAlias = tuple[int, bool]
+_Step = TypeVar("_Step", contravariant=True)
+
+
+class Conflicts(Protocol[_Step]):
+    """Told of instructions in program order."""
+
+    def conflicts(self, step: _Step, /) -> list[int]:
+        """Per unit, the last instruction that this one must not overtake."""
+        ...
+
+    def record(self, step: _Step, number: int, /) -> None:
+        """Instruction `number` of the stream is this one."""
+        ...
+
+
+class TouchTable:
+    """One memory: of each kind of touch that conflicts with one of another unit, the last
+    instruction by place.
+
+    asked: of a touch, the units and rows to look at: a writer conflicts with everyone, a reader
+        with writers. told: the row that a touch is written into.
+    """
+
+    def __init__(self, touches: set[Toucher], size: int) -> None:
+        pairs = {
+            one: [other for other in touches if other[0] != one[0] and (one[1] or other[1])]
+            for one in touches
+        }
+        self.told: dict[Toucher, NDArray[np.int32]] = {
+            touch: np.full(size, NONE, np.int32)
+            for touch in dict.fromkeys(other for others in pairs.values() for other in others)
+        }
+        self.asked = {
+            one: [(other[0], self.told[other]) for other in others] for one, others in pairs.items()
+        }
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Places of a memory: `extent` of them in each turn of the loops (count, stride), which begin
+    at `first`. space: a local memory, or a region of DRAM."""
+
+    space: Hashable
+    first: int
+    loops: tuple[tuple[int, int], ...]
+    extent: int
+    writes: bool
+
+    @property
+    def end(self) -> int:
+        """One past the last place."""
+        return self.first + self.extent + sum((count - 1) * by for count, by in self.loops)
+
+
+@dataclass(frozen=True)
+class TouchStep:
+    """An instruction as far as its order matters. name: for messages; cycles: about how long it
+    works."""
+
+    unit: int
+    name: str
+    touches: tuple[Touch, ...] = ()
+    cycles: int = 1
+
+
+class TouchHazards:
+    """Of steps that say their touches. Places are counted in the largest unit that all touches of
+    a memory are multiples of."""
+
+    def __init__(self, units: int, steps: Sequence[TouchStep]) -> None:
+        self.units = units
+        touchers: dict[Hashable, set[Toucher]] = {}
+        ends: dict[Hashable, int] = {}
+        self._grain: dict[Hashable, int] = {}
+        for step in steps:
+            for touch in step.touches:
+                space = touch.space
+                touchers.setdefault(space, set()).add((step.unit, touch.writes))
+                ends[space] = max(ends.get(space, 0), touch.end)
+                strides = (stride for _, stride in touch.loops)
+                grain = gcd(self._grain.get(space, 0), touch.first, touch.extent, *strides)
+                self._grain[space] = grain
+        self._tables = {
+            space: TouchTable(of, ends[space] // self._grain[space])
+            for space, of in touchers.items()
+        }
+
+    def conflicts(self, step: TouchStep) -> list[int]:
+        """Per unit, the last instruction that this one must not overtake."""
+        last = [NONE] * self.units
+        for touch in step.touches:
+            for other, row in self._tables[touch.space].asked[step.unit, touch.writes]:
+                last[other] = max(last[other], int(self._view(row, touch).max()))
+        return last
+
+    def record(self, step: TouchStep, number: int) -> None:
+        """Instruction `number` of the stream is this one."""
+        for touch in step.touches:
+            row = self._tables[touch.space].told.get((step.unit, touch.writes))
+            if row is not None:
+                self._view(row, touch)[...] = number
+
+    def _view(self, row: NDArray[np.int32], touch: Touch) -> NDArray[np.int32]:
+        grain, step = self._grain[touch.space], row.strides[0]
+        shape = *(count for count, _ in touch.loops), touch.extent // grain
+        strides = *(stride // grain * step for _, stride in touch.loops), step
+        return np.ndarray(shape, row.dtype, row, touch.first // grain * step, strides)
