@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from torch import nn
 
-from tests.matrix.images import Apply, Builder, Chain, patches
+from tests.matrix.images import Builder
+from tests.matrix.parts import Apply, Chain, patches
 
 __all__ = ["SEQUENCES"]
 
