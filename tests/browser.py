@@ -16,18 +16,23 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["body_data", "cells", "opened"]
+__all__ = ["body_data", "browser", "cells", "opened"]
 
 _SECONDS = 300
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+def browser() -> str | None:
+    """Chromium's program, where there is one."""
+    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
 def opened(path: Path, fragment: str = "") -> str:
     """The document. Skips the test where there is no Chromium."""
-    browser = next((found for name in _NAMES if (found := shutil.which(name))), None)
-    if browser is None:
+    found = browser()
+    if found is None:
         pytest.skip("no Chromium is installed (apt-get install chromium)")
-    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,2600"]
+    words = [found, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,2600"]
     words += [f"--user-data-dir={path.parent}/chromium", "--virtual-time-budget=5000"]
     url = f"{path.as_uri()}#{fragment}"
     folder = os.environ.get("LOADSTONE_SCREENSHOTS")

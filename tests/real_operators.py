@@ -31,6 +31,7 @@ __all__ = [
     "cancelling",
     "defined",
     "on_device",
+    "product_bound",
     "random_inputs",
     "random_operator",
     "sum_bound",
@@ -116,6 +117,14 @@ def _dense(rng: np.random.Generator) -> g.Operator:
     )
 
 
+def _matmul(rng: np.random.Generator) -> g.Operator:
+    leading = rng.integers(1, 4, int(rng.integers(1, 3))).tolist()
+    rows, columns, depth = rng.integers(1, 40, 3).tolist()
+    sides = {"a": (rows, depth), "b": (columns, depth), "y": (rows, columns)}
+    a, b, y = (_tensor(name, (1, *leading, *side)) for name, side in sides.items())
+    return g.RealMatMul(name="y", inputs=(a, b), outputs=(y,), **_clamp(rng))
+
+
 def _image(rng: np.random.Generator) -> tuple[int, ...]:
     return (1, *rng.integers(1, 9, 2).tolist(), int(rng.integers(1, 40)))
 
@@ -171,6 +180,7 @@ def _concatenate(rng: np.random.Generator) -> g.Operator:
 KINDS: Mapping[str, Callable[[np.random.Generator], g.Operator]] = {
     "conv2d": _conv2d,
     "dense": _dense,
+    "matmul": _matmul,
     "binary": _binary,
     "clamp": _clamped,
     "pool2d": _pool2d,
@@ -199,6 +209,8 @@ def defined(op: g.Operator, inputs: Sequence[Floats], block: int) -> Floats:
             return real.conv2d(op, inputs[0], block)
         case g.RealDense():
             return real.dense(op, inputs[0])
+        case g.RealMatMul():
+            return real.matmul(op, inputs[0], inputs[1])
         case g.RealBinary():
             return real.binary(op, inputs[0], inputs[1])
         case g.RealClamp():
@@ -242,6 +254,13 @@ def _convolved(
         pixels = pixels.reshape(*pixels.shape[:3], op.groups, -1)
         out += np.einsum("nhwgc,goc->nhwgo", pixels, by_group[:, :, ky, kx])
     return out.reshape(op.output.shape)
+
+
+def product_bound(x: Floats, y: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As sum_bound, of a product of two activations, y by its rows."""
+    a, b = rounded(x).astype(np.float64), np.swapaxes(rounded(y).astype(np.float64), -1, -2)
+    slack = x.shape[-1] * 2.0**-24 / (1 - x.shape[-1] * 2.0**-24)
+    return a @ b, slack * (np.abs(a) @ np.abs(b))
 
 
 def sum_bound(op: g.RealWeighted, x: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -199,3 +199,11 @@ def test_a_missing_extra_is_named(
     monkeypatch.setattr(devices, "run", needs_more)
     line = one_line_of(capsys, "devices")
     assert f"{package}.core is not installed: pip install 'loadstone[{extra}]'" in line
+
+
+def test_the_longest_line_is_400_characters_with_the_programs_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = one_line_of(capsys, "run", "x" * 1000, "--inputs", "x.npz")
+    assert line.startswith("loadstone: ")
+    assert 300 < len(line) <= 400

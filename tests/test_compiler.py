@@ -3,6 +3,7 @@ cannot be compiled is named. What networks compute is compared in test_networks.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_an_artifact_is_the_same_each_time_and_reads_back_equal(
     assert first.artifact.to_bytes() == second.artifact.to_bytes()
     first.save(tmp_path / "kws.lds")
     assert Artifact.load(tmp_path / "kws.lds").to_bytes() == first.artifact.to_bytes()
+
+
+def test_threads_compile_one_after_the_other(shared: Path) -> None:
+    """TVM keeps the functions that are being built on one stack for all threads."""
+    file = shared / "models/mlpt_ad_int8.tflite"
+    with ThreadPoolExecutor(4) as threads:
+        made = threads.map(lambda _: compile(file, "vtaq-1x8x8").artifact.to_bytes(), range(4))
+    assert len(set(made)) == 1
 
 
 def test_activations_share_memory(shared: Path) -> None:

@@ -53,15 +53,15 @@ class Known:
 
 
 NETWORKS = {
-    "mlpt_resnet8_int8.tflite": Known(DEVICES, "softmax"),
-    "mlpt_vww_int8.tflite": Known(("vtaq-1x16x16", "vtaq-1x32x32"), "softmax"),
+    "mlpt_resnet8_int8.tflite": Known(DEVICES[:3], "softmax"),
+    "mlpt_vww_int8.tflite": Known(host="softmax"),
     "mlpt_kws_int8.tflite": Known(DEVICES, "softmax"),
     "mlpt_ad_int8.tflite": Known(DEVICES, ""),
     "mlpt_strww_int8.tflite": Known(("vtaq-1x16x16", "vtaq-4x16x16"), "softmax"),
     "tflm_person_detect.tflite": Known(host="softmax"),
     "tflm_micro_speech.tflite": Known(DEVICES, "reshape softmax"),
     "mlonmcu_micro_kws_m_int8.tflite": Known(host="reshape softmax"),
-    "coral_mnv1_0.25_128_u8.tflite": Known(("vtaq-1x16x16", "vtaq-1x32x32"), "requantize softmax"),
+    "coral_mnv1_0.25_128_u8.tflite": Known(host="requantize softmax"),
     "coral_tf2_mnv2_1.0_224_ptq.tflite": Known(host="requantize softmax"),
     "coral_deeplab_mnv2_dm05.tflite": Known(host="argmax requantize resize_bilinear"),
     "tinyengine_mcunet_det_int8.tflite": Known(host="dequantize quantize"),

@@ -6,7 +6,7 @@ tflite 1234 vtaq-tiny` runs it alone. Devices take turns. Besides the integers, 
 every artifact is checked for races and uninitialised reads, and the C validator passes it (a
 session opens in no other way).
 
-The quick tier divides twenty networks at random, `make test` runs a hundred and sixty, `make
+The quick tier divides twenty networks at random, `make test` runs a hundred, `make
 test-all` as many others as LOADSTONE_RANDOM_GRAPHS says: 5000 take ten minutes.
 """
 
@@ -46,7 +46,7 @@ TURNS = (
     "vtaq-1x32x32",
     "vtaq-4x16x16",
 )
-FEW, MORE = 160, 800
+FEW, MORE = times(100, 160), 800
 #: Networks divided at random.
 PARTITIONS = int(os.environ.get("LOADSTONE_RANDOM_PARTITIONS", "20"))
 

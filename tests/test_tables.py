@@ -50,7 +50,8 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
             *("Conv2D", "Dense", "Add", "Sub", "Mul", "AveragePool2D", "MaxPool2D", "Mean"),
             *("ResizeBilinear", "Host", "Div", "SquaredDifference", "ReduceSum"),
             *("ReduceProduct", "L2Normalize", "BatchMatMul"),
-            *("RealConv2D", "RealDense", "RealBinary", "RealClamp", "RealPool2D", "RealMean"),
+            *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
+            *("RealPool2D", "RealMean"),
         },
         "the C runtime has no kernel for it: artifact/c_kernels writes one",
     ),
@@ -58,7 +59,8 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         {
             *("Reshape", "Transpose", "Slice", "Pad", "Concatenate", "Requantize", "Lookup"),
             *("Quantize", "Dequantize", "Host"),
-            *("RealConv2D", "RealDense", "RealBinary", "RealClamp", "RealPool2D", "RealMean"),
+            *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
+            *("RealPool2D", "RealMean"),
         },
         "the C runtime has its own kernel, or it is Relax",
     ),
@@ -114,7 +116,7 @@ def tables() -> dict[str, tuple[set[str], set[str]]]:
         try:
             values = vars(importlib.import_module(module))
         except ModuleNotFoundError as error:  # an extra that is not installed
-            if str(error.name).split(".")[0] in ("torch", "torchao", "executorch"):
+            if str(error.name).split(".")[0] in ("torch", "torchao", "executorch", "mlonmcu"):
                 continue
             raise
         for name in assigned(tree_of(module)):

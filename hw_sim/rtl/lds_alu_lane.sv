@@ -1,4 +1,4 @@
-// One lane of the ALU's operations of a single cycle: MIN, MAX, ADD, SHR.
+// One lane of the operations of a single cycle: the ALU's MIN, MAX, ADD, SHR; GEMM's sum is an ADD.
 //
 // In:   the accumulator and the other operand.
 // Out:  the result, in the same cycle.

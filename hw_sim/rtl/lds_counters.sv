@@ -19,19 +19,21 @@ module lds_counters (
     output logic [63:0] read_bytes,
     output logic [63:0] write_bytes
 );
-  logic [2:0] completed;
+  logic [2:0] completed, worked;
   logic [16:0] read;
   logic [15:0] written;
   always_ff @(posedge clk) begin
+    worked <= works;
     completed <= 3'(done[0]) + 3'(done[1]) + 3'(done[2]) + 3'(finish);
     read <= 17'(load_bytes) + 17'(compute_bytes) + 17'(fetch_bytes);
     written <= store_bytes;
     progress <= progress + 32'(completed);
-    for (int s = 0; s < 3; s++) busy[s] <= busy[s] + 64'(works[s]);
+    for (int s = 0; s < 3; s++) busy[s] <= busy[s] + 64'(worked[s]);
     read_bytes <= read_bytes + 64'(read);
     write_bytes <= write_bytes + 64'(written);
     if (clear) begin
       completed <= '0;
+      worked <= '0;
       read <= '0;
       written <= '0;
       progress <= '0;

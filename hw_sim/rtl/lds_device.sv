@@ -158,10 +158,13 @@ module lds_device (
 
   // --- ends --------------------------------------------------------------------------------------------
   wire quiet = stuck && (empty | blocked) == 3'b111 && reads_idle;
-  logic [31:0] first_blocked;
-  always_comb begin
-    first_blocked = empty == 3'b111 ? stream_count - 32'd1 : 32'hFFFFFFFF;
-    for (int s = 0; s < 3; s++) if (blocked[s] && head[s].index < first_blocked) first_blocked = head[s].index;
+  // The first of the blocked, two cycles later: a deadlock is found after many that are alike.
+  logic [31:0] first_of_two, third, first_blocked;
+  wire load_first = blocked[L] && (!blocked[C] || head[L].index < head[C].index);
+  always_ff @(posedge clk) begin
+    first_of_two <= load_first ? head[L].index : blocked[C] ? head[C].index : 32'hFFFFFFFF;
+    third <= empty == 3'b111 ? stream_count - 32'd1 : blocked[S] ? head[S].index : 32'hFFFFFFFF;
+    first_blocked <= first_of_two < third ? first_of_two : third;
   end
   lds_control #(.ERRORS(5)) control (
       .clk, .rst, .start, .abort, .soft_reset, .finish, .errors({store_error, compute_error, load_error, token_error, read_error}),

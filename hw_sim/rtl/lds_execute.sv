@@ -37,13 +37,24 @@ module lds_execute #(
     output logic [LA-1:0] write_at,
     output logic [ACC_BITS-1:0] write_data
 );
-  wire is_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM;
-  wire [2:0] operation = insn[ALU_ALU_OP_AT+:3];
-  wire is_rq = !is_gemm && operation == ALU_RQ;
-  wire is_mul = !is_gemm && operation == ALU_MUL;
-  wire is_slow = is_rq || is_mul;
-  wire use_imm = insn[ALU_USE_IMM_AT];
-  wire is_tensor = !is_gemm && !is_rq && !use_imm;
+  // What the instruction says, two cycles after its start: no step has come by then.
+  wire says_gemm = insn[OPCODE_AT+:3] == OPCODE_GEMM;
+  wire [2:0] says_operation = insn[ALU_ALU_OP_AT+:3];
+  wire says_rq = !says_gemm && says_operation == ALU_RQ, says_mul = !says_gemm && says_operation == ALU_MUL;
+  logic is_gemm, is_rq, is_mul, is_slow, use_imm, is_tensor;
+  logic zero_a, zero_b;  // GEMM is an ADD: to nothing with OVERWRITE, and of nothing as well with RESET
+  logic [2:0] operation;
+  always_ff @(posedge clk) begin
+    is_gemm <= says_gemm;
+    is_rq <= says_rq;
+    is_mul <= says_mul;
+    is_slow <= says_rq || says_mul;
+    use_imm <= !says_gemm && insn[ALU_USE_IMM_AT];
+    is_tensor <= !says_gemm && !says_rq && !insn[ALU_USE_IMM_AT];
+    operation <= says_gemm ? ALU_ADD : says_operation;
+    zero_a <= says_gemm && (insn[GEMM_OVERWRITE_AT] || insn[GEMM_RESET_AT]);
+    zero_b <= says_gemm && insn[GEMM_RESET_AT];
+  end
   wire [31:0] imm = {{16{insn[ALU_IMM_AT+15]}}, insn[ALU_IMM_AT+:16]};
 
   // --- T3, T4, P5 ---------------------------------------------------------------------------------------
@@ -60,7 +71,7 @@ module lds_execute #(
 
   // --- P5: ACC is read ------------------------------------------------------------------------------------
   logic valid_6;
-  logic [LA-1:0] dst_6, src_6;
+  logic [LA-1:0] dst_6;
   logic [SLOW-1:0] lane_valid;  // by stage of the slow lanes
   logic [SLOW-1:0][LA-1:0] lane_dst;
   wire [SLOW:0] slow_valid = {lane_valid, valid_6 && is_slow};  // 0: X6
@@ -89,22 +100,30 @@ module lds_execute #(
   end
 
   // --- X6 -----------------------------------------------------------------------------------------------------
-  logic fast_7, behind_valid;
-  logic [LA-1:0] dst_7, behind_dst;
+  logic fast_7;
+  logic [LA-1:0] dst_7;
   logic [ACC_BITS-1:0] fast, data_7, behind_data, slow;
-  wire [ACC_BITS-1:0] a = write && write_at == dst_6 ? write_data : behind_valid && behind_dst == dst_6 ? behind_data : data_a;
-  wire [ACC_BITS-1:0] b = READ_PORTS == 1 ? src_first :
-      write && write_at == src_6 ? write_data : behind_valid && behind_dst == src_6 ? behind_data : data_b;
+  // Whether an operand is what was written in this cycle or in the one before is known in the cycle before: ACC's data come late, and
+  // pass one multiplexer only.
+  wire write_next = (valid_6 && !is_slow) || slow_valid[SLOW-1];
+  wire [LA-1:0] write_next_at = valid_6 && !is_slow ? dst_6 : slow_dst[SLOW-1];
+  logic written_a, written_b, other_a, other_b;  // in this cycle; anything but data_a, data_b
+  always_ff @(posedge clk) begin
+    written_a <= write_next && write_next_at == dst_5;
+    written_b <= write_next && write_next_at == src_5;
+    other_a <= zero_a || (write_next && write_next_at == dst_5) || (write && write_at == dst_5);
+    other_b <= is_gemm || use_imm || READ_PORTS == 1 || (write_next && write_next_at == src_5) || (write && write_at == src_5);
+  end
 
   for (genvar n = 0; n < LANES; n++) begin : g_lane
-    wire [31:0] other = use_imm ? imm : b[32*n+:32];
-    logic [31:0] alu;
-    lds_alu_lane alu_lane (.operation, .a(a[32*n+:32]), .b(other), .result(alu));
-    wire [31:0] base = insn[GEMM_OVERWRITE_AT] ? 32'd0 : a[32*n+:32];
-    assign fast[32*n+:32] = !is_gemm ? alu : insn[GEMM_RESET_AT] ? 32'd0 : base + sums[32*n+:32];
+    wire [31:0] instead_a = zero_a ? 32'd0 : written_a ? write_data[32*n+:32] : behind_data[32*n+:32];
+    wire [31:0] tensor_b = READ_PORTS == 1 ? src_first[32*n+:32] : written_b ? write_data[32*n+:32] : behind_data[32*n+:32];
+    wire [31:0] instead_b = zero_b ? 32'd0 : is_gemm ? sums[32*n+:32] : use_imm ? imm : tensor_b;
+    wire [31:0] a = other_a ? instead_a : data_a[32*n+:32], b = other_b ? instead_b : data_b[32*n+:32];
+    lds_alu_lane alu_lane (.operation, .a(a), .b(b), .result(fast[32*n+:32]));
     if (CAN_REQUANTIZE || CAN_ALU_MUL) begin : g_slow
       lds_rq_lane rq_lane (
-          .clk, .is_mul, .rounding, .acc(data_a[32*n+:32]), .bias(bias[32*n+:32]), .multiplier(is_mul ? other : multiplier[32*n+:32]),
+          .clk, .is_mul, .rounding, .acc(data_a[32*n+:32]), .bias(bias[32*n+:32]), .multiplier(is_mul ? b : multiplier[32*n+:32]),
           .shift(shift[32*n+:32]), .zero_point, .low, .high, .result(slow[32*n+:32])
       );
     end else begin : g_none
@@ -118,10 +137,10 @@ module lds_execute #(
   assign write_data = fast_7 ? data_7 : slow;
   always_ff @(posedge clk) begin
     valid_6 <= valid_5 && !hold;
-    {dst_6, src_6} <= {dst_5, src_5};
+    dst_6 <= dst_5;
     fast_7 <= valid_6 && !is_slow;
     {dst_7, data_7} <= {dst_6, fast};
-    {behind_valid, behind_dst, behind_data} <= {write, write_at, write_data};
+    behind_data <= write_data;
     lane_valid <= slow_valid[SLOW-1:0];
     lane_dst <= slow_dst[SLOW-1:0];
     if (clear) begin

@@ -40,7 +40,6 @@ module lds_fetch (
   logic [31:0] count, index;  // instructions not yet asked for; the place of the next to be delivered
   logic [$clog2(FETCH_BATCH):0] batch, left;  // instructions of this batch; not yet delivered
   logic [LOG_WORDS+LOG_BEATS:0] beats_left;
-  logic [WORD-1:0] buffer[1 << LOG_WORDS];
   logic [LOG_WORDS-1:0] write_at, read_at;
   logic [(LOG_BEATS > 0 ? LOG_BEATS : 1)-1:0] part;  // of a word: the next beat
   logic [(LOG_INSNS > 0 ? LOG_INSNS : 1)-1:0] place;  // of a word: the next instruction
@@ -56,13 +55,29 @@ module lds_fetch (
   );
 
   // --- the buffer -----------------------------------------------------------------------------------
+  // What is delivered stands in a register, as much hangs on it; the word behind comes from the memory, or has just been completed.
+  logic [WORD-1:0] front, newest, completed, stored;
+  logic [LOG_WORDS-1:0] newest_at;
+  logic next_word;  // the front is delivered
+  wire [LOG_WORDS-1:0] behind = read_at + LOG_WORDS'(next_word ? 2 : 1);
+  always_comb begin
+    completed = newest;
+    for (int b = 0; b < BEATS; b++) if (BEATS == 1 || 32'(part) == b) completed[b*BUS_BITS+:BUS_BITS] = beat_data;
+  end
+  logic [BEATS-1:0] enable;
+  always_comb for (int b = 0; b < BEATS; b++) enable[b] = beat && (BEATS == 1 || 32'(part) == b);
+  lds_ram #(.WIDTH(WORD), .LOG_DEPTH(LOG_WORDS), .PARTS(BEATS)) buffer (
+      .clk, .write(enable), .write_at, .write_data({BEATS{beat_data}}), .read(1'b1), .read_at(behind), .read_data(stored)
+  );
   always_ff @(posedge clk) begin
     if (beat) begin
-      for (int b = 0; b < BEATS; b++) if (BEATS == 1 || 32'(part) == b) buffer[write_at][b*BUS_BITS+:BUS_BITS] <= beat_data;
+      newest <= completed;
+      newest_at <= write_at;
     end
+    if (beat && write_at == 0) front <= completed;
+    else if (next_word) front <= newest_at == read_at + 1'b1 ? newest : stored;
   end
-  wire [WORD-1:0] word = buffer[read_at];
-  wire [127:0] insn = word[32'(place)*INSN_BITS+:INSN_BITS];
+  wire [127:0] insn = front[32'(place)*INSN_BITS+:INSN_BITS];
 
   // --- delivery -------------------------------------------------------------------------------------
   logic [1:0] stage;
@@ -70,6 +85,7 @@ module lds_fetch (
   lds_insn_check check (.insn, .stage, .refused);
 
   wire deliver = state == DELIVER && room[stage];
+  assign next_word = deliver && (INSNS == 1 || 32'(place) == INSNS - 1);
   assign push = deliver ? 3'b001 << stage : 3'b000;
   always_comb begin
     pushed.refused = refused;
@@ -110,7 +126,7 @@ module lds_fetch (
       if (deliver) begin
         index <= index + 1'b1;
         left <= left - 1'b1;
-        if (INSNS == 1 || 32'(place) == INSNS - 1) begin
+        if (next_word) begin
           place <= '0;
           read_at <= read_at + 1'b1;
         end else place <= place + 1'b1;

@@ -29,13 +29,15 @@ module lds_hazards #(
   logic kept;
   logic [LA-1:0] kept_src;
 
+  wire [LA-1:0] src_1 = src + LA'(1), src_2 = src + LA'(2);
   assign reload = valid && is_rq && !(kept && kept_src == src);
   always_comb begin
     waits = 1'b0;
     if (valid && (is_rq || is_mul) && operand == 0)
       for (int k = 0; k <= SLOW; k++)
         if (slow_valid[k]) begin
-          if (reload ? LA'(slow_dst[k] - src) < LA'(3) : slow_dst[k] == dst || (is_tensor && slow_dst[k] == src)) waits = 1'b1;
+          if (reload && (slow_dst[k] == src || slow_dst[k] == src_1 || slow_dst[k] == src_2)) waits = 1'b1;
+          if (!reload && (slow_dst[k] == dst || (is_tensor && slow_dst[k] == src))) waits = 1'b1;
         end
   end
 

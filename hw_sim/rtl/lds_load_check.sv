@@ -2,7 +2,7 @@
 //
 // In:   the instruction in the cycle of its start (it comes late in that cycle, from a memory, so that little is done there), and the
 //       one that runs in the cycle after.
-// Out:  in the cycle after the start: where in DRAM it begins; one later: what is wrong.
+// Out:  in the cycle after the start: where in DRAM it begins; from one later on: what is wrong.
 // Next: lds_load_engine.sv, lds_store_stage.sv. The rules are those of hw_sim/exec_memory.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -21,20 +21,23 @@ module lds_load_check #(
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
     output logic [63:0] error_address
 );
+  localparam int TILE_LOG2_MAX = 2 * LOG_BLOCK > LOG_LANES + 2 ? 2 * LOG_BLOCK : LOG_LANES + 2;
+  localparam int SIZE_BITS = 33 + TILE_LOG2_MAX;
+
   // --- in the cycle of the start ----------------------------------------------------------------------
   wire [15:0] y_size = head[MEMORY_Y_SIZE_AT+:16], x_size = head[MEMORY_X_SIZE_AT+:16], x_stride = head[MEMORY_X_STRIDE_AT+:16];
   wire [2:0] head_memory = WRITES ? MEMORY_OUT : head[MEMORY_MEMORY_ID_AT+:3];
   logic [16:0] height;
   logic [31:0] rows_span;  // tiles of DRAM from the first row to the one past the last
   logic any_rows;
-  logic [63:0] offset;
+  logic [SIZE_BITS-1:0] offset;
   region_t region;
   always_ff @(posedge clk) begin
     height <= 17'(y_size) + 17'(head[MEMORY_Y_PAD_0_AT+:4]) + 17'(head[MEMORY_Y_PAD_1_AT+:4]);
     width <= 17'(x_size) + 17'(head[MEMORY_X_PAD_0_AT+:4]) + 17'(head[MEMORY_X_PAD_1_AT+:4]);
     rows_span <= 32'(y_size) * 32'(x_stride);
     any_rows <= y_size != 0;
-    offset <= 64'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);
+    offset <= SIZE_BITS'(head[MEMORY_DRAM_BASE_AT+:32]) << tile_log2(head_memory);
     region <= regions[head[MEMORY_REGION_AT+:3]];
   end
 
@@ -44,21 +47,36 @@ module lds_load_check #(
   wire [33:0] area = 34'(height) * 34'(width);  // tiles of the scratchpad
   wire [31:0] reach = rows_span - 32'(insn[MEMORY_X_STRIDE_AT+:16]);
   wire [32:0] tiles = any_rows ? {1'b0, reach} + 33'(insn[MEMORY_X_SIZE_AT+:16]) : 33'd0;
-  wire [63:0] size = 64'(tiles) << tile;
-  wire [63:0] end_offset = offset + size;
   wire [63:0] base = CAN_REGIONS ? region.base : 64'd0;
-  wire [64:0] sum = {1'b0, base} + {1'b0, offset};
-  wire [64:0] past = {1'b0, sum[63:0]} + {1'b0, size};
-  wire [34:0] last = 35'(insn[MEMORY_SRAM_BASE_AT+:16]) + 35'(area);
+  wire [64:0] sum = {1'b0, base} + 65'(offset);
 
   assign address = sum[63:0];
+  logic [34:0] last;  // past the last tile of the scratchpad
+  logic [SIZE_BITS-1:0] size;  // bytes from the first row to the end of the last
+  logic signed [64:0] room;  // bytes of the region from the first row on
+  logic [64:0] first;
+  logic [16:0] depth;
+  logic refuses;  // stores
   always_ff @(posedge clk)
     if (begins) begin
-      error <= last > 35'(depth_of(memory)) ? ERROR_SRAM_BOUNDS : sum[64] || past[64] ? ERROR_BUS :
-               CAN_REGIONS && (end_offset > {1'b0, region.limit[62:0]} || (WRITES && region.limit[63])) ? ERROR_DRAM_BOUNDS : ERROR_NONE;
-      error_address <= last > 35'(depth_of(memory)) ? 64'd0 : sum[63:0];
+      last <= 35'(insn[MEMORY_SRAM_BASE_AT+:16]) + 35'(area);
+      size <= SIZE_BITS'(tiles) << tile;
+      room <= $signed({2'b00, region.limit[62:0]}) - 65'(offset);
+      first <= sum;
+      depth <= depth_of(memory);
+      refuses <= region.limit[63];
     end
 
+  // --- from the second cycle after on: no sum behind another ----------------------------------------------
+  wire [64:0] past = {1'b0, first[63:0]} + 65'(size);
+  wire sram_over = last > 35'(depth);
+  always_comb begin
+    error = ERROR_NONE;
+    if (CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses))) error = ERROR_DRAM_BOUNDS;
+    if (first[64] || past[64]) error = ERROR_BUS;
+    if (sram_over) error = ERROR_SRAM_BOUNDS;
+  end
+  assign error_address = sram_over ? 64'd0 : first[63:0];
 `ifdef FORMAL_LDS_LOAD_CHECK
 `include "proofs/lds_load_check.svh"
 `endif

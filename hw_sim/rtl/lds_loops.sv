@@ -70,7 +70,7 @@ module lds_loops #(
   wire none = head_bgn >= head[GEMM_UOP_END_AT+:LU+1] || head[GEMM_ITER_OUT_AT+:14] == 0 || head[GEMM_ITER_IN_AT+:14] == 0;
   wire head_slow = head[OPCODE_AT+:3] == OPCODE_ALU && (head[ALU_ALU_OP_AT+:3] == ALU_RQ || head[ALU_ALU_OP_AT+:3] == ALU_MUL);
 
-  assign done = state == DRAIN && drain == 0 && !hold;
+  assign done = state == DRAIN && drain == 0;  // by then the last step has passed the one place where steps wait
   assign uop_read = !hold;
   assign uop_at = UOP_INDEX_BITS'(u);
 
@@ -138,10 +138,14 @@ module lds_loops #(
     end
   end
 
+  // What the instruction says, two cycles after its start: no step has come by then.
+  logic step_is_gemm, step_is_rq, step_reads_src;
+  always_ff @(posedge clk) {step_is_gemm, step_is_rq, step_reads_src} <= {is_gemm, is_rq, reads_src};
+
   assign dst = dst_2[LA-1:0];
   assign src = src_2[SRC_BITS-1:0];
   assign wgt = wgt_2[LW-1:0];
-  wire [SRC_BITS+1:0] src_last = (SRC_BITS + 2)'(src_2) + (is_rq ? (SRC_BITS + 2)'(2) : '0);
-  wire src_over = src_last >= (SRC_BITS + 2)'(is_gemm ? 1 << LI : 1 << LA);
-  assign over = valid && (uop_over || dst_2[LA] || (reads_src && (src_over || (is_gemm && wgt_2[LW]))));
+  wire [SRC_BITS+1:0] src_last = (SRC_BITS + 2)'(src_2) + (step_is_rq ? (SRC_BITS + 2)'(2) : '0);
+  wire src_over = src_last >= (SRC_BITS + 2)'(step_is_gemm ? 1 << LI : 1 << LA);
+  assign over = valid && (uop_over || dst_2[LA] || (step_reads_src && (src_over || (step_is_gemm && wgt_2[LW]))));
 endmodule

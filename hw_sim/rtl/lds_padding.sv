@@ -20,8 +20,9 @@ module lds_padding (
   wire [3:0] above = insn[MEMORY_Y_PAD_0_AT+:4], below = insn[MEMORY_Y_PAD_1_AT+:4];
   wire [3:0] left = insn[MEMORY_X_PAD_0_AT+:4], right = insn[MEMORY_X_PAD_1_AT+:4];
   wire [4:0] sides = 5'(left) + 5'(right);
-  wire [16:0] width = 17'(x_size) + 17'(sides);
-  wire [4:0] row_gap = sides - 5'd1;  // of a row's tiles, the one behind which the next row begins
+  logic [16:0] last_column;  // of a whole row
+  logic [4:0] row_gap;  // of a row's tiles, the one behind which the next row begins
+  logic [3:0] left_gap;  // the same, of those on its left
 
   typedef enum logic [2:0] {NONE, ABOVE, SIDES, STEP, BELOW} state_t;
   state_t state;
@@ -33,7 +34,7 @@ module lds_padding (
   wire state_t after_rows = below != 0 ? BELOW : NONE;
   // Where rows begin with data, the first tile of the sides lies behind them.
   wire [15:0] skip = after_above == SIDES && left == 0 ? x_size : 16'd0;
-  wire jumps = left != 0 ? column == 17'(left) - 17'd1 : column == 17'(row_gap) && rows != 16'd1;
+  wire jumps = left != 0 ? column == 17'(left_gap) : column == 17'(row_gap) && rows != 16'd1;
   wire writes = state == ABOVE || state == SIDES || state == BELOW;
 
   assign valid = writes && !taken;
@@ -45,7 +46,7 @@ module lds_padding (
       if (!taken) begin
         tile <= tile + 16'd1;
         column <= column + 17'd1;
-        if (column == width - 17'd1) begin
+        if (column == last_column) begin
           column <= 17'd0;
           rows <= rows - 16'd1;
           if (rows == 16'd1) begin
@@ -79,6 +80,9 @@ module lds_padding (
       default: ;
     endcase
     if (begins) begin
+      last_column <= 17'(x_size) + 17'(sides) - 17'd1;
+      row_gap <= sides - 5'd1;
+      left_gap <= left - 4'd1;
       column <= 17'd0;
       tile <= insn[MEMORY_SRAM_BASE_AT+:16] + (above == 0 ? skip : 16'd0);
       if (above != 0) begin

@@ -35,12 +35,17 @@ module lds_stage_queue #(
 
   logic [LOG:0] places;  // instructions that have a place, the one that runs included
   logic [LOG-1:0] write_at, read_at;
-  logic head_valid;
-  logic [LOG:0] waiting;  // in the memory, not yet at the head
-  wire refill = (!head_valid || start) && waiting != 0;
+  logic head_valid, next_valid;
+  logic [LOG:0] waiting;  // in the memory
+  // Behind the head, which is a register because much hangs on it, stands the next: read from the memory, or pushed past it.
+  lds_types_pkg::entry_t stored, direct;
+  logic is_direct;
+  wire moves = next_valid && (!head_valid || start);
+  wire refill = (!next_valid || moves) && waiting != 0;
+  wire past = push && (!next_valid || moves) && waiting == 0;
 
   lds_ram #(.WIDTH(BITS), .LOG_DEPTH(LOG)) memory (
-      .clk, .write(push), .write_at, .write_data(pushed), .read(refill), .read_at, .read_data(head)
+      .clk, .write(push), .write_at, .write_data(pushed), .read(refill), .read_at, .read_data(stored)
   );
 
   wire wants_prev = head.insn[POP_PREV_AT], wants_next = head.insn[POP_NEXT_AT];
@@ -62,17 +67,23 @@ module lds_stage_queue #(
       read_at <= 0;
       waiting <= 0;
       head_valid <= 1'b0;
+      next_valid <= 1'b0;
       busy <= 1'b0;
     end else begin
       places <= places + (LOG + 1)'(push) - (LOG + 1)'(done);
-      waiting <= waiting + (LOG + 1)'(push) - (LOG + 1)'(refill);
-      if (push) write_at <= write_at + 1'b1;
+      waiting <= waiting + (LOG + 1)'(push && !past) - (LOG + 1)'(refill);
+      if (push && !past) write_at <= write_at + 1'b1;
       if (refill) read_at <= read_at + 1'b1;
-      if (refill) head_valid <= 1'b1;
+      if (refill || past) next_valid <= 1'b1;
+      else if (moves) next_valid <= 1'b0;
+      if (moves) head_valid <= 1'b1;
       else if (start) head_valid <= 1'b0;
       if (start) busy <= 1'b1;
       else if (done) busy <= 1'b0;
     end
+    if (past || refill) is_direct <= past;
+    if (past) direct <= pushed;
+    if (moves) head <= is_direct ? direct : stored;
     if (start) running <= head;
   end
 endmodule

@@ -73,6 +73,7 @@ module lds_store_stage (
   logic [WORD_LOG-1:0] word;
   logic [3:0] pause;
   logic [8:0] sent;
+  logic was_last;  // the burst is the last one: it stands for two cycles at least
   wire sent_all = sent == beats;
   assign wvalid = burst && !sent_all && pause == 0;
   assign wdata = out_data[32'(word)*BUS_BITS+:BUS_BITS];
@@ -86,7 +87,7 @@ module lds_store_stage (
   assign grant = sends && bvalid;
   wire failed = grant && bresp != 2'd0;
   assign idle = !sends;
-  assign done = second || (grant && last && !failed);
+  assign done = second || (grant && was_last && !failed);
   assign error = '{
       valid: (checked && bad != ERROR_NONE) || failed,
       code: failed ? ERROR_BUS : bad,
@@ -97,6 +98,7 @@ module lds_store_stage (
   always_ff @(posedge clk) begin
     begins <= start && moves && !clear;
     checked <= begins && !clear;
+    was_last <= last;
     second <= start && !moves && !clear;
     if (begins) tile <= LA'(insn[MEMORY_SRAM_BASE_AT+:16]) + 1'b1;
     else if (tile_ends) tile <= tile + 1'b1;

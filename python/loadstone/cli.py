@@ -111,8 +111,8 @@ def _complete() -> None:
 
 
 def _mistake(what: object) -> int:
-    text = shortened(one_line(what), MAX_MESSAGE_CHARACTERS)
-    print("loadstone:", text, file=sys.stderr)
+    text = shortened(f"loadstone: {one_line(what)}", MAX_MESSAGE_CHARACTERS)
+    print(text, file=sys.stderr)
     return _EXIT_MISTAKE
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from loadstone import graph as g
@@ -58,6 +59,7 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 
 #: How the network is divided among back ends and host.
 STRATEGIES = ("eager", "cost")
+_ONE_THREAD = RLock()  # TVM's builders keep one stack for all
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,8 @@ def compile(  # noqa: A001
 ) -> Compiled:
     """Compiles `model` for `target`; the arguments are the fields of CompileOptions. Raises
     ModelError for a model that cannot be read, ConfigError for device, costs or schedules."""
-    return compile_model(model, CompileOptions(target, dump, plugins, **choices))
+    with _ONE_THREAD:
+        return compile_model(model, CompileOptions(target, dump, plugins, **choices))
 
 
 def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:

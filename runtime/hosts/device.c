@@ -8,6 +8,8 @@
 #define _POSIX_C_SOURCE 200809L /* pthread */
 #include "device.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,17 +60,38 @@ int lds_easy_device_external(lds_easy_device *d, lds_easy_external external, voi
   return LDS_OK;
 }
 
+/* The constants of a file into the simulator, which then counts cycles. */
+static int take_timing(lds_easy_device *d, lds_sim *sim, lds_easy_error *error) {
+  char name[64];
+  long long value;
+  int status = LDS_OK, read = 2;
+  FILE *file = fopen(d->name.timing, "r");
+  if (file == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "%.200s: %s", d->name.timing, strerror(errno));
+  while (status == LDS_OK && (read = fscanf(file, "%63s %lld", name, &value)) == 2) {
+    if (lds_sim_set_timing(sim, name, value) != LDS_SIM_OK) {
+      status = lds_easy_fail(error, LDS_ERR_ARGUMENT, "%.200s: %.200s", d->name.timing, lds_sim_message(sim));
+    }
+  }
+  if (status == LDS_OK && read != EOF) {
+    status = lds_easy_fail(error, LDS_ERR_ARGUMENT, "%.200s: a line is not `NAME VALUE`", d->name.timing);
+  }
+  (void)fclose(file);
+  return status;
+}
+
 static int open_sim(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {
   lds_hw_config config;
+  lds_sim *sim;
   memcpy(&config, model->bytes + FINGERPRINT_AT, sizeof config);
   d->sim = lds_hal_sim_create(&config, 64, d->name.page, d->name.pool_bytes, 0);
   if (d->sim == NULL) {
     return lds_easy_fail(error, LDS_ERR_MEMORY, "device '%s': %lu MB of memory are not to be had: name less, ;pool_mb=N", d->text,
                          (unsigned long)(d->name.pool_bytes >> 20));
   }
-  (void)lds_sim_set_option(lds_simdev_sim(lds_hal_sim_device(d->sim)), LDS_SIM_TIMING, 0); /* nobody asks for cycles here */
+  sim = lds_simdev_sim(lds_hal_sim_device(d->sim));
   *hal = lds_hal_sim_hal(d->sim);
-  return LDS_OK;
+  (void)lds_sim_set_option(sim, LDS_SIM_TIMING, d->name.timing[0] != 0);
+  return d->name.timing[0] == 0 ? LDS_OK : take_timing(d, sim, error);
 }
 
 static int open_null(lds_easy_device *d, const lds_model *model, const lds_hal **hal, lds_easy_error *error) {

@@ -84,9 +84,12 @@ static int option(const char *name, const char *key, const char *value, lds_devi
     out->hang_ns = n * 1000000u;
   } else if (strcmp(key, "pool_mb") == 0 && number(value, &n) && n > 0 && n < (SIZE_MAX >> 21)) {
     out->pool_bytes = (size_t)n << 20;
+  } else if (strcmp(key, "timing") == 0 && *value != 0) {
+    strcpy(out->timing, value); /* a part of a copy of LDS_NAME_BYTES */
   } else {
     return lds_easy_fail(error, LDS_ERR_ARGUMENT,
-                         "device '%s': option %s=%s is not one of registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N", name, key, value);
+                         "device '%s': option %s=%s is not one of registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE", name,
+                         key, value);
   }
   return LDS_OK;
 }

@@ -24,6 +24,7 @@ typedef struct lds_device_name {
   size_t registers_bytes;
   uint64_t bus_offset, hang_ns;
   size_t pool_bytes;
+  char timing[LDS_NAME_BYTES]; /* file of the simulator's constants, or "" */
 } lds_device_name;
 
 /* LDS_OK, or LDS_ERR_ARGUMENT with a line in *error that says what the name should be. */

@@ -21,7 +21,7 @@ struct lds_easy {
   void *memory;
   lds_model model;
   lds_session *session;
-  uint64_t copied_bytes;
+  uint64_t copied_bytes, cycles;
 };
 
 /* --- networks ---------------------------------------------------------------------------------------------------------------- */
@@ -196,6 +196,8 @@ void *lds_easy_output_data(lds_easy *net, uint32_t index) { return lds_session_o
 
 uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; }
 
+uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
+
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
 /* Samples [first, first + count) into the device's memory; the rest of its batch is zeros. */
 static void bring(lds_easy *net, const void *const *inputs, uint32_t first, uint32_t count) {
@@ -239,6 +241,7 @@ static int all_are_copied(lds_easy *net, const void *const *inputs, void *const 
 
 int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs, uint32_t samples, lds_easy_error *error) {
   int status = LDS_OK;
+  uint64_t cycles = 0;
   uint32_t first;
   if (net == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "there is no network to run");
   (void)pthread_mutex_lock(&net->device->lock);
@@ -252,6 +255,9 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
     bring(net, inputs, first, count);
     status = lds_session_run(net->session);
     if (status == LDS_OK) {
+      lds_counters counters = {0};
+      lds_session_counters(net->session, &counters);
+      cycles += counters.cycles;
       take(net, outputs, first, count);
     } else {
       lds_fault fault = {0};
@@ -259,6 +265,7 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
       (void)fail_at(error, net, status, &fault);
     }
   }
+  if (status == LDS_OK) net->cycles = cycles;
   (void)pthread_mutex_unlock(&net->device->lock);
   return status == LDS_OK ? lds_easy_fail(error, LDS_OK, "%s", "") : status;
 }

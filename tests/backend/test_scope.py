@@ -158,8 +158,9 @@ def test_tensor_ir_passes_see_each_form_of_an_operator(tmp_path: Path) -> None:
     assert right(made)
     by_what = {what: text for what, text in SEEN if text is not None}
     assert by_what["build"].startswith("vta-observer")
-    assert "T.sblock(" in by_what["tensor_ir"]
+    assert 'scope="local.acc"' in by_what["tensor_ir"]
     assert "T.sblock(" not in by_what["loops"]
+    assert "lds.gemm" not in by_what["tensor_ir"]
     assert "lds.gemm" not in by_what["loops"]
     assert "lds.gemm" in by_what["calls"]
 

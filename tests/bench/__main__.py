@@ -14,7 +14,7 @@ import sys
 
 MODULES = (
     *("codec", "simulator", "inference", "runtime", "hosts", "networks", "partition", "resnet18"),
-    *("vta", "quantization", "bfloat16", "compiler", "workers", "meanings"),
+    *("vta", "quantization", "bfloat16", "compiler", "workers", "meanings", "page"),
 )
 
 

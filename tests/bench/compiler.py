@@ -1,15 +1,17 @@
 """What compiling takes, and what starting a command takes: processor time, each in a process of its
-own.
+own, beside what other tools take in the same run.
 
-In:   the networks of ../shared/models (skipped without them), and chains of convolutions made here.
-Out:  for each network seconds beside what they were, also with its kernels kept
-      (LOADSTONE_KERNELS); for each command milliseconds beside what they were; seconds by number of
-      operators. `--plot FILE` writes the last as a picture (docs/images/compile-time.svg).
-Next: a person reads the ratios; docs/performance.md says on which machine the figures before were
-      measured.
+In:   the networks of ../shared/models (skipped without them), and chains of convolutions made here;
+      Vela, where it is installed (`pip install 'loadstone[bench]'`).
+Out:  for each network seconds beside Vela's and beside what LiteRT takes to be ready for it, also
+      with its kernels kept (LOADSTONE_KERNELS); for each command milliseconds beside those of
+      `import numpy`; seconds by number of operators. `--plot FILE` writes the last as a picture
+      (docs/images/compile-time.svg).
+Next: a person reads the ratios.
 
-Seconds are of the user's processor time of one thread, without `import tvm`: what else the machine
-does changes them less than it changes the clock.
+Seconds are of the user's processor time of one thread, without imports (TVM; Vela's own): what else
+the machine does changes them less than it changes the clock. Verifiers of passes, which tests
+switch on, are off, as for users.
 """
 
 from __future__ import annotations
@@ -22,23 +24,40 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tests.conftest import SHARED
 from tests.onnx_builder import Graph
 
-__all__ = ["chain", "compile_seconds", "picture", "run"]
+__all__ = ["chain", "compile_seconds", "other_seconds", "picture", "run"]
 
 DEVICE = "vtaq-1x16x16"
-#: Seconds before: without kept kernels, on the machine of docs/performance.md.
-BEFORE = {
-    "mlpt_resnet8_int8.tflite": 3.5,
-    "coral_tf2_mnv2_1.0_224_ptq.tflite": 9.4,
+#: Networks that are compiled.
+NETWORKS = (
+    "mlpt_resnet8_int8.tflite",
+    "mlpt_vww_int8.tflite",
+    "mlpt_kws_int8.tflite",
+    "coral_tf2_mnv2_1.0_224_ptq.tflite",
+)
+#: Commands that read ResNet8's artifact, and the targets of the issue in milliseconds.
+COMMANDS = {"--help": 80, "disasm": 250, "inspect": 250, "run": 250}
+#: What each other tool does, given a model's path; the first word of its output is its seconds.
+OTHERS = {
+    "Vela": """
+from ethosu.vela import vela
+import sys, tempfile, time
+with tempfile.TemporaryDirectory() as folder:
+    begin = time.process_time()
+    vela.main([sys.argv[1], "--output-dir", folder, "--accelerator-config", "ethos-u55-256"])
+""",
+    "LiteRT": """
+from ai_edge_litert.interpreter import Interpreter
+import sys, time
+begin = time.process_time()
+Interpreter(sys.argv[1], num_threads=1).allocate_tensors()
+""",
 }
-#: Milliseconds before of a command that reads ResNet8's artifact.
-COMMANDS_BEFORE = {"--help": 80, "disasm": 590, "inspect": 290, "run": 616}
 #: Operators of the chains.
 COUNTS = (10, 30, 100, 300, 1000, 3000)
 #: Of an operator in the longest chain: so many times what one takes in a chain of a hundred.
@@ -61,7 +80,11 @@ def chain(count: int) -> bytes:
 
 def compile_seconds(model: str | Path, kernels: str | Path | None = None) -> dict[str, float]:
     """Seconds and MiB of one compilation in a process of its own; kernels: where they are kept."""
-    environment = {**os.environ, "LOADSTONE_KERNELS": str(kernels or "")}
+    environment = {
+        **os.environ,
+        "LOADSTONE_KERNELS": str(kernels or ""),
+        "LOADSTONE_VERIFY": "0",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.compiler", "--measure", str(model)],
         capture_output=True,
@@ -92,12 +115,12 @@ def _measured(model: str) -> dict[str, float]:
     }
 
 
-def _command_ms(words: list[str]) -> float:
-    """The least of three: milliseconds of processor time."""
+def _processor_ms(words: list[str]) -> float:
+    """The least of five: milliseconds of the user's processor time."""
     found = []
-    for _ in range(3):
+    for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        subprocess.run([sys.executable, "-m", "loadstone", *words], capture_output=True, check=True)
+        subprocess.run(words, capture_output=True, check=True)
         found.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
     return 1000 * min(found)
 
@@ -165,6 +188,7 @@ def run() -> bool:
         folder = Path(name)
         if (SHARED / "models").is_dir():
             _networks(folder)
+            _commands(folder)
         return _is_linear(scaling(folder))
 
 
@@ -175,25 +199,55 @@ def _is_linear(rows: list[tuple[int, float]]) -> bool:
     return growth <= MOST_GROWTH
 
 
+def other_seconds(tool: str, model: str | Path) -> float | None:
+    """Of a tool of OTHERS, without its imports; None where it is not installed."""
+    script = f"{OTHERS[tool]}\nprint('seconds', time.process_time() - begin)"
+    words = [sys.executable, "-c", script, str(model)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        if "ModuleNotFoundError" in done.stderr:
+            return None
+        raise RuntimeError(f"{tool}: {done.stderr.strip().splitlines()[-1]}")
+    return float(done.stdout.split()[-1])
+
+
+def _beside(seconds: float, tool: str, model: Path) -> str:
+    other = other_seconds(tool, model)
+    if other is None:
+        return f"{tool} is not installed"
+    return f"{tool} {other:.2f} s ({seconds / other:.1f} times)"
+
+
 def _networks(folder: Path) -> None:
-    for model, before in BEFORE.items():
+    for model in NETWORKS:
         path = SHARED / "models" / model
         row, kept = compile_seconds(path), None
         for _ in range(2):  # the first keeps its kernels, the second finds them
             kept = compile_seconds(path, folder / "kernels")["seconds"]
+        others = ", ".join(_beside(row["seconds"], tool, path) for tool in OTHERS)
         print(
-            f"{model:<36} {row['seconds']:>6.2f} s ({row['seconds'] / before:.2f} of {before} s "
-            f"before), kernels kept {kept:.2f} s, {row['peak_mib']:.0f} MiB",
+            f"{model:<36} {row['seconds']:>6.2f} s, kernels kept {kept:.2f} s, "
+            f"{row['peak_mib']:.0f} MiB; {others}",
             flush=True,
         )
-    artifact = str(folder / "resnet8.lds")
-    model = str(SHARED / "models" / "mlpt_resnet8_int8.tflite")
-    words: Any = ["compile", model, "--target", DEVICE, "-o", artifact]
+
+
+def _commands(folder: Path) -> None:
+    """Each with what it needs to do its work: `run` gets one sample."""
+    artifact, sample = str(folder / "resnet8.lds"), str(folder / "in.npz")
+    model = str(SHARED / "models" / NETWORKS[0])
+    words = ["compile", model, "--target", DEVICE, "-o", artifact]
     subprocess.run([sys.executable, "-m", "loadstone", *words], capture_output=True, check=True)
-    for command, before in COMMANDS_BEFORE.items():
+    np.savez(sample, in0=np.zeros((1, 1, 32, 32, 3), np.int8))
+    numpy = _processor_ms([sys.executable, "-c", "import numpy"])
+    for command, target in COMMANDS.items():
         words = [command] if command.startswith("-") else [command, artifact]
-        found = _command_ms(words)
-        print(f"loadstone {command:<10} {found:>6.0f} ms ({found / before:.2f} of {before} before)")
+        words += ["--inputs", sample] if command == "run" else []
+        found = _processor_ms([sys.executable, "-m", "loadstone", *words])
+        print(
+            f"loadstone {command:<10} {found:>6.0f} ms (target {target}); `import numpy` takes "
+            f"{numpy:.0f}"
+        )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from tests.board import build, cases, console, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run, work
+from tests.cached_cc import make_with_cache
 from tests.repeat import more
 
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
@@ -226,7 +227,8 @@ def exported_lines(
         f"-Werror -DBOARD_SEMIHOSTING -DBOARD_REGISTERS={machine.registers:#x}u "
         f"-DBOARD_IRQ={machine.line}"
     )
-    run(["make", "-C", project, f"FLAGS={flags}", *make])
+    cached = make_with_cache("arm-none-eabi-gcc")
+    run(["make", "-C", project, f"FLAGS={flags}", *make, cached])
     with boot(
         MACHINE,
         [

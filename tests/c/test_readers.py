@@ -195,4 +195,4 @@ def test_models_run_in_exactly_the_memory_they_ask_for(
 @pytest.mark.rung("2")
 @pytest.mark.parametrize("bits", LONG_MODES)
 def test_fuzzing_finds_nothing(bits: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    figure(fuzz(bits, times(4, 60), tmp_path))
+    figure(fuzz(bits, times(2, 60), tmp_path))

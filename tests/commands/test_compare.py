@@ -82,3 +82,6 @@ def test_what_a_firmware_printed(folder: Path, capsys: pytest.CaptureFixture[str
 def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(folder, "good", "--against", "sim") == 2
     assert "is the device itself" in capsys.readouterr().err
+    for atol in ("nan", "-1"):
+        assert compare(folder, "good", "--against", "reference", f"--atol={atol}") == 2
+        assert f"--atol {atol} is no difference" in capsys.readouterr().err

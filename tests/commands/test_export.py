@@ -23,6 +23,7 @@ from loadstone.vta.hw_config import load_config
 from tests.artifact.test_program_step import program_model
 from tests.board.models import convolutions, island
 from tests.board.tools import need
+from tests.cached_cc import make_with_cache
 from tests.float_models import images, small_onnx
 from tests.isa.tables import npu
 from tests.repeat import more
@@ -30,9 +31,12 @@ from tests.runtime.test_device import external_model
 from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
 
 
-def make(folder: Path, *words: str) -> str:
+def make(folder: Path, *words: str, compiler: str = "") -> str:
+    """As a user calls it; with a compiler, what it compiled for other tests is not compiled
+    again."""
+    cached = [make_with_cache(compiler)] if compiler else []
     done = subprocess.run(
-        ["make", "-C", str(folder), *words], capture_output=True, text=True, check=False
+        ["make", "-C", str(folder), *words, *cached], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in done.stderr, done.stderr
@@ -146,7 +150,7 @@ def application(
     words: for its make."""
     artifact.save(folder / "m.lds")
     assert main(["export", f"{folder}/m.lds", "--board", "linux", "-o", f"{folder}/app"]) == 0
-    make(folder / "app", "FLAGS=-Werror", *words)
+    make(folder / "app", "FLAGS=-Werror", *words, compiler="gcc")
     (folder / "in").write_bytes(x.tobytes())
     socket = folder / "socket"
     with subprocess.Popen(
@@ -257,7 +261,7 @@ def test_a_plugins_function_becomes_a_stub(tmp_path: Path) -> None:
     external_model().save(tmp_path / "m.lds")
     assert main(["export", f"{tmp_path}/m.lds", "--board", "linux", "-o", f"{tmp_path}/app"]) == 0
     assert "int plugin_tests_total(" in (tmp_path / "app/steps/plugins.c").read_text()
-    make(tmp_path / "app", "FLAGS=-Werror")
+    make(tmp_path / "app", "FLAGS=-Werror", compiler="gcc")
 
 
 def test_a_model_that_needs_python_is_refused(
@@ -291,12 +295,12 @@ def test_programs_of_another_device(
     both.save(tmp_path / "both.lds")
     words = ["export", f"{tmp_path}/both.lds", "--board", "cortex-m", "-o", f"{tmp_path}/both"]
     assert main(words) == 0
-    make(tmp_path / "both", "FLAGS=-Werror")
+    make(tmp_path / "both", "FLAGS=-Werror", compiler="arm-none-eabi-gcc")
     assert main(["export", f"{tmp_path}/alone.lds", "--board", "linux", "-o", f"{tmp_path}/l"]) == 0
-    make(tmp_path / "l", "FLAGS=-Werror")
+    make(tmp_path / "l", "FLAGS=-Werror", compiler="gcc")
     capsys.readouterr()
     assert main(["export", f"{tmp_path}/both.lds", "--board", "linux", "-o", f"{tmp_path}/n"]) == 0
-    make(tmp_path / "n", "FLAGS=-Werror")
+    make(tmp_path / "n", "FLAGS=-Werror", compiler="gcc")
     capsys.readouterr()
     assert main(["export", f"{tmp_path}/both.lds", "--board", "module", "-o", f"{tmp_path}/m"]) == 2
     assert "programs of several devices" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.vta.hw_config import load_config
+from tests.compiled import network
 from tests.sample_model import copy_model, dense_model
 
 
@@ -47,8 +48,25 @@ def test_inputs_are_run_and_counted(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "over 3 run(s)" in capsys.readouterr().out
 
 
+def test_the_model_file_tells_kinds_and_multiplications(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled = network(shared, "mlpt_resnet8_int8.tflite", "vtaq-1x16x16")
+    compiled.artifact.save(tmp_path / "r.lds")
+    words = ["profile", f"{tmp_path}/r.lds", "--json", "--network"]
+    assert main([*words, f"{shared}/models/mlpt_resnet8_int8.tflite"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    wanted = compiled.profile().rows
+    assert [(e["kind"], e["macs"]) for e in layers] == [(row.kind, row.macs) for row in wanted]
+    assert {"conv2d", "add", "average_pool2d", "dense"} <= {entry["kind"] for entry in layers}
+    assert main([*words, f"{shared}/models/mlpt_ad_int8.tflite"]) == 2
+    assert "not the same network" in capsys.readouterr().err
+
+
 def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "net.tflite"]) == 2
     assert "name it with --target" in capsys.readouterr().err
+    assert main(["profile", "net.tflite", "--target", "vtaq-tiny", "--network", "net.tflite"]) == 2
+    assert "--target compiles it first" in capsys.readouterr().err
     assert main(["profile", str(model), "--device", "sim:vta-pynq"]) == 2
     assert "was compiled for device 'vtaq-1x16x16', not for 'vta-pynq'" in capsys.readouterr().err

@@ -43,7 +43,8 @@ def test_a_row_says_how_far_it_is_from_its_bound() -> None:
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["tune", str(tmp_path / "none.onnx"), "--target", "vtaq-1x16x16"]
     for more, said in (
-        (["--trials", "0"], "--trials 0 is less than 1"),
+        (["--trials", "0"], "--trials 0 is not in [1, 1000000]"),
+        (["--trials", "9" * 30], "is not in [1, 1000000]"),
         (["--workers", "many"], "--workers 'many' is neither a number of processes"),
         ([], "none.onnx"),
     ):

@@ -36,6 +36,8 @@ def test_sentences_are_counted_up_to_the_last_full_stop() -> None:
 def test_a_number_of_tokens_below_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "text", "--tokens", "0"]) != 0
     assert "--tokens 0" in capsys.readouterr().err
+    assert main(["demo", "text", "--tokens", "9" * 20]) != 0  # it began, and would never have ended
+    assert f"--tokens {'9' * 20} is not in [1, 100000]" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +93,26 @@ def test_the_page_shows_what_the_command_prints(
     ]
     rates = [_rate(of) for of in (shown[1], printed)]
     assert abs(rates[0] - rates[1]) < 0.1 * rates[0]
+
+
+def test_the_page_s_pair_is_the_model_s() -> None:
+    """As its line of Python and its command have it."""
+    page = PAGE.read_text(encoding="utf-8")
+    (python,) = re.findall(r'states=\{"(\w+)": "(\w+)", \.\.\.\}', page)
+    (command,) = re.findall(r"`loadstone compile --state (\w+)=(\w+) \.\.\.`", page)
+    assert python == command
+    assert python in STATES.items()
+
+
+@more
+def test_the_page_s_command_compiles_what_its_python_does(
+    int8: tuple[Path, Compiled], tmp_path: Path
+) -> None:
+    model, found = int8
+    pairs = [text for pair in STATES.items() for text in ("--state", "=".join(pair))]
+    command = ["compile", str(model), "--target", "vtaq-1x16x16", *pairs]
+    assert main([*command, "-o", str(tmp_path / "text.lds")]) == 0
+    assert (tmp_path / "text.lds").read_bytes() == found.artifact.to_bytes()
 
 
 def _rate(said: str) -> int:

@@ -51,12 +51,24 @@ CASES: dict[str, Function] = {
     "conv2d valid": seeded(nn.Conv2d(6, 4, 3, padding="valid")),
     "conv1d": lambda x: CONV1D(x[:, :, 2]),
     "conv_transpose2d": seeded(nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1)),
+    "conv_transpose1d": lambda x: TURNED1D(x[:, :, 2]),
     "linear": lambda x: LINEAR(x),
     "linear of a vector": lambda x: LINEAR(x.mean((2,)).view(6, 14)),
     "addmm": lambda x: torch.addmm(x[0, 0, 0], x[0, 1], torch.ones(14, 14)),
     "mm": lambda x: torch.mm(x[0, 0], x[0, 1].t()),
     "matmul": lambda x: x @ x.transpose(2, 3),
     "bmm": lambda x: torch.bmm(x[0], x[0].transpose(1, 2)),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1),
+    "attention, causal": lambda x: F.scaled_dot_product_attention(
+        x, x, x, is_causal=True, scale=0.25
+    ),
+    "attention, masked": lambda x: (
+        F.scaled_dot_product_attention(x, x, x, (torch.arange(10) < 7).repeat(10, 1))
+        + F.scaled_dot_product_attention(x, x, x, x[..., :10])
+    ),
+    "adaptive_avg_pool1d": lambda x: (
+        F.adaptive_avg_pool1d(x[0], 1) + F.adaptive_avg_pool1d(x[0], 7).sum()
+    ),
     "unbind": lambda x: torch.cat(x.unbind(1)[1:3], 1),
     "max_pool1d": lambda x: torch.max_pool1d(x[:, :, 2], 3, 2, 1),
     "group_norm": seeded(nn.GroupNorm(3, 6)),
@@ -65,11 +77,12 @@ CASES: dict[str, Function] = {
     "batch_norm of vectors": lambda x: NORM1D(x[0, :, 0].t()),
     "batch_norm of rows": lambda x: NORM1D(x[:, :, 0]),
     "layer_norm": seeded(nn.LayerNorm(14)),
-    "lstm": lambda x: LSTM(x[0])[0],
-    "lstm, its states": lambda x: torch.cat(LSTM(x[0], (STATES, STATES * x.mean()))[1], 2),
-    "gru": lambda x: GRU(x[0])[0],
-    "gru, its state": lambda x: GRU(x[0], STATES[:1, :6] * x.mean())[1],
-    "rnn": lambda x: RNNS[0](x[0])[0] + RNNS[1](x[0])[0],
+    # of three steps: a first, an inner and a last one
+    "lstm": lambda x: LSTM(x[0, :3])[0],
+    "lstm, its states": lambda x: torch.cat(LSTM(x[0, :3], (STATES, STATES * x.mean()))[1], 2),
+    "gru": lambda x: GRU(x[0, :, :3])[0],
+    "gru, its state": lambda x: GRU(x[0, :, :3], STATES[:1, :6] * x.mean())[1],
+    "rnn": lambda x: RNNS[0](x[0, :3])[0] + RNNS[1](x[0, :3])[0],
     "dropout": nn.Dropout(0.5).eval(),
     "relu": lambda x: (x + 1).relu_(),
     "relu6": F.relu6,
@@ -136,6 +149,7 @@ CASES: dict[str, Function] = {
     "view, reshape, unflatten": lambda x: x.view(6, -1).reshape(2, 3, -1).unflatten(0, (2, 1)),
     "squeeze, unsqueeze": lambda x: x.squeeze(0).unsqueeze(-1),
     "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
+    "shuffled channels": lambda x: x.view(1, 2, 3, 10, 14).transpose(1, 2).reshape(1, 6, 10, 14),
     "t": lambda x: x[0, 0].t().transpose(0, 1),
     "expand": lambda x: x.mean((2, 3), keepdim=True).expand(-1, -1, 2, 3),
     "cat": lambda x: torch.cat([F.relu(x), x * 2], 1),
@@ -164,11 +178,13 @@ LSTM = seeded(nn.LSTM(14, 5, 2, bidirectional=True))
 GRU = seeded(nn.GRU(14, 5, batch_first=True))
 RNNS = [seeded(nn.RNN(14, 5, bias=False, nonlinearity=name)) for name in ("tanh", "relu")]
 STATES = torch.linspace(-1, 1, 4 * 10 * 5).reshape(4, 10, 5)
-LINEAR, CONV1D, NORM1D = (
+LINEAR, CONV1D, TURNED1D, NORM1D = (
     seeded(nn.Linear(14, 5)),
     seeded(nn.Conv1d(6, 4, 3, stride=2, padding=1, dilation=2)),
+    seeded(nn.ConvTranspose1d(6, 4, 4, stride=3, padding=1, output_padding=1)),
     seeded(nn.BatchNorm1d(6)),
 )
+LAYERS = (LINEAR, CONV1D, TURNED1D, NORM1D)
 
 
 def twice_in_place(x: Any) -> Any:
@@ -185,7 +201,7 @@ class Together(nn.Module):
         super().__init__()
         self.functions = functions
         self.kept = nn.ModuleList(
-            item for item in (*functions, LINEAR, CONV1D, NORM1D) if isinstance(item, nn.Module)
+            item for item in (*functions, *LAYERS) if isinstance(item, nn.Module)
         )
 
     def forward(self, x: Any) -> Any:

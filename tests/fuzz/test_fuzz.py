@@ -1,4 +1,4 @@
-"""Four seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
+"""Two seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
 (`make fuzz SECONDS=600` for more of everything); mutants of models, devices, packets."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_arbitrary_streams_and_configurations_find_nothing(tmp_path: Path) -> No
         target = build(tmp_path, "-O1" if ALL else "-O0")
     except subprocess.CalledProcessError:
         missing("libFuzzer is missing: apt-get install libclang-rt-14-dev")
-    assert fuzz(target, times(4, 60), tmp_path) == 0
+    assert fuzz(target, times(2, 60), tmp_path) == 0
 
 
 def test_mutants_of_models_are_equal_or_refused(figure: Callable[[str], None]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from loadstone.artifact import host_step
 from loadstone.compiler import compile
+from loadstone.runtime.device import open as open_runtime
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.compiled import golden, network
@@ -90,6 +91,42 @@ def test_a_run_in_the_devices_memory_copies_nothing() -> None:
         )
 
 
+def test_the_simulator_counts_cycles_by_a_table(tmp_path: Path) -> None:
+    config = load_config("vtaq-4x16x16")
+    dense = dense_model(config)
+    x = np.ones((9, 1, dense.weights.shape[1]), np.int8)  # three runs of a batch of 4
+    y = np.zeros((9, 1, len(dense.weights)), np.int8)
+    with open_runtime("sim") as opened:
+        session = opened.load(dense.artifact)
+        session.run([x[:4]])
+        cycles = session.counters.cycles
+    assert cycles > 0
+    table = tmp_path / "timing.txt"
+    table.write_text("".join(f"{name} {c.value}\n" for name, c in config.timing.items()))
+    for name, wanted in (("sim", 0), (f"sim;timing={table}", 3 * cycles)):
+        with Easy(dense.artifact, name) as net:
+            net.run([x], [y])
+            assert lib().lds_easy_cycles(net.net) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("nop_cycles 2\nnop_cycles", "a line is not `NAME VALUE`"),
+        ("nop_cycles two\n", "a line is not `NAME VALUE`"),
+        ("nap_cycles 2\n", "nap_cycles"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_wrong_table_is_refused(text: str | None, line: str, tmp_path: Path) -> None:
+    table = tmp_path / "timing.txt"
+    if text is not None:
+        table.write_text(text)
+    with pytest.raises(EasyError, match=line) as caught:
+        Easy(copy_model(), f"sim;timing={table}")
+    assert str(caught.value).startswith(str(table))
+
+
 def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
     config = load_config("vtaq-1x16x16")
     dense = dense_model(config)
@@ -108,7 +145,7 @@ def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
 
 # --- what goes wrong ------------------------------------------------------------------------------
 DEVICES = "sim, null, simd:SOCKET, uio:PATH[,UDMABUF], devmem:REGISTERS,MEMORY+BYTES"
-OPTIONS = "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N"
+OPTIONS = "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE"
 
 
 @pytest.mark.parametrize(
@@ -268,9 +305,9 @@ def test_a_hundred_refusals_leave_nothing() -> None:
     bad = data[:-1] + b"\x01"
 
     def session() -> None:
-        for model, device in ((bad, "sim"), (data, "simd:/nowhere")):
+        for model, name in ((bad, "sim"), (data, "simd:/nowhere")):
             with pytest.raises(EasyError):
-                Easy(model, device)
+                Easy(model, name)
 
     assert bytes_kept(session) < 20_000
 

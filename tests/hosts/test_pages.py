@@ -47,6 +47,14 @@ def with_executorch(folder: Path, root: Path, shared: Path) -> None:
     pytest.importorskip("executorch", reason="pip install loadstone[executorch]")
 
 
+def with_mlonmcu(folder: Path, root: Path, shared: Path) -> None:
+    pytest.importorskip("mlonmcu", reason="pip install loadstone[mlonmcu]")
+    file = "mlpt_resnet8_int8.tflite"
+    shutil.copyfile(shared / "models" / file, folder / "resnet8.tflite")
+    x, y = golden(shared, file, 2)
+    np.savez(folder / "samples.npz", in0=x[0], out0=y[0])
+
+
 @pytest.mark.parametrize(
     ("page", "prepare"),
     [
@@ -55,6 +63,7 @@ def with_executorch(folder: Path, root: Path, shared: Path) -> None:
         ("onnxruntime.md", with_onnx),
         pytest.param("c-projects.md", with_c_project, marks=more),
         pytest.param("executorch.md", with_executorch, marks=more),
+        pytest.param("mlonmcu.md", with_mlonmcu, marks=more),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -72,6 +72,10 @@ def test_a_base_is_a_file_beside_the_space(tmp_path: Path) -> None:
     [
         ("[1]", "holds a list"),
         ("a: [", "not YAML"),
+        ("2020-99-99: 1", "not YAML: month must be in 1..12"),
+        ("base: !!bool perhaps", "not YAML"),
+        ("base: !!timestamp x", "not YAML"),
+        (f"base: {'9' * 5000}", "not YAML"),
         ("device: {}", "key base is missing"),
         ("base: vtaq-tiny\nextra: 1", "unknown key 'extra'"),
         ("base: nothing", "neither built in"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -35,6 +37,28 @@ def die_once(unit: Path) -> int:
         unit.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return len(unit.name)
+
+
+def test_processes_that_do_not_start_are_one_line(tmp_path: Path) -> None:
+    """Python starts a worker by importing the script anew: what is not below `if __name__` runs."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from loadstone.errors import DeviceError\n"
+        "from loadstone.search.workers import open_pool\n"
+        "if __name__ != '__main__':\n"
+        "    sys.exit('as who imports it may')\n"
+        "try:\n"
+        "    with open_pool(2):\n"
+        "        print('started')\n"
+        "except DeviceError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.startswith("--workers 2: the processes did not start ("), done.stderr
+    assert done.stdout.count("\n") == 1
 
 
 def test_one_worker_is_this_process() -> None:

@@ -47,8 +47,8 @@ PROOFS = [
         ("32'(left) <= 32'(most)", "32'(left) <= 32'(most) + 1"),
         "-G ROW_BITS=6 -G ADDRESS_BITS=9",
     ),
-    Proof("lds_load_check", ("WRITES && region.limit[63]", "1'b0"), "-G WRITES=1"),
-    Proof("lds_load_check", ("{1'b0, region.limit[62:0]}", "region.limit"), "-G WRITES=0"),
+    Proof("lds_load_check", ("WRITES && refuses", "1'b0"), "-G WRITES=1"),
+    Proof("lds_load_check", ("{2'b00, region.limit[62:0]}", "{1'b0, region.limit}"), "-G WRITES=0"),
     Proof("lds_registers", ("assign arready = !rvalid", "assign arready = 1'b1")),
     Proof(
         "lds_store_stage",

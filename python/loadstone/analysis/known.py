@@ -2,21 +2,43 @@
 
 In:   a network, its segments with their back ends, what the target calls each back end.
 Out:  Known, for report.py: kinds, multiplications, what back ends say of their accelerators.
-Next: compiler.py's Compiled.profile; `loadstone profile --target`.
+Next: compiler.py's Compiled.profile; `loadstone profile --target`, and `--network`, which reads the
+      model again for an artifact that stands in a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from loadstone import graph as g
 from loadstone.analysis.report import Known
 from loadstone.backend.device import Device
-from loadstone.backend.interface import Backend, Segment
+from loadstone.backend.interface import Backend, Phase, Segment
+from loadstone.backend.scope import apply_passes
 from loadstone.partition.cost.prices import CostTable
 from loadstone.partition.cost.pricing import Pricing
 
-__all__ = ["known_of"]
+__all__ = ["known_of", "known_of_file"]
+
+
+def known_of_file(path: str | Path, backends: Sequence[Backend]) -> Known:
+    """Kinds and multiplications of the operators in a model's file, as these back ends see it.
+    Raises ModelError."""
+    from loadstone.frontend import load
+    from loadstone.partition.eager import partition
+
+    module = apply_passes(backends, Phase.RELAX, load(path))
+    return _known_operators(partition(module, backends, Path(path).stem).graph)
+
+
+def _known_operators(graph: g.Graph) -> Known:
+    kinds = {operator.name: str(operator.kind) for operator in graph.operators}
+    macs = {
+        operator.name: int(getattr(operator, "macs", 0))  # of what multiplies
+        for operator in graph.operators
+    }
+    return Known(kinds, macs)
 
 
 def known_of(
@@ -28,15 +50,10 @@ def known_of(
     """accelerators: back end -> what the target calls it. Raises BackendError for a model of a back
     end that fails."""
     pricing = Pricing((), CostTable(device))
-    kinds: dict[str, str] = {}
-    macs: dict[str, int] = {}
+    own = _known_operators(graph)
+    kinds, macs = dict(own.kinds), dict(own.macs)
     modelled_us: dict[str, float] = {}
     places: dict[str, str] = {}
-    for operator in graph.operators:
-        kinds[operator.name] = str(operator.kind)
-        macs[operator.name] = (
-            operator.macs if isinstance(operator, g.Weighted | g.BatchMatMul) else 0
-        )
     for backend, segment in segments:
         operators = segment.operators
         several = len(operators) > 1

@@ -15,6 +15,8 @@ from loadstone.printable import one_line
 __all__ = ["short_names"]
 
 _MOST = 6
+#: Ends of the parts of a fused TFLite operator's name that say nothing of the operator.
+_AUXILIARY = ("BiasAdd", "ReadVariableOp", "resource")
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -31,7 +33,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 
 def _short(names: Sequence[str]) -> dict[str, str]:
     wholes = list(dict.fromkeys(names))
-    parts = {name: one_line(name).rsplit(";", 1)[-1].split("/") for name in wholes}
+    parts = {name: _main(one_line(name)).split("/") for name in wholes}
     short = {name: parts[name][-1] or one_line(name) for name in wholes}
     for count in range(2, _MOST):
         seen = Counter(short.values())
@@ -40,3 +42,10 @@ def _short(names: Sequence[str]) -> dict[str, str]:
                 short[name] = "/".join(parts[name][-count:])
     seen = Counter(short.values())
     return {name: one_line(name) if seen[text] > 1 else text for name, text in short.items()}
+
+
+def _main(name: str) -> str:
+    """Of `conv/Conv2D;conv/BiasAdd`, the last part that names more than a bias: `conv/Conv2D`."""
+    parts = name.split(";")
+    telling = [p for p in parts if p.rsplit("/", 1)[-1].rstrip("0123456789") not in _AUXILIARY]
+    return (telling or parts)[-1]

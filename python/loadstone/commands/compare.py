@@ -107,6 +107,8 @@ def extend(parser: argparse.ArgumentParser, words: list[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """1 when a layer differs."""
+    if not args.atol >= 0:  # by nan nothing would ever differ
+        raise ModelError(f"--atol {args.atol:g} is no difference: it is not 0 or more")
     artifact = Artifact.load(args.model)
     given = read_arrays(args.inputs, [artifact.tensors[i] for i in artifact.inputs], "in")
     inputs = one_run(artifact, given, args.sample)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.analysis.graph_page import explain_page
+from loadstone.analysis.names import short_names
 from loadstone.commands import quantize
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
@@ -191,7 +193,8 @@ def _say(args: argparse.Namespace, compiled: Compiled, report: JsonObject) -> No
         return
     if args.explain:
         rows = compiled.explain()
-        print_table(_EXPLAINED, map(_explained, rows), table(rows))
+        short = short_names([row["operator"] for row in rows])
+        print_table(_EXPLAINED, [_explained(row, short) for row in rows], table(rows))
         print()
     print(summary(report))
     nothing = _nothing_there(compiled)
@@ -237,12 +240,13 @@ def table(rows: list[JsonObject]) -> str:
     """The rows of Compiled.explain as text: reason and remedy of what stays on the host, and costs,
     on lines of their own."""
     lines = [f"{'operator':<48} {'kind':<16} {'shape':<16} {'MACs':>12} {'cycles':>9}  where"]
+    short = short_names([row["operator"] for row in rows])
     for row in rows:
         shape = "x".join(map(str, row["shape"])) or "1"
         cycles = "" if row["cycles"] is None else f"{row['cycles']:,}"
         macs = f"{row['macs']:,}" if row["macs"] else ""
         lines.append(
-            f"{_short(row['operator'], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
+            f"{_short(short[row['operator']], 48):<48} {row['kind']:<16} {shape:<16} {macs:>12} "
             f"{cycles:>9}  {row['where']}"
         )
         if row.get("how"):
@@ -267,7 +271,7 @@ _EXPLAINED = (
 )
 
 
-def _explained(row: JsonObject) -> tuple[str, ...]:
+def _explained(row: JsonObject, short: Mapping[str, str]) -> tuple[str, ...]:
     """The same row for a terminal, with what stands on lines of their own in a pipe in one cell."""
     notes = (
         row.get("how"),
@@ -276,7 +280,7 @@ def _explained(row: JsonObject) -> tuple[str, ...]:
         ", ".join(map(_cost, row.get("alternatives") or ())),
     )
     return (
-        row["operator"],
+        short[row["operator"]],
         row["kind"],
         "x".join(map(str, row["shape"])) or "1",
         f"{row['macs']:,}" if row["macs"] else "",

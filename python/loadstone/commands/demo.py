@@ -32,6 +32,8 @@ examples:
   loadstone demo --scheme pow2 --target vta-pynq    on VTA as it is: every scale a power of two
 """
 _CALIBRATION_IMAGES = 200
+#: Half a day of simulation.
+MAX_TOKENS = 100_000
 #: ONNX Runtime sums in float32: where a sum lies on the edge between two integers it may take the
 #: other one. More than this is wrong.
 _EDGES = 1e-3
@@ -76,8 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints one line per step; 1 when the simulator's results are not ONNX Runtime's."""
-    if args.tokens < 1:
-        raise ConfigError(f"demo: --tokens {args.tokens} is less than 1")
+    if not 1 <= args.tokens <= MAX_TOKENS:
+        raise ConfigError(f"demo: --tokens {args.tokens} is not in [1, {MAX_TOKENS}]")
     if args.network == "text":
         return run_text(Path(args.output), args.target, args.scheme, args.tokens)
     from loadstone.compiler import compile as compile_model

@@ -1,7 +1,8 @@
 """`loadstone profile MODEL.lds`: what every layer takes, on which device, and what bounds it.
 
-In:   an artifact; or a model file and a target, which tells more: kinds of operators, their own
-      multiplications, what other back ends say of their accelerators.
+In:   an artifact; its model file besides tells the kinds of operators and their own
+      multiplications; a model file and a target also what other back ends say of their
+      accelerators.
 Out:  a table; with --html a page, with --csv and --json files for programs, with --perfetto a trace
       of every instruction.
 Next: docs/tune.md says what to do about it.
@@ -17,12 +18,12 @@ from loadstone.analysis.page_data import profile_page
 from loadstone.analysis.report import Known, ProfileReport, profile_report
 from loadstone.analysis.tables import csv_text, profile_rows, text_table, totals_text
 from loadstone.artifact.format import Artifact
-from loadstone.backend.builtin import load_config
+from loadstone.backend.builtin import BuiltinDevice, load_config
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
 from loadstone.commands.terminal import print_table
-from loadstone.errors import ConfigError
+from loadstone.errors import ConfigError, ModelError
 from loadstone.files import JsonObject, write_whole
 from loadstone.runtime import device as devices
 from loadstone.runtime.arrays import read_arrays
@@ -37,7 +38,8 @@ examples:
   loadstone profile model.lds --csv model.csv --json > model.json
   loadstone profile model.lds --perfetto model.pftrace      every instruction, for https://ui.perfetto.dev
   loadstone profile model.lds --inputs x.npz --device uio:/dev/uio0      beside what the device itself counts
-  loadstone profile net.tflite --target vtaq-1x16x16 --html net.html     with the kinds of the operators
+  loadstone profile model.lds --network net.tflite --html model.html     with the kinds of the operators
+  loadstone profile net.tflite --target vtaq-1x16x16 --html net.html     the same, compiled first
 
 Cycles of a device are simulated; steps of the host, and other accelerators, are timed on this machine unless their back end has a model.
 """
@@ -61,6 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="TARGET",
         help="compile the model for this target first; as of `loadstone compile`",
+    )
+    running.add_argument(
+        "--network",
+        metavar="NET",
+        help="the model file that the artifact was compiled from: kinds of operators, and their own "
+        "multiplications, without the lanes that only fill tiles",
     )
     running.add_argument(
         "--inputs",
@@ -106,10 +114,32 @@ def run(args: argparse.Namespace) -> int:
 def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
     """What is profiled, and what the compiler says of it."""
     if args.target is not None:
+        if args.network is not None:
+            raise ConfigError(
+                "--network names the model of an artifact: --target compiles it first"
+            )
         from loadstone.compiler import compile as compile_model
 
         compiled = compile_model(args.model, target_of(args, args.target), plugins=args.plugins)
         return compiled.artifact, compiled.device, compiled.known()
+    artifact, device = _artifact(args)
+    return artifact, device, None if args.network is None else _known(args, artifact, device)
+
+
+def _known(args: argparse.Namespace, artifact: Artifact, device: Device) -> Known:
+    from loadstone.analysis.known import known_of_file
+    from loadstone.backend.target import resolve
+
+    _, _, name = args.device.partition(":")
+    backends = resolve(name or device.name).backends if isinstance(device, BuiltinDevice) else ()
+    known = known_of_file(args.network, backends)
+    programs = [layer.name for program in artifact.all_programs for layer in program.layers]
+    if not {*programs, *(step.name for step in artifact.steps)} & known.kinds.keys():
+        raise ModelError(f"{args.network} knows no layer of {args.model}: not the same network")
+    return known
+
+
+def _artifact(args: argparse.Namespace) -> tuple[Artifact, Device]:
     if Path(args.model).suffix in (".tflite", ".onnx", ".pt2"):
         raise ConfigError(
             f"{args.model}: a model is profiled for a device: name it with --target, or compile it "
@@ -124,8 +154,8 @@ def _subject(args: argparse.Namespace) -> tuple[Artifact, Device, Known | None]:
                 f"{args.model} was compiled for device {artifact.device or 'unknown'!r}, not for "
                 f"{device.name!r}"
             )
-        return artifact, device, None
-    return artifact, devices.device_of_artifact(artifact), None
+        return artifact, device
+    return artifact, devices.device_of_artifact(artifact)
 
 
 def _counted(args: argparse.Namespace, artifact: Artifact, trust: bool) -> JsonObject:

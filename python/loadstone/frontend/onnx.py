@@ -246,6 +246,8 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
             converted = relax.op.nn.max_pool2d(inputs[0], pool_size=(shape(inputs[0]) or ())[2:])
         elif op_name == "Pad" and _is_constant_pad(inputs, attrs):
             converted = _pad(inputs, attrs)
+        elif op_name == "Split":
+            return self._slices(super()._convert_operator(op_name, inputs, attrs, opset), attrs)
         elif op_name in RECURRENT:
             return recurrent(op_name, list(inputs), attrs, lambda call: self._emitted(call, name))
         else:
@@ -254,6 +256,17 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
         if not isinstance(converted, relax.Call):
             return converted
         return self._emitted(converted, name)
+
+    def _slices(self, split: Expr, attrs: OnnxAttributes) -> Expr:
+        """A Split as slices, which are done on integers and have an ONNX form each."""
+        whole = self.bb.normalize(split)
+        source, end, parts = whole.args[0], 0, list["Expr"]()
+        axis = int(attrs.get("axis", 0)) % len(shape(source) or (1,))
+        for field in whole.ty.fields:
+            begin, end = end, end + int(field.shape[axis])
+            part = relax.op.strided_slice(source, [axis], [begin], [end])
+            parts.append(self._emitted(part, f"{attrs['tvm_custom']['name']}_{len(parts)}"))
+        return relax.Tuple(parts)
 
     def _emitted(self, converted: Expr, name: str) -> Expr:
         normal = self.bb.normalize(converted)

@@ -33,7 +33,7 @@ from loadstone.relax.rewriter import Rewriter
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, Expr, RelaxFunction, Var
 
-__all__ = ["with_turned_products"]
+__all__ = ["with_turned_products", "with_turned_real_products"]
 
 #: What may stand between the product and its quantize.
 _TAILS = ("nn.relu", "clip")
@@ -43,6 +43,47 @@ def with_turned_products(function: RelaxFunction) -> RelaxFunction:
     """Raises nothing: a product that is not quantized stays as it is."""
     rewriter = _Products(function)
     return rewriter.run() if rewriter.wanted else function
+
+
+def with_turned_real_products(function: RelaxFunction) -> RelaxFunction:
+    """The same of a network of real numbers, for a device that computes on them."""
+    rewriter = _RealProducts(function)
+    return rewriter.run() if rewriter.wanted else function
+
+
+class _RealProducts(Rewriter):
+    def __init__(self, function: RelaxFunction) -> None:
+        super().__init__(function)
+        self.bound: dict[Expr, Expr] = dict(bindings(function))
+        self.wanted = {variable for variable, call in self.bound.items() if _is_product(call)}
+        self.taken.update(variable.name for variable in self.bound)
+
+    def visit(self, variable: Var, call: Expr) -> Expr:
+        if variable not in self.wanted:
+            return self.emit(self.mapped(call))
+        first, second = call.args
+        rank = len(shape(second) or ())
+        turn = [*range(rank - 2), rank - 1, rank - 2]
+        name, source, axes = self.name, second, turn
+        made = self.bound.get(second)
+        if made is not None and is_call(made, "permute_dims") and made.attrs.axes is not None:
+            source = made.args[0]
+            axes = [integers(made.attrs.axes)[axis] for axis in turn]
+        rows = self.mapped(source)
+        if axes != sorted(axes):
+            moved = self.unique(f"{name}/rows")
+            rows = self.emit(named(relax.op.permute_dims(rows, axes), moved), moved)
+        turned = self.unique(f"{name}/turned")
+        again = self.emit(named(relax.op.permute_dims(rows, turn), turned), turned)
+        return self.emit(named(relax.op.matmul(self.mapped(first), again), name), name)
+
+
+def _is_product(call: Expr) -> bool:
+    """Of as many matrices on both sides."""
+    if not is_call(call, "matmul") or any(is_constant(side) for side in call.args):
+        return False
+    first, second = (shape(side) or () for side in call.args)
+    return len(first) > 2 and first[:-2] == second[:-2]
 
 
 class _Products(Rewriter):

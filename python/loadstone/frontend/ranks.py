@@ -1,5 +1,6 @@
 """Dense layers on rank 3 and more as layers on rows, convolutions and pools along one axis as
-those of images whose height is 1, and products of two matrices that are computed as batches of one.
+those of images whose height is 1, products of two matrices that are computed as batches of one, and
+transposed convolutions as convolutions of phases (phases.py).
 
 In:   a Relax function as an importer leaves it.
 Out:  the same function with matmul of two ranks, conv2d and pools in two dimensions.
@@ -19,8 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from loadstone.frontend.phases import Phases, is_transposed, phases_of
 from loadstone.relax.compat import (
     bindings,
     constant,
@@ -54,7 +58,8 @@ def two_dimensional(function: RelaxFunction) -> RelaxFunction:
     """The function without layers of other ranks; itself where it has none."""
     bound: dict[Expr, Expr] = dict(bindings(function))
     if any(
-        _is_dense(entry) or _is_line(entry) or _is_product(entry, bound) for entry in bound.values()
+        _is_dense(entry) or _is_line(entry) or _is_product(entry, bound) or is_transposed(entry)
+        for entry in bound.values()
     ):
         return _TwoDimensional(function).run()
     return function
@@ -101,11 +106,22 @@ def _is_line(call: Expr) -> bool:
 
 @dataclass(frozen=True)
 class _Formed:
-    """A value in another shape than the function has it: `expr` has `form`."""
+    """A value in another shape than the function has it: `expr` has `form`. phases: of a transposed
+    convolution, whose elements stand elsewhere, too."""
 
     expr: Expr
     form: tuple[int, ...]
     full: tuple[int, ...]
+    phases: Phases | None = None
+
+    def is_like(self, other: _Formed) -> bool:
+        """Whether elements stand at the same places."""
+        mine = (self.form, self.full, self.phases)
+        return mine == (other.form, other.full, other.phases)
+
+
+#: An expression in another form, the form, phases.
+_Made: TypeAlias = tuple["Expr", tuple[int, ...], Phases | None]
 
 
 class _TwoDimensional(Rewriter):
@@ -124,10 +140,10 @@ class _TwoDimensional(Rewriter):
         made = self.in_form(call)
         if made is None:
             return self.emit(self.mapped(call))
-        expr, form = made
+        expr, form, phases = made
         name = self.name + "/rows" if variable in self.outputs else self.name
         full = shape(call) or ()
-        self.formed[variable] = _Formed(self.emit(expr, name), form, full)
+        self.formed[variable] = _Formed(self.emit(expr, name), form, full, phases)
         return self.formed[variable].expr
 
     def mapped(self, expr: Expr) -> Expr:
@@ -135,7 +151,9 @@ class _TwoDimensional(Rewriter):
         if isinstance(expr, relax.Var) and expr in self.formed:
             found = self.formed[expr]
             name = expr.name if expr in self.outputs else f"{expr.name}/shaped"
-            back = self.emit(relax.op.reshape(found.expr, found.full), name)
+            data = found.expr if found.phases is None else self.together(found.expr, found.phases)
+            is_whole = (shape(data) or ()) == found.full
+            back = data if is_whole else self.emit(relax.op.reshape(data, found.full), name)
             del self.formed[expr]
             self.env[expr] = back
             return back
@@ -143,19 +161,22 @@ class _TwoDimensional(Rewriter):
 
     # -- what a call becomes -----------------------------------------------------------------------
 
-    def in_form(self, call: Expr) -> tuple[Expr, tuple[int, ...]] | None:
-        """The call in another form, and that form; None where it stays as it is."""
+    def in_form(self, call: Expr) -> _Made | None:
+        """The call in another form, that form and phases; None where it stays as it is."""
         name = op_name(call)
         if _is_dense(call):
-            return self.dense(call)
+            return *self.dense(call), None
         if _is_line(call):
-            return self.line(name, call)
+            return *self.line(name, call), None
         if _is_product(call, self.bound):
-            return self.product(call)
+            return *self.product(call), None
+        if is_transposed(call):
+            return self.transposed(call)
         if name in UNARY and call.args[0] in self.formed and self.is_single(call):
             found = self.formed[call.args[0]]
             arguments = [found.expr, *(self.mapped(argument) for argument in call.args[1:])]
-            return relax.Call(call.op, arguments, call.attrs, call.ty_args), found.form
+            made = relax.Call(call.op, arguments, call.attrs, call.ty_args)
+            return made, found.form, found.phases
         if name in BINARY:
             return self.binary(name, call)
         return None
@@ -183,7 +204,57 @@ class _TwoDimensional(Rewriter):
         form = (full[0], full[1], 1, full[2])
         return _LINES[name](data, self, call), form
 
-    def binary(self, name: str, call: Call) -> tuple[Expr, tuple[int, ...]] | None:
+    def transposed(self, call: Call) -> _Made | None:
+        """None for weights that are computed, or whose scales are another axis's."""
+        phases = phases_of(call)
+        kernel = self.phased(call.args[1], phases)
+        if kernel is None:
+            return None
+        n, channels, *_ = shape(call.args[0]) or ()
+        data = self.as_form(call.args[0], (n, channels, *phases.inputs))
+        made = relax.op.nn.conv2d(
+            data,
+            kernel,
+            padding=phases.padding,
+            data_layout="NCHW",
+            kernel_layout="OIHW",
+        )
+        return made, (n, phases.copies * phases.channels, *phases.counts), phases
+
+    def phased(self, expr: Expr, phases: Phases) -> Expr | None:
+        """The weights of all phases, quantized or not."""
+        weights = super().mapped(expr)
+        made = self.value(weights)
+        quantized = is_call(made, "dequantize") and is_constant(made.args[0])
+        if not quantized and not is_constant(weights):
+            return None
+        array = value(made.args[0] if quantized else weights)
+        array = array if array.ndim == 4 else array[:, :, None]
+        if not quantized:
+            return constant(phases.kernel(array, np.zeros(1)))
+        scales, zeros = (value(item).reshape(-1) for item in made.args[1:])
+        axis = int(made.attrs.axis) % len(shape(weights) or (1,))
+        if scales.size > 1 and axis != 1:
+            return None
+        zeros = np.broadcast_to(zeros, scales.shape)
+        stored = constant(phases.kernel(array, zeros))
+        many = scales.size > 1
+        grid = [constant(phases.tiled(a) if many else a[0]) for a in (scales, zeros)]
+        return self.emit(relax.op.dequantize(stored, *grid, axis=0), f"{self.name}/kernel")
+
+    def together(self, expr: Expr, phases: Phases) -> Expr:
+        """Phases where they belong."""
+        apart, order, whole = phases.split
+        name = f"{self.name}/phases"
+        split = self.emit(relax.op.reshape(expr, apart), name)
+        moved = self.emit(relax.op.permute_dims(split, order), name)
+        data = self.emit(relax.op.reshape(moved, whole), name)
+        if not phases.is_cut:
+            return data
+        ends = [begin + size for begin, size in zip(phases.first, phases.size, strict=True)]
+        return self.emit(relax.op.strided_slice(data, [2, 3], list(phases.first), ends), name)
+
+    def binary(self, name: str, call: Call) -> _Made | None:
         first = next((a for a in call.args if a in self.formed), None)
         if first is None or shape(call) != self.formed[first].full:
             return None
@@ -191,27 +262,51 @@ class _TwoDimensional(Rewriter):
         sides = [self.side(argument, found) for argument in call.args]
         if any(side is None for side in sides):
             return None
-        return getattr(relax.op, name)(*sides), found.form
+        return getattr(relax.op, name)(*sides), found.form, found.phases
 
     def side(self, argument: Expr, found: _Formed) -> Expr | None:
         """An operand that goes with `found`: of the same form, or a constant that can."""
         if argument in self.formed:
             own = self.formed[argument]
-            return own.expr if (own.form, own.full) == (found.form, found.full) else None
+            return own.expr if own.is_like(found) else None
         new = super().mapped(argument)
         extents = shape(new) or ()
         if prod(extents) == 1 and len(extents) <= len(found.form):
             return new
         wide = (1,) * (len(found.full) - len(extents)) + extents
         target = self.broadcast(wide, found)
-        return None if target is None else self.constant_as(new, target)
+        if target is None:
+            return None
+        again = self.constant_as(new, target)
+        return again if again is None or found.phases is None else self.repeated(again, found)
 
     def broadcast(self, wide: tuple[int, ...], found: _Formed) -> tuple[int, ...] | None:
         """The shape of a constant with the shape `wide` in the form: along the last axis of rows
         and products, along the channels of a line."""
+        if found.phases is not None:
+            channel = wide[-len(found.full) :][1] if len(wide) == len(found.full) else 0
+            return (1, channel, 1, 1) if prod(wide) == channel else None
         if len(found.form) < 4:
             return (wide[-1],) if prod(wide) == wide[-1] else None
         return (1, wide[1], 1, 1) if prod(wide) == wide[1] else None
+
+    def repeated(self, expr: Expr, found: _Formed) -> Expr | None:
+        """A constant of channels for every phase."""
+        assert found.phases is not None
+        channels = (1, found.form[1], 1, 1)
+        made = self.value(expr)
+        if is_constant(expr):
+            return constant(found.phases.tiled(value(expr)).reshape(channels))
+        while is_call(made, "reshape", "expand_dims"):
+            made = self.value(made.args[0])
+        if not is_call(made, "dequantize"):
+            return None
+        scales, zeros = (value(item).reshape(-1) for item in made.args[1:])
+        many = scales.size > 1
+        grid = [constant(found.phases.tiled(a) if many else a[0]) for a in (scales, zeros)]
+        stored = constant(found.phases.tiled(value(made.args[0])))
+        whole = self.emit(relax.op.dequantize(stored, *grid, axis=0), f"{self.name}/bias")
+        return self.emit(relax.op.reshape(whole, channels), f"{self.name}/bias/formed")
 
     def constant_as(self, expr: Expr, form: tuple[int, ...]) -> Expr | None:
         """A constant, or a quantized one, in another shape; canonical.py folds the reshape."""
@@ -225,9 +320,13 @@ class _TwoDimensional(Rewriter):
         return self.emit(relax.op.reshape(expr, form), f"{expr.name}/formed")
 
     def as_form(self, argument: Expr, form: tuple[int, ...]) -> Expr:
-        if argument in self.formed and self.formed[argument].form == form:
-            return self.formed[argument].expr
+        if argument in self.formed:
+            found = self.formed[argument]
+            if found.form == form and found.phases is None:
+                return found.expr
         data = self.mapped(argument)
+        if (shape(data) or ()) == form:
+            return data
         return self.emit(relax.op.reshape(data, form), f"{self.name}/{len(form)}d")
 
     def kernel(self, call: Call) -> Expr:

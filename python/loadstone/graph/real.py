@@ -1,8 +1,8 @@
 """Operators on real numbers, for devices that compute on bfloat16.
 
 In:   float32 tensors and NumPy arrays.
-Out:  RealWeighted (the common fields), RealConv2D, RealDense, RealBinary, RealClamp, RealPool2D,
-      RealMean.
+Out:  RealWeighted (the common fields), RealConv2D, RealDense, RealMatMul, RealBinary, RealClamp,
+      RealPool2D, RealMean.
 Next: graph/kernels/real.py says what they compute; vta/real/ lowers them.
 
 Tensors are float32, as the network has them. A device reads each input rounded to bfloat16, adds
@@ -27,6 +27,7 @@ __all__ = [
     "RealClamp",
     "RealConv2D",
     "RealDense",
+    "RealMatMul",
     "RealMean",
     "RealPool2D",
     "RealWeighted",
@@ -83,6 +84,34 @@ class RealDense(RealWeighted):
     def __post_init__(self) -> None:
         super().__post_init__()
         assert self.input.shape == (self.output.shape[0], self.weights.shape[1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RealMatMul(Operator):
+    """inputs[0] (..., M, K) times inputs[1] (..., N, K) by their rows, clamped: (..., M, N). Both
+    are activations; the second is turned, as graph.BatchMatMul has it."""
+
+    kind: ClassVar[str] = "real_matmul"
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        (*first, rows, depth), (*second, columns, again) = (x.shape for x in self.inputs)
+        assert depth == again
+        leading = np.broadcast_shapes(tuple(first), tuple(second))
+        assert self.output.shape == (*leading, rows, columns)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.output.size * self.inputs[0].shape[-1]
+
+    @property
+    def mixes_samples(self) -> bool:
+        """A side that has one matrix for all is no sample, nor are the rows of one matrix."""
+        return len(self.output.shape) < 3 or self._rows_differ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

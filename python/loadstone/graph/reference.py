@@ -334,6 +334,7 @@ def _signed(tensor: g.Tensor) -> g.Quantization:
 _RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
     g.RealConv2D: lambda o, x: real.conv2d(o, x, x.shape[3]),
     g.RealDense: real.dense,
+    g.RealMatMul: real.matmul,
     g.RealBinary: real.binary,
     g.RealClamp: real.clamp,
     g.RealPool2D: real.pool2d,

@@ -6,7 +6,7 @@ In:   an IRModule whose "main" is scheduled (s_tir: blocks, cache reads into mem
 Out:  the PrimFunc of loops around intrinsic calls, and every stage on the way.
 Next: translate.py or unroll.py, for a back end that turns calls into instructions of its own.
 
-    Phase.TENSOR_IR    the scheduled module
+    Phase.TENSOR_IR    the scheduled module: blocks, or loops where a schedule writes them itself
     Phase.LOOPS        loop nests over buffers that hold a tile, no blocks
     Phase.CALLS        loops around lds.dma_copy, lds.gemm ... (intrinsics.py); verified again
 

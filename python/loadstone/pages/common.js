@@ -86,3 +86,9 @@ function sortable(columns, rows, onrow) {
   body.append(...elements);
   return { table: make("table", {}, make("thead", {}, head), body), elements };
 }
+
+// --- how long it took ---------------------------------------------------------------------------------
+// From the start of the navigation until everything is drawn: uPlot draws in microtasks of its own, which these follow.
+function opened() {
+  queueMicrotask(() => queueMicrotask(() => { document.body.dataset.openedMs = Math.round(performance.now()); }));
+}

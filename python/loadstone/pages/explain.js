@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of `loadstone compile --explain-html`: dagre lays the graph out, SVG draws it.
 "use strict";
-const opened = performance.now();
 const nodes = DATA.nodes.map((node, index) => ({ ...node, index }));
 const colour = palette(nodes.filter((n) => n.where).map((n) => n.where));
 const paint = (node) => (node.where ? colour(node.where) : "hsl(220 10% 82%)");
@@ -89,11 +88,12 @@ holder.append(canvas);
 document.body.append(holder);
 let view = { x: 0, y: 0, scale: 1 }, drag = null, moved = false;
 const place = () => world.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
-function fit() {
-  const scale = Math.min(1.2, holder.clientWidth / size.width, holder.clientHeight / size.height);
-  view = { scale, x: (holder.clientWidth - scale * size.width) / 2, y: (holder.clientHeight - scale * size.height) / 2 };
+function fit(least = 0) {
+  const scale = Math.max(least, Math.min(1.2, holder.clientWidth / size.width, holder.clientHeight / size.height));
+  view = { scale, x: (holder.clientWidth - scale * size.width) / 2, y: Math.max(0, (holder.clientHeight - scale * size.height) / 2) };
   place();
 }
+const begin = () => fit(0.75); // a long network begins at its inputs, in letters that can be read
 holder.addEventListener("wheel", (event) => {
   event.preventDefault();
   const box = holder.getBoundingClientRect(), factor = Math.exp(-Math.max(-1, Math.min(1, event.deltaY / 300)));
@@ -147,9 +147,9 @@ const sum = shown.reduce((total, row) => total + (row.us || 0), 0);
 sorted.table.append(make("tfoot", {}, make("tr", {}, make("td", { class: "text" }, make("b", {}, "together")), make("td"), make("td"), make("td"), make("td", { id: "planSum" }, make("b", {}, number(sum, 2))))));
 document.body.append(make("h2", {}, "Operators ", make("small", {}, "click a title to sort")), make("div", { class: "tables" }, sorted.table));
 onTheme.push(drawLegend, () => nodes.forEach((node, k) => shapes[k].querySelector("rect").setAttribute("fill", paint(node))));
-fit();
-addEventListener("resize", fit);
+begin();
+addEventListener("resize", begin);
 if (wanted.has("layer")) { search.value = wanted.get("layer"); search.dispatchEvent(new Event("input")); }
 document.body.dataset.drawnNodes = shapes.length;
 document.body.dataset.drawnEdges = layout.edges().length;
-document.body.dataset.openedMs = Math.round(performance.now() - opened);
+opened();

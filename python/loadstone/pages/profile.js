@@ -2,7 +2,6 @@
 // The page of `loadstone profile --html`. uPlot gives scales, axes and a canvas; rectangles are drawn here, only those that are
 // visible, and of those narrower than a pixel one for each pixel: ten thousand instructions stay smooth.
 "use strict";
-const opened = performance.now();
 const rows = DATA.layers.map((row, index) => ({ ...row, index }));
 const colour = palette(rows.map((row) => row.kind));
 const odd = new Map();
@@ -254,11 +253,12 @@ if (DATA.programs.length) {
 function roofline() {
   const peak = DATA.facts.macs_per_cycle, bus = DATA.facts.bus_bytes;
   const points = rows.filter((row) => row.executed_macs > 0 && row.cycles > 0).map((row) => {
-    const moved = Object.values(row.bytes).reduce((a, b) => a + b, 0) || 1;
-    return { row, x: row.executed_macs / moved, y: row.executed_macs / row.cycles };
+    const read = Object.values(row.bytes).reduce((a, b) => a + b, 0) - row.bytes.out, moved = Math.max(read, row.bytes.out, 1); // two channels, side by side
+    // What a layer takes of its own may be less than its transfers, which ran while another layer computed.
+    return { row, x: row.executed_macs / moved, y: row.executed_macs / Math.max(row.cycles, row.best_cycles) };
   }).sort((a, b) => a.x - b.x);
   if (!points.length) return;
-  document.body.append(make("h2", {}, "Roofline ", make("small", {}, `${number(peak)} MACs a cycle, ${number(bus)} bytes a cycle; a dot far below both roofs waits for something else: the ALU, tokens, latency`)));
+  document.body.append(make("h2", {}, "Roofline ", make("small", {}, `${number(peak)} MACs a cycle, ${number(bus)} bytes a cycle to read and as many to write; a dot far below both roofs waits for something else: the ALU, tokens, latency`)));
   const low = Math.min(peak / bus, points[0].x) / 2, high = Math.max(peak / bus, points[points.length - 1].x) * 2;
   const least = Math.min(...points.map((p) => p.y), peak / 4) / 2;
   const roof = (x) => Math.min(peak, x * bus);
@@ -271,7 +271,7 @@ function roofline() {
     cursor: { points: { show: false }, drag: { x: false, y: false, setScale: false } },
     scales: { x: { time: false, distr: 3, range: () => [low, high] }, y: { distr: 3, range: () => [least, peak * 1.6] } },
     axes: [
-      { stroke: () => style("--dim"), grid: { stroke: () => style("--line") }, label: "MACs for each byte moved", labelSize: 18, values: (self, ticks) => ticks.map((t) => (t ? +t.toPrecision(2) : "")) },
+      { stroke: () => style("--dim"), grid: { stroke: () => style("--line") }, label: "MACs for each byte, read or written: whichever is more", labelSize: 18, values: (self, ticks) => ticks.map((t) => (t ? +t.toPrecision(2) : "")) },
       { stroke: () => style("--dim"), grid: { stroke: () => style("--line") }, label: "MACs a cycle", labelSize: 18, size: 56, values: (self, ticks) => ticks.map((t) => (t ? +t.toPrecision(2) : "")) },
     ],
     series: [{}, { stroke: () => style("--dim"), width: 2, points: { show: false } }],
@@ -324,7 +324,7 @@ const columns = [
   field("µs", "us", (v) => number(v, 2)),
   field("share", "share", percent),
   field("used", "utilisation", percent, "of the multipliers"),
-  field("best", "best_cycles", number, "cycles if only multipliers, ALU and bus counted"),
+  field("best", "best_cycles", number, "cycles if only multipliers, ALU and bus counted; more than its own where its transfers ran while another layer computed"),
   { title: "bound by", text: true, help: "what most of its cycles were spent on", value: (row) => row.bound || row.how, tip: (row) => Object.entries(row.spent_cycles).filter(([, v]) => v).map(([k, v]) => `${k}: ${number(v)}`).join("\n"), cell: (row) => row.bound || row.how },
   ...["inp", "wgt", "acc", "uop", "fetch", "out"].map((memory) => ({ title: memory, help: "bytes moved", value: (row) => row.bytes[memory] ?? -1, cell: (row) => number(row.bytes[memory]) })),
   field("arena", "arena_bytes", (v) => (v ? number(v) : ""), "bytes alive in the arena"),
@@ -338,4 +338,4 @@ addEventListener("resize", () => plots.forEach((p) => p.u.setSize({ width: Math.
 onTheme.push(drawLegend, () => plots.forEach((p) => p.u.redraw(false)));
 onTheme.push(() => rows.forEach((row) => { lines[row.index].querySelector("i").style.background = paint(row.index); }));
 if (wanted.has("layer")) { search.value = wanted.get("layer"); search.dispatchEvent(new Event("input")); }
-document.body.dataset.openedMs = Math.round(performance.now() - opened);
+opened();

@@ -2,7 +2,6 @@
 // The page of `loadstone sweep --html`: a plot of two measures with the Pareto front, parallel coordinates of what varied, a table of
 // devices, and of the chosen one its layers and its file. #device=NAME chooses one when the page opens; #x= and #y= choose measures.
 "use strict";
-const opened = performance.now();
 const devices = DATA.devices.map((row, index) => ({ ...row, index }));
 const able = devices.filter((row) => row.feasible);
 const MEASURES = {
@@ -199,4 +198,4 @@ addEventListener("resize", () => plot && plot.setSize({ width: Math.max(320, hol
 onTheme.push(paintPaths, () => plot && plot.redraw(false));
 const first = devices.findIndex((row) => row.name === wanted.get("device"));
 choose(first >= 0 ? first : devices.findIndex((row) => row.front));
-document.body.dataset.openedMs = Math.round(performance.now() - opened);
+opened();

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from loadstone.errors import UnsupportedError
-from loadstone.quantization.onnx_moves import MovesWriter
+from loadstone.quantization.onnx_functions import FUNCTIONS, FunctionsWriter
 from loadstone.quantization.onnx_writer import FIRST, PLAIN
 from loadstone.relax.compat import (
     integers,
@@ -71,7 +71,7 @@ def export_onnx(
     return model
 
 
-class _Exporter(MovesWriter):
+class _Exporter(FunctionsWriter):
     def binding(self, variable: Var, call: Call) -> None:
         core, bias = call, None
         if variable in self.merged:
@@ -321,6 +321,9 @@ _TABLE: dict[str, Callable[[_Exporter, Var, Call, Expr | None], None]] = {
     "image.resize2d": _Exporter.resize,
     "rsqrt": _Exporter.rsqrt,
     "nn.leakyrelu": _Exporter.leaky,
+    **dict.fromkeys(FUNCTIONS, _Exporter.function),
+    "argmax": _Exporter.argmax,
+    "nn.group_norm": _Exporter.group_norm,
     "nn.prelu": _Exporter.prelu,
     "nn.conv2d_transpose": _Exporter.transposed_convolution,
     "take": _Exporter.take,

@@ -29,14 +29,13 @@ from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.native import CData, ffi, lib, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
     Handle,
     Session,
     Totals,
-    raise_for,
     register_external,
 )
 

@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from loadstone.errors import DeviceError
+from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.runtime import parsed_api
 
-__all__ = ["CData", "ffi", "lib", "library_file"]
+__all__ = ["CData", "ffi", "lib", "library_file", "raise_for"]
 
 _HEADER, _PARSED, _LIBRARY = (
     resources.files("loadstone").joinpath(name)
@@ -26,7 +26,7 @@ _HEADER, _PARSED, _LIBRARY = (
 CData: TypeAlias = Any
 
 
-def parsed_types() -> Any:
+def parsed_types() -> parsed_api.FFI:
     """The types and functions of the headers; none of them where the library was not built."""
     header = _HEADER.read_text(encoding="utf-8") if _HEADER.is_file() else ""
     if header and _PARSED.is_file():
@@ -42,7 +42,7 @@ def parsed_types() -> Any:
 
 # here and not in lib(): types are needed before the first call, and by threads that make it at the
 # same time
-ffi: Any = parsed_types()
+ffi: parsed_api.FFI = parsed_types()
 
 
 @lru_cache(maxsize=1)
@@ -59,3 +59,16 @@ def library_file() -> Path:
             "the wheel"
         )
     return Path(str(_LIBRARY))
+
+
+def raise_for(status: int, what: str, place: str = "") -> None:
+    """The exception that fits a status of the C runtime; none for 0."""
+    if not status:
+        return
+    text = ffi.string(lib().lds_status_text(status)).decode()
+    kinds: list[tuple[range, type[LoadstoneError]]] = [
+        (range(-26, -9), ArtifactError),
+        (range(-32, -30), DeviceHungError),
+    ]
+    kind = next((k for codes, k in kinds if status in codes), DeviceError)
+    raise kind(f"model {what!r}{place}: {text}")

@@ -13,9 +13,12 @@ import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["opened", "written"]
+__all__ = ["FFI", "opened", "written"]
+
+#: cffi's, of Python or of its compiled part; neither has types.
+FFI: TypeAlias = Any
 
 
 def written(header: str) -> str:
@@ -31,11 +34,11 @@ def written(header: str) -> str:
         return f"# {_digest(header)}\n{path.read_text(encoding='utf-8')}"
 
 
-def opened(text: str, header: str) -> Any | None:
+def opened(text: str, header: str) -> FFI | None:
     """The FFI that _api.ffi holds; None where it was made of another header."""
     if text.partition("\n")[0] != f"# {_digest(header)}":
         return None
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, FFI] = {}
     exec(compile(text, "_api.ffi", "exec"), namespace)
     return namespace["ffi"]
 

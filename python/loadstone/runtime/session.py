@@ -21,10 +21,11 @@ import numpy as np
 from loadstone.artifact.format import Artifact, BufferView, DataType, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
-from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
+from loadstone.errors import DeviceError
 from loadstone.numerics import Array
 from loadstone.runtime.external_steps import call_external, check_externals, place_of
-from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.long_steps import LongSteps
+from loadstone.runtime.native import CData, ffi, lib, raise_for
 
 if TYPE_CHECKING:
     from loadstone.runtime.accelerators import AcceleratorSet
@@ -36,7 +37,6 @@ __all__ = [
     "Handle",
     "Session",
     "Totals",
-    "raise_for",
     "register_external",
 ]
 
@@ -126,6 +126,8 @@ class Session:
         config.hang_ns = _nanoseconds(hang_seconds)
         self._callback: CData = ffi.callback("int(void *, lds_session *, uint32_t)", self._external)
         config.external = self._callback
+        self._long_steps: LongSteps | None = LongSteps(artifact, config.operators, self._go_on)
+        config.operators = self._long_steps.table
         self.accelerators: AcceleratorSet | None = None
         if artifact.other_programs:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
@@ -195,8 +197,8 @@ class Session:
         """One run on what stands in `inputs`; the result stands in `outputs`. Raises DeviceError.
         Ctrl-C stops the device."""
         self._go_on()
-        self.start()
         try:
+            self.start()
             while not self.wait(_LOOK_SECONDS):
                 self._go_on()
         except BaseException:
@@ -245,7 +247,7 @@ class Session:
             self.inputs = self.outputs = ()
             lib().lds_session_close(self._session)
         self._session = ffi.NULL
-        self._callback = self._keep = None
+        self._callback = self._keep = self._long_steps = None
 
     def __enter__(self) -> Session:
         return self
@@ -319,6 +321,7 @@ class Session:
         host = self.artifact.steps[step]
         assert isinstance(host, HostStep)
         try:
+            self._go_on()
             indices = (*host.inputs, *host.outputs)
             operands = [self._operand(session, step, k, i) for k, i in enumerate(indices)]
             begin = time.perf_counter()
@@ -337,9 +340,11 @@ class Session:
 
     def _finish(self, status: int) -> None:
         error, self._error = self._error, None
-        if self.accelerators is not None and self.accelerators.error is not None:
-            error, self.accelerators.error = self.accelerators.error, None
+        for part in (self._long_steps, self.accelerators):
+            if part is not None and part.error is not None:
+                error, part.error = part.error, None
         if error is not None:
+            lib().lds_session_stop(self._session)  # what stood behind a long step that was ended
             raise error
         if status:
             fault = ffi.new("lds_fault *")
@@ -385,16 +390,3 @@ def _array(data: CData, tensor: BufferView, keep: object) -> Array:
 
 def _forget(keep: object, pointer: CData) -> None:
     """The last view is gone, and with it the reference to `keep`."""
-
-
-def raise_for(status: int, what: str, place: str = "") -> None:
-    """The exception that fits a status of the C runtime; none for 0."""
-    if not status:
-        return
-    text = ffi.string(lib().lds_status_text(status)).decode()
-    kinds: list[tuple[range, type[LoadstoneError]]] = [
-        (range(-26, -9), ArtifactError),
-        (range(-32, -30), DeviceHungError),
-    ]
-    kind = next((k for codes, k in kinds if status in codes), DeviceError)
-    raise kind(f"model {what!r}{place}: {text}")

@@ -125,7 +125,8 @@ def read_space(path: str | Path) -> Space:
 
     try:
         data = yaml.safe_load(read_whole(path))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    # SafeLoader lets through what its readers of dates, numbers and truths raise
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, AttributeError) as error:
         line = " ".join(str(error).split())
         raise ConfigError(f"{path}: not YAML: {line}") from None
     if not isinstance(data, dict):

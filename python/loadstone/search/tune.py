@@ -47,6 +47,10 @@ _LAYERS_SHARE, _COLUMNS_SHARE = 0.6, 0.15
 _PREFETCH = (0, 1, 2, 4)
 
 
+#: Of one layer; the search thinks of them in batches, and a number without end would never end.
+MAX_TRIALS = 1_000_000
+
+
 @dataclass(frozen=True)
 class TuneOptions:
     """trials: of each layer. seconds: after which no step is begun; None: no limit, and the same
@@ -61,8 +65,8 @@ class TuneOptions:
     say: Callable[[str], None] = field(default=lambda _: None)
 
     def __post_init__(self) -> None:
-        if self.trials < 1:
-            raise ConfigError(f"--trials {self.trials} is less than 1")
+        if not 1 <= self.trials <= MAX_TRIALS:
+            raise ConfigError(f"--trials {self.trials} is not in [1, {MAX_TRIALS}]")
         if self.seconds is not None and not self.seconds > 0:
             raise ConfigError(f"--seconds {self.seconds} is not more than 0")
         if not 0 <= self.seed < 1 << 32:

@@ -104,7 +104,8 @@ def open_pool(workers: int | str, label: str = "") -> Iterator[Pool]:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="loadstone-", ignore_cleanup_errors=True)
             )
-            cluster = LocalCluster(
+            cluster = _started(
+                LocalCluster,
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
@@ -144,6 +145,16 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logger.setLevel(level)
+
+
+def _started(cluster: Callable[..., Any], n_workers: int, **options: Any) -> Any:
+    try:
+        return cluster(n_workers=n_workers, **options)
+    except (RuntimeError, OSError) as error:
+        raise DeviceError(
+            f"--workers {n_workers}: the processes did not start ({error}); a script of your own "
+            "begins its work below `if __name__ == '__main__':`"
+        ) from None
 
 
 def _connected(client: Callable[..., Any], address: str) -> Any:

@@ -5,7 +5,10 @@ Out:  `script`, with paths from the repository's root; its netlist is build/rtl/
 Next: `make synth` and `make route`, `make bitstream`.
 
 yosys reads SystemVerilog with its slang front end, which makes a module of every instance. A lane
-is mapped once for all lanes, and logic by `abc`: `abc9` takes many times as long.
+is mapped once for all lanes, and logic by `abc`: `abc9` takes many times as long. Tables of four
+inputs alone are a quarter fewer than with those that the ECP5 makes of two, four or eight of
+them, which must stand side by side. No module relies on what a memory gives for a word that is
+written in the same cycle (lds_ram.sv), so that no logic is added for it.
 """
 
 from __future__ import annotations
@@ -34,7 +37,11 @@ TOPS = {
 }
 #: Family -> the passes before logic is mapped, how it is mapped, the passes behind.
 FAMILIES = {
-    "ecp5": ("synth_lattice -family ecp5 -top {top}", "abc -lut 4:7", "map_cells"),
+    "ecp5": (
+        "synth_lattice -family ecp5 -nowidelut -no-rw-check -top {top}",
+        "abc -lut 4",
+        "map_cells",
+    ),
     "xc7": ("synth_xilinx -family xc7 -flatten -noiopad -top {top}", "abc -lut 6", "finalize"),
 }
 

@@ -1,7 +1,8 @@
 """A float network in the form that a device of bfloat16 runs: batch normalizations folded.
 
 In:   an IRModule in canonical form, float32.
-Out:  the same function with affine operators in the weights and biases before them.
+Out:  the same function with affine operators in the weights and biases before them, and products of
+      two activations by the rows of the second one.
 Next: partition/eager.py matches the forms of partition/patterns/real.py.
 
 A network that is quantized somewhere is left as it is: its float parts have nothing to fold, and
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from loadstone.frontend.products import with_turned_real_products
 from loadstone.quantization.fold import fold
-from loadstone.relax.compat import bindings, is_call
+from loadstone.relax.compat import DeadCodeElimination, bindings, is_call, tvm
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -27,6 +29,9 @@ def fold_real(module: IRModule) -> IRModule:
         return module
     attrs = module["main"].attrs
     folded = fold(module)
+    function = with_turned_real_products(folded["main"])
+    if function is not folded["main"]:
+        folded = DeadCodeElimination(["main"])(tvm.IRModule({"main": function}))
     return folded if not attrs else _with_attributes(folded, attrs)
 
 

@@ -52,7 +52,9 @@ typedef struct lds_easy lds_easy;
  *   bus_offset=N                          bus address minus physical address (default: 0)
  *   hang_ms=N                             without progress for so long it hangs (default: 10000)
  *   pool_mb=N                             memory of sim and null, reserved, touched when used (default: 1024; 64 where a size_t has
- *                                         32 bits) */
+ *                                         32 bits)
+ *   timing=FILE                           sim counts cycles by a table of lines `NAME VALUE`, the constants of docs/timing.md; those that
+ *                                         are not there are VTA's own */
 LDS_EXPORT int lds_easy_device_open(const char *name, lds_easy_device **out, lds_easy_error *error);
 /* It stays open inside until its last network is closed. NULL: nothing happens. */
 LDS_EXPORT void lds_easy_device_close(lds_easy_device *device);
@@ -96,6 +98,10 @@ LDS_EXPORT int lds_easy_reset(lds_easy *net, lds_easy_error *error);
 
 /* Bytes that this network's runs have copied between the caller's arrays and the device's memory. */
 LDS_EXPORT uint64_t lds_easy_copied_bytes(const lds_easy *net);
+
+/* Cycles that the device took for the last lds_easy_run that ended well; 0 before it, of a device without counters, and of
+ * sim without timing=FILE. */
+LDS_EXPORT uint64_t lds_easy_cycles(const lds_easy *net);
 
 #ifdef __cplusplus
 }

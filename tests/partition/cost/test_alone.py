@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
+from loadstone.backend.plugins import load_plugins
 from loadstone.backend.target import resolve
+from loadstone.frontend import load
 from loadstone.graph import Operator
 from loadstone.partition.cost.alone import Alone
 from loadstone.partition.cost.prices import CostTable
@@ -15,6 +19,7 @@ from loadstone.partition.cost.pricing import Pricing
 from loadstone.partition.cost.search import ROWS
 from loadstone.partition.eager import HOST, matches
 from loadstone.partition.partitioner import EagerPartitioner
+from tests.conftest import ROOT
 from tests.partition.cost.networks import HOST_NS, TRANSFER_NS, fixed_host_times, module
 
 
@@ -64,3 +69,20 @@ def test_a_cost_is_found_once(
     first = alone.cost(operators["mul"], "vta")
     monkeypatch.setattr(alone, "_cost", None)  # would fail if it were asked again
     assert alone.cost(operators["mul"], "vta") is first
+
+
+def test_a_described_accelerator_costs_what_its_simulator_says(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its inputs are on the device already: its program is none of VTA's."""
+    fixed_host_times(monkeypatch)
+    plugins = load_plugins([ROOT / "docs/examples/systolic"])
+    target = resolve(["systolic", "vtaq-tiny"], plugins)
+    made = load(shared / "models/mlpt_resnet8_int8.tflite")
+    found, constants = matches(made, target.backends)
+    pricing = Pricing(target.backends, CostTable(target.device))
+    alone = Alone(EagerPartitioner(made, "m", target), found, constants, pricing)
+    conv = [match.operator for match in found if match.backend == "systolic"][-1]
+    cost = alone.cost(conv, "systolic")
+    assert cost is not None
+    assert cost.ns > 0

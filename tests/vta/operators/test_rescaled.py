@@ -17,7 +17,7 @@ from loadstone.vta.hw_config import load_config
 from loadstone.vta.operators import lower_operator, unsupported_reason
 from loadstone.vta.operators.rescaled_layer import layer_plans
 from loadstone.vta.program import VtaProgram
-from loadstone.vta.rescale.plan import name_of
+from loadstone.vta.rescale.steps import name_of
 from loadstone.vta.stream import TileStore
 from tests import lowered as lo
 from tests.repeat import times

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.numerics import quantize_multiplier, requantize_double, requantize_float32
-from loadstone.vta.rescale.plan import BlockPlan, block_plans
+from loadstone.vta.rescale.plan import block_plans
 from loadstone.vta.rescale.proof import Level, PartPlan, Stair
 from loadstone.vta.rescale.runs import IntArray, Runs, runs_of_rule
+from loadstone.vta.rescale.steps import BlockPlan
 
 
 def made_runs(

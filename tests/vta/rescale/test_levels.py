@@ -32,6 +32,13 @@ def test_multipliers_add_up(values: list[int], levels: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(total, wanted)
 
 
+def test_the_rest_of_a_lane_is_one_step_as_soon_as_it_is_a_weight() -> None:
+    """Levels 6 bits apart: a digit of 6 bits at the third would leave one more for the last."""
+    values = np.array([100 << 16, -(100 << 16), 3])
+    steps = [len(own) for own in split_levels(values, (0, 8, 16, 22))]
+    assert steps == [1, 0, 1, 0]
+
+
 @given(st.lists(st.integers(-(2**38), 2**38), min_size=1, max_size=16), exponents)
 @quick
 def test_constants_add_up(values: list[int], levels: tuple[int, ...]) -> None:

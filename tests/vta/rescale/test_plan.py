@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadstone.vta.rescale.plan import BlockPlan, name_of
+from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import Runs
+from loadstone.vta.rescale.steps import BlockPlan, name_of
 from tests.repeat import times
 from tests.vta.rescale.made import device, made_runs, outputs, plan_of
 
@@ -52,6 +53,25 @@ def test_every_form_is_chosen_where_it_is_due(
     plan = plan_of(runs, sum_steps)
     assert plan is not None
     assert name_of(plan) == name
+    check_everywhere(plan, runs)
+
+
+def test_lanes_of_unlike_scales_go_to_the_left_alike_and_share_the_shift_of_the_levels() -> None:
+    """Without a tile of shifts on either side, and without a product of the third digit at the
+    lowest level, where the digit stands in the accumulator: eight products, three shifts."""
+    runs = made_runs(np.linspace(0.003, 0.0102, 16), (-8_000, 150_000), "double", -128)
+    plan = plan_of(runs)
+    assert isinstance(plan, DigitPlan)
+    assert plan.left == 3
+    assert not plan.right.any()
+    assert not plan.chain.shift.any()
+    assert [level.shift for level in plan.chain.levels] == [0, 8, 8, 8]
+    assert [[digit for digit, _ in level.products] for level in plan.chain.levels] == [
+        [0, 1],
+        [0, 1, 2],
+        [1, 2],
+        [2],
+    ]
     check_everywhere(plan, runs)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from loadstone.vta.rescale.plan import BlockPlan
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan, prove_digits, prove_parts
+from loadstone.vta.rescale.steps import BlockPlan
 from tests.repeat import times
 from tests.vta.rescale.made import device, made_runs, outputs, plan_of
 

@@ -12,6 +12,7 @@ compared with PyTorch itself (tests/frontend/test_aten.py). To add one: a functi
 """
 
 from loadstone.frontend.aten import (  # noqa: F401  (each fills the table)
+    attention,
     elementwise,
     movement,
     pooling,

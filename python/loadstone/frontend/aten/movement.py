@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@importer(*(f"aten.{name}" for name in ("view", "squeeze", "unsqueeze")))
+@importer(*(f"aten.{name}" for name in ("view", "_unsafe_view", "squeeze", "unsqueeze")))
 def _reshape(build: Build, x: Expr, *_: object) -> Expr:
     """Every operator that leaves the row-major order as it is: PyTorch knows the shape."""
     return relax.op.reshape(x, build.shape)

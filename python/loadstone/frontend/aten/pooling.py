@@ -116,6 +116,21 @@ def _adaptive_avg_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> Ex
     )
 
 
+@importer("aten.adaptive_avg_pool1d")
+def _adaptive_avg_pool1d(build: Build, x: Expr, size: int | Sequence[int]) -> Expr:
+    """That of an image of one row, or a mean."""
+    if build.shape[2:] == (1,):
+        return relax.op.mean(x, axis=[2], keepdims=True)
+    row = build.emit(relax.op.reshape(x, (*extents(x)[:2], 1, extents(x)[2])))
+    window = _even_window(row, (1, *build.shape[2:]))
+    pooled = (
+        relax.op.nn.avg_pool2d(row, pool_size=window, strides=window)
+        if window
+        else relax.op.nn.adaptive_avg_pool2d(row, (1, *build.shape[2:]))
+    )
+    return relax.op.reshape(build.emit(pooled), build.shape)
+
+
 @importer("aten.adaptive_max_pool2d")
 def _adaptive_max_pool2d(build: Build, x: Expr, size: int | Sequence[int]) -> list[Expr | None]:
     rows, columns = pair(size)

@@ -134,19 +134,36 @@ def _conv_transpose2d(build: Build, x: Expr, *arguments: Any, **named: Any) -> E
     return _biased(build, out, convolution.bias)
 
 
+@importer("aten.conv_transpose1d")
+def _conv_transpose1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
+    """As it is: ranks.py makes a convolution of images of it."""
+    convolution = _TransposedConvolution(*arguments, **named)
+    out = relax.op.nn.conv1d_transpose(
+        x,
+        convolution.weight,
+        strides=pair(convolution.stride)[:1],
+        padding=pair(convolution.padding)[:1],
+        output_padding=pair(convolution.output_padding)[:1],
+        dilation=pair(convolution.dilation)[:1],
+        groups=convolution.groups,
+    )
+    return _biased(build, out, convolution.bias)
+
+
 @importer("aten.convolution")
 def _convolution(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     """What core ATen has for all of them."""
     a = _AnyConvolution(*arguments, **named)
     rank = len(extents(x)) - 2
     begin = (a.weight, a.bias, a.stride, a.padding)
-    if rank == 2 and a.transposed:
-        return _conv_transpose2d(build, x, *begin, a.output_padding, a.groups, a.dilation)
-    if rank > 2 or a.transposed:
+    if rank > 2:
         raise UnsupportedError(
             f"a {'transposed ' if a.transposed else ''}convolution in {rank} dimensions: only "
             "images and rows are supported"
         )
+    if a.transposed:
+        transposed = _conv_transpose2d if rank == 2 else _conv_transpose1d
+        return transposed(build, x, *begin, a.output_padding, a.groups, a.dilation)
     return (_conv2d if rank == 2 else _conv1d)(build, x, *begin, a.dilation, a.groups)
 
 
@@ -154,7 +171,9 @@ def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
     """One number per channel, which is axis 1."""
     if bias is None:
         return out
-    return relax.op.add(build.emit(out), build.emit(relax.op.reshape(bias, (1, -1, 1, 1))))
+    made = build.emit(out)
+    channels = (1, -1, *[1] * (len(extents(made)) - 2))
+    return relax.op.add(made, build.emit(relax.op.reshape(bias, channels)))
 
 
 @importer("aten.linear")

@@ -28,12 +28,13 @@ from loadstone.graph.real import (
     RealClamp,
     RealConv2D,
     RealDense,
+    RealMatMul,
     RealMean,
     RealPool2D,
     RealWeighted,
 )
 
-__all__ = ["binary", "clamp", "conv2d", "dense", "mean", "pool2d", "tap_counts"]
+__all__ = ["binary", "clamp", "conv2d", "dense", "matmul", "mean", "pool2d", "tap_counts"]
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -73,6 +74,16 @@ def dense(o: RealDense, x: Floats) -> Floats:
         for k in range(x.shape[1]):
             acc = acc + near[:, k, None] * o.weights[:, k]
     return _finished(o, acc)
+
+
+def matmul(o: RealMatMul, x: Floats, y: Floats) -> Floats:
+    """x (..., M, K), y (..., N, K). Returns (..., M, N)."""
+    first, second = rounded(x), rounded(y)
+    acc = np.zeros(o.output.shape, np.float32)
+    with np.errstate(all="ignore"):
+        for k in range(x.shape[-1]):
+            acc = acc + first[..., :, k, None] * second[..., None, :, k]
+        return rounded(_clamped(acc, o.low, o.high))
 
 
 def binary(o: RealBinary, x: Floats, y: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """Operators on real numbers: their patterns in a float network, and what they read as.
 
-In:   relu | clip (add (conv2d | matmul (x, constant), constant)) and parts of it; sums, products,
-      clamps, pools, means, reshapes, concatenations of float32.
+In:   relu | clip (add (conv2d | matmul (x, constant), constant)) and parts of it; products of two
+      activations, the second turned; sums, products element by element, clamps, pools, means,
+      reshapes, concatenations of float32.
 Out:  REAL_PATTERNS, for back ends that compute on real numbers (vta/real/); the host never
       takes them: what no device does stays Relax, in float32.
 Next: partition/patterns/__init__.py names them beside those of integers.
@@ -26,6 +27,7 @@ from loadstone.graph import (
     RealClamp,
     RealConv2D,
     RealDense,
+    RealMatMul,
     RealMean,
     RealPool2D,
     Reshape,
@@ -76,6 +78,8 @@ def _patterns() -> Iterator[OperatorPattern]:
         yield OperatorPattern("real_conv2d", pattern, _conv2d)
     for pattern in _biased("matmul"):
         yield OperatorPattern("real_dense", pattern, _dense)
+    for pattern in _activations(lambda: op("matmul")(anything(), op("permute_dims")(anything()))):
+        yield OperatorPattern("real_matmul", pattern, _matmul)
     for name in _FUNCTIONS:
         for pattern in _activations(lambda name=name: op(name)(anything(), anything())):  # type: ignore[misc]
             yield OperatorPattern("real_binary", pattern, _binary)
@@ -183,6 +187,23 @@ def _dense(reader: Reader, root: Call) -> RealDense:
             f"{list(weights.shape)}"
         )
     return RealDense(**ends, **_weights(weights.T, bias), **limits)
+
+
+def _matmul(reader: Reader, root: Call) -> RealMatMul:
+    inner, limits = _activation(reader, root)
+    first, turn = inner.args[0], reader.call(inner.args[1])
+    rank = len(shape(turn) or ())
+    if turn.attrs.axes is None or integers(turn.attrs.axes) != (
+        *range(rank - 2),
+        rank - 1,
+        rank - 2,
+    ):
+        raise Mismatch("its second factor is turned by more than its last two axes")
+    ends = _ends(reader, root, [first, turn.args[0]])
+    shapes = [tensor.shape for tensor in ends["inputs"]]
+    if min(map(len, shapes)) < 3:
+        raise Mismatch(f"it multiplies {list(shapes[0])} by {list(shapes[1])}")
+    return RealMatMul(**ends, **limits)
 
 
 def _binary(reader: Reader, root: Call) -> RealBinary:

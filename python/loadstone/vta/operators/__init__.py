@@ -77,6 +77,7 @@ _RULES: dict[type[g.Operator], _Rule | None] = {
 _REAL_RULES: dict[type[g.Operator], _Rule | None] = {
     g.RealConv2D: _Rule(real_layers.conv2d, real_layers.unsupported),
     g.RealDense: _Rule(real_layers.dense, real_layers.unsupported),
+    g.RealMatMul: _Rule(matmul.real_matmul, matmul.real_unsupported),
     g.RealBinary: _Rule(real_elementwise.binary, real_elementwise.unsupported),
     g.RealClamp: _Rule(real_elementwise.clamp, real_layers.unsupported),
     g.RealPool2D: _Rule(real_pool.pool2d, real_pool.pool_unsupported),

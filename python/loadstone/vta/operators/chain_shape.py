@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.rescale.levels import constant_steps
-from loadstone.vta.rescale.proof import DigitPlan, Level
+from loadstone.vta.rescale.proof import DigitPlan, Level, PartPlan
 from loadstone.vta.rescale.runs import IntArray
+from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, StairShape
 
-__all__ = ["chain_tiles", "common_shift", "digit_shape"]
+__all__ = ["chain_tiles", "common_shift", "digit_shape", "kind_of"]
 
 Int8Array = NDArray[np.int8]
 
@@ -27,6 +28,19 @@ def common_shift(shifts: Sequence[IntArray]) -> int | None:
     """What all lanes of all blocks (lanes,) are shifted by; None where they differ."""
     values = {int(shift) for own in shifts for shift in own}
     return values.pop() if len(values) == 1 else None
+
+
+def kind_of(plan: BlockPlan) -> tuple[object, ...]:
+    """What plans of one kernel have in common: plans of one kind have one shape, so that no kernel
+    does for all blocks what one of them needs."""
+    if isinstance(plan, PartPlan):
+        return ("parts", plan.exponents, common_shift([plan.shift]))
+    levels = (*plan.chain.levels, *plan.chain.upper)
+    shifts = tuple(level.shift for level in levels)
+    even = common_shift([plan.chain.shift])
+    split = (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()))
+    lowest = len(levels[0].products)  # the third digit may have none there
+    return (*split, shifts, even, lowest, *(stair.shape for stair in plan.chain.stairs))
 
 
 def digit_shape(plans: Sequence[DigitPlan]) -> ChainShape:

@@ -1,13 +1,13 @@
 """The product of two activations: attention's Q K^T and P V.
 
-In:   graph.BatchMatMul whose second factor is turned: its rows are columns.
+In:   graph.BatchMatMul whose second factor is turned: its rows are columns; graph.RealMatMul.
 Out:  a MatmulSpec and its constants; copies, where the second factor does not fill whole tiles.
 Next: kernels.py.
 
     sum (x - zx) * (w - zw)  =  sum x*w  +  sum (-zx)*w  +  sum x*(-zw)  +  K*zx*zw
 
 The first three are products of tiles, of which two have constants on one side; the last is added
-with the bias. A zero point of 0 costs nothing.
+with the bias. A zero point of 0 costs nothing. Of real numbers there is the first sum alone.
 
 Lanes beyond the last channel hold anything in a tensor that the device made. Where there are some,
 or where the rows of the second factor fill no whole block, it is copied into scratch through the
@@ -28,30 +28,42 @@ from loadstone.vta import constants
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
-from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit, joined
+from loadstone.vta.operators.kernels import (
+    IDENTITY,
+    Constants,
+    LoweredOperator,
+    emit,
+    joined,
+)
+from loadstone.vta.operators.real_layers import clamps
 from loadstone.vta.schedule.conv import PIXEL, ConvSpec
-from loadstone.vta.schedule.epilogue import Rq
+from loadstone.vta.schedule.epilogue import Rq, Step
 from loadstone.vta.schedule.matmul import MatmulSpec
 from loadstone.vta.stream import DramTile
 
-__all__ = ["batch_matmul", "unsupported"]
+__all__ = ["batch_matmul", "real_matmul", "real_unsupported", "unsupported"]
 
 
 def unsupported(op: g.BatchMatMul, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
-    a, b = op.inputs
     if not config.has(Capability.REQUANTIZE):
         return Refusal(
             "the scale of a product of activations is no shift",
             "a device with the capability requantize",
         )
+    if config.batch == 1 and not op.turned:
+        return Refusal("its second factor is loaded by columns", "the second factor turned")
+    return real_unsupported(op, config)
+
+
+def real_unsupported(op: g.BatchMatMul | g.RealMatMul, config: HwConfig) -> Refusal | None:
+    """What holds for integers and real numbers."""
+    a, b = op.inputs
     if config.batch != 1:
         return Refusal(
             f"rows of weights are samples, and {config.name} has {config.batch} in a tile",
             "a device whose batch is 1",
         )
-    if not op.turned:
-        return Refusal("its second factor is loaded by columns", "the second factor turned")
     if a.shape[:-2] != b.shape[:-2]:
         return Refusal(
             f"products of {list(a.shape)} and {list(b.shape)} share a factor",
@@ -64,21 +76,11 @@ def batch_matmul(op: g.BatchMatMul, config: HwConfig) -> LoweredOperator:
     """One kernel for all matrices; before it the copies of the second factor, where it needs
     some."""
     a, b = op.inputs
-    block = config.block
-    samples, matrices, rows, depth = a.shape[0], prod(a.shape[1:-2]), a.shape[-2], a.shape[-1]
-    columns = b.shape[-2]
-    blocks = Blocked(a.shape, 1, block).channel_blocks
+    block, depth = config.block, a.shape[-1]
     first, second = (constants.split_weights(np.array([-t.zero_point])) for t in (a, b))
     parts = tuple(len(own) if own[0].any() else 0 for own in (first, second))
-    spec = MatmulSpec(
-        samples,
-        matrices,
-        rows,
-        blocks,
-        -(-columns // block),
-        (parts[0], parts[1]),
-        Rq(op.output.zero_point, op.low, op.high, op.rounding),
-    )
+    tail = Rq(op.output.zero_point, op.low, op.high, op.rounding)
+    spec = _spec(op, (parts[0], parts[1]), (tail,), config)
     names = {
         "x": a.name,
         "w": b.name,
@@ -98,12 +100,45 @@ def batch_matmul(op: g.BatchMatMul, config: HwConfig) -> LoweredOperator:
         tiles = [_lanes(int(part[0]), depth, block) for part in second]
         wide = np.repeat(np.stack(tiles, 1).reshape(-1, 1, block), block, axis=1)
         own[names["b"]] = (Memory.WGT, wide)
+    return _product(op, spec, names, own, config)
+
+
+def real_matmul(op: g.RealMatMul, config: HwConfig) -> LoweredOperator:
+    """The same of real numbers: channels are added in their order, then comes the clamp."""
+    spec = _spec(op, (0, 0), clamps(op.low, op.high), config)
+    names = {"x": op.inputs[0].name, "w": op.inputs[1].name, "out": op.output.name}
+    return _product(op, spec, names, {}, config)
+
+
+def _spec(
+    op: g.BatchMatMul | g.RealMatMul,
+    parts: tuple[int, int],
+    tail: tuple[Step, ...],
+    config: HwConfig,
+) -> MatmulSpec:
+    a, b = op.inputs
+    blocks = Blocked(a.shape, 1, config.block).channel_blocks
+    columns = -(-b.shape[-2] // config.block)
+    matrices = prod(a.shape[1:-2])
+    return MatmulSpec(a.shape[0], matrices, a.shape[-2], blocks, columns, parts, tail)
+
+
+def _product(
+    op: g.BatchMatMul | g.RealMatMul,
+    spec: MatmulSpec,
+    names: dict[str, str],
+    own: Constants,
+    config: HwConfig,
+) -> LoweredOperator:
+    """The kernel, behind copies of the second factor's rows where they fill no whole tiles."""
+    columns, depth = op.inputs[1].shape[-2:]
+    block = config.block
     if columns % block == 0 and depth % block == 0:
         return emit(spec, names, own, op, config)
     names["w"] = scratch = f"{op.name}.rows"
     copies = _copies(op, spec, scratch, config)
     product = emit(spec, names, own, op, config)
-    tiles_of_copy = samples * blocks * matrices * spec.columns * block
+    tiles_of_copy = spec.samples * spec.depth * spec.matrices * spec.columns * block
     return replace(joined([*copies, product]), scratch={scratch: tiles_of_copy})
 
 
@@ -116,7 +151,7 @@ def _lanes(value: int, depth: int, block: int) -> Array:
 
 
 def _copies(
-    op: g.BatchMatMul, spec: MatmulSpec, scratch: str, config: HwConfig
+    op: g.BatchMatMul | g.RealMatMul, spec: MatmulSpec, scratch: str, config: HwConfig
 ) -> list[LoweredOperator]:
     """Every block of channels of the second factor: its rows padded to whole blocks, its spare
     lanes zero."""

@@ -33,9 +33,9 @@ from loadstone.vta.operators.rescaled_layer import (
 )
 from loadstone.vta.operators.slots import Slot, interleaved, slots_of
 from loadstone.vta.rescale.levels import constant_steps, constant_tile
-from loadstone.vta.rescale.plan import name_of
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import IntArray
+from loadstone.vta.rescale.steps import name_of
 from loadstone.vta.schedule import conv
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq

@@ -22,11 +22,17 @@ from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape
+from loadstone.vta.operators.chain_shape import (
+    chain_tiles,
+    common_shift,
+    digit_shape,
+    kind_of,
+)
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
-from loadstone.vta.rescale.plan import BlockPlan, Planner
+from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
 from loadstone.vta.rescale.runs import IntArray, runs_of
+from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.rescaled_spec import (
@@ -158,13 +164,16 @@ class RescaledLayer:
 
     def _cheapest_plans(self) -> Sequence[BlockPlan | None]:
         """Those of the form that was chosen; else of each block the cheapest, or parts of weights
-        in all where that is cheaper: kernels of several forms wait for each other."""
+        in all where that is cheaper: kernels of several forms wait for each other, and digits for
+        their way through memory."""
         op, spec, config = self.op, self.spec, self.config
         taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
         few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
         steps = {"digits": _MANY_STEPS, "parts": 1, None: _MANY_STEPS if few else taps}
         plans = layer_plans(op, config, steps[self.choice.form]) or ()
-        if self.choice.form is not None or len({type(plan) for plan in plans}) == 1:
+        if self.choice.form is not None or few or taps > _MOST_TAPS:
+            return plans
+        if all(isinstance(plan, PartPlan) for plan in plans):
             return plans
         parts = layer_plans(op, config, 1) or ()
         if not all(isinstance(plan, PartPlan) for plan in parts):
@@ -190,7 +199,7 @@ class RescaledLayer:
         if self._runs is None:
             kinds: dict[tuple[object, ...], list[int]] = {}
             for number, plan in enumerate(self.plans):
-                kinds.setdefault(_kind(plan), []).append(number)
+                kinds.setdefault(kind_of(plan), []).append(number)
             shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
             least = max(1, _PIXELS // self.pixels)
             if self.spec.out_blocks > 1 and self.spec.groups > 1:
@@ -222,7 +231,7 @@ class RescaledLayer:
     ) -> Iterator[Blocks]:
         """Runs of at most so many neighbouring blocks of one kind."""
         first = 0
-        for kind, group in groupby(self.plans, key=_kind):
+        for kind, group in groupby(self.plans, key=kind_of):
             plans = list(group)
             shape, bias = shapes[kind]
             while most > 1 and not self._has_room(
@@ -350,23 +359,14 @@ class RescaledLayer:
 
 #: So few pixels do not make up for loading weights in several parts, however short the sum.
 _FEW_PIXELS, _MANY_STEPS = 32, 1 << 20
+#: Sums of more steps are never made in parts.
+_MOST_TAPS = 8
 #: A tile that is added takes as long as so many products of constants.
 _BIAS_STEPS = 2
 #: Output pixels of one tile, at least, where blocks of channels can be joined.
 _PIXELS = 64
 #: And at most.
 _MOST = 512
-
-
-def _kind(plan: BlockPlan) -> tuple[object, ...]:
-    """What plans of one kernel have in common."""
-    if isinstance(plan, PartPlan):
-        return ("parts", plan.exponents, common_shift([plan.shift]))
-    levels = (*plan.chain.levels, *plan.chain.upper)
-    shifts = tuple(level.shift for level in levels)
-    even = common_shift([plan.chain.shift])
-    split = (plan.digits, plan.signed, plan.clamped, plan.left, bool(plan.right.any()))
-    return (*split, shifts, even, *(stair.shape for stair in plan.chain.stairs))
 
 
 def last_shift(plan: BlockPlan) -> IntArray:

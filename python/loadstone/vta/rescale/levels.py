@@ -58,7 +58,8 @@ def constant_steps(values: IntArray, block: int) -> list[Int8Array]:
 
 def split_levels(multiplier: IntArray, exponents: tuple[int, ...]) -> list[list[Int8Array]]:
     """For each level the int8 diagonals whose sum, times 2^exponent, adds up to `multiplier`
-    (lanes,) over all levels. The last level takes what is left."""
+    (lanes,) over all levels. The last level takes what is left, and the first at which the rest of
+    a lane is a weight takes it all: the levels above may be nearer to each other than a byte."""
     rest = np.asarray(multiplier, np.int64)
     levels: list[list[Int8Array]] = []
     for position, exponent in enumerate(exponents):
@@ -67,6 +68,7 @@ def split_levels(multiplier: IntArray, exponents: tuple[int, ...]) -> list[list[
             bits = exponents[position + 1] - exponent
             half = 1 << bits >> 1
             digit = ((rest + half) & ((1 << bits) - 1)) - half
+            digit = np.where((rest >= -128) & (rest <= 127), rest, digit)
             rest = (rest - digit) >> bits
         steps: list[Int8Array] = []
         while digit.any():

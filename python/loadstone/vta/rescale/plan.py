@@ -4,14 +4,14 @@ In:   a convolution or dense layer, the device's lanes, how many GEMM steps a ti
 Out:  `LayerPlan`: a DigitPlan or PartPlan for every block of output channels.
 Next: operators/rescaled.py makes constants and a schedule of it.
 
-Costs are steps a tile of output behind the sum itself: a GEMM step or an ALU step by an immediate
-counts one, an ALU step by a tile two.
+What is cheapest says steps.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -30,29 +30,44 @@ from loadstone.vta.rescale.proof import (
     prove_parts,
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import DigitForm, Found, needs_sign, search_digits, search_parts
+from loadstone.vta.rescale.search import (
+    LARGEST_LOWEST,
+    DigitForm,
+    Found,
+    needs_sign,
+    search_digits,
+    search_parts,
+)
 from loadstone.vta.rescale.stairs import divisions, stair_plans
+from loadstone.vta.rescale.steps import BlockPlan, tail_steps
 
-__all__ = ["BlockPlan", "Planner", "block_plans", "name_of", "tail_steps"]
+__all__ = ["Planner", "block_plans"]
 
-BlockPlan = DigitPlan | PartPlan
 _LAST_SHIFT = 15
 
 
 @dataclass(frozen=True)
 class _Setting:
     """What the lanes of a block share. extra: bits by which x is shifted to the left beyond what
-    evens out the scales; None: no shift."""
+    evens out the scales; None: no shift. even: instead, all lanes go to the left alike, as far as
+    the largest scale of the layer or of the block wants it for one last shift, that of the levels.
+    """
 
     digits: int
     signed: bool
     extra: int | None
+    even: Literal["layer", "block"] | None = None
 
 
 #: Rounds, cheapest first; all settings of a round are tried, and the cheapest is taken.
 _ROUNDS = (
     (_Setting(2, False, None),),
-    (_Setting(2, True, None), *(_Setting(3, False, extra) for extra in (None, 0, 1, 2))),
+    (
+        _Setting(2, True, None),
+        _Setting(3, False, None, "layer"),
+        _Setting(3, False, None, "block"),
+        *(_Setting(3, False, extra) for extra in (None, 0, 1, 2)),
+    ),
     tuple(_Setting(3, True, extra) for extra in (None, 0, 1, 2)),
 )
 _PARTS = (3, 4, 5)
@@ -67,14 +82,6 @@ _NEVER = 1 << 30
 _LACKING = 3
 
 
-def name_of(plan: BlockPlan) -> str:
-    """D2, D3, with a sign digit D2+s, with two stairs D3/2; P2 to P5."""
-    if isinstance(plan, PartPlan):
-        return f"P{len(plan.exponents)}"
-    stairs = f"/{len(plan.chain.stairs)}" if plan.chain.stairs else ""
-    return f"D{plan.digits}{'+s' if plan.signed else ''}{stairs}"
-
-
 def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> list[BlockPlan | None]:
     """One plan for each block of channels; None where no form is proven.
 
@@ -82,39 +89,6 @@ def block_plans(runs: Runs, block: int, sum_steps: int, widest: IntArray) -> lis
     channel's weights.
     """
     return Planner(runs, block, widest).plans(sum_steps)
-
-
-def tail_steps(plan: BlockPlan, sum_steps: int, block: int) -> int:
-    """Steps of the compute stage for a tile of output, the clearing of its accumulator and the sum
-    among them."""
-    if isinstance(plan, PartPlan):
-        constants = split_constant(plan.constant, plan.exponents, block)
-        count = 1 + len(plan.exponents) * (sum_steps + 1) - 1
-        count += max(1, sum(level is not None for level in constants))
-        return count + _shift_steps(plan.shift) + 2
-    chain = plan.chain
-    split = 2 * (plan.digits - 1) + (2 if plan.clamped else 0) + plan.signed
-    before = (1 if plan.left else 0) + (2 if plan.right.any() else 0)
-    levels = (*chain.levels, *chain.upper)
-    added = sum(len(level.products) + len(level.constants) for level in levels)
-    shifts = sum(level.shift > 0 for level in levels)
-    last = _stair_steps(chain) if chain.stairs else _shift_steps(chain.shift)
-    return 2 + sum_steps + before + split + added + shifts + last + 2
-
-
-def _stair_steps(chain: Chain) -> int:
-    """Clear a second tile, add both; the same for each stair but the last, whose sum stands there;
-    from the third on each is added to those before."""
-    count = len(chain.stairs)
-    total = 3 * count + 2 * max(0, count - 1)
-    for stair in chain.stairs:
-        total += len(stair.constants) + (stair.sign is not None) + 2 + (stair.add != 0)
-        total += (stair.low is not None) + (stair.high is not None)
-    return total
-
-
-def _shift_steps(shift: IntArray) -> int:
-    return 2 if np.any(shift != shift[0]) else int(shift[0] > 0)
 
 
 class Planner:
@@ -241,18 +215,22 @@ class Planner:
 
     def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
-        own = self.runs.take(channels)
         alike, member = self.runs.alike, self.runs.member
-        if alike is None or member is None or left.any():
-            return search_digits(own, DigitForm(setting.digits, setting.signed, left))
+
+        def form(left: IntArray) -> DigitForm:
+            shift = np.full(len(left), 8 * setting.digits) if setting.even else None
+            return DigitForm(setting.digits, setting.signed, left, shift)
+
+        own = self.runs.take(channels)
+        if alike is None or member is None or (left.any() and not setting.even):
+            return search_digits(own, form(left))
         groups, position = np.unique(member[channels], return_inverse=True)
-        form = DigitForm(setting.digits, setting.signed, np.zeros(len(groups), np.int64))
-        shared = search_digits(alike.take(groups), form).take(position)
+        common = form(np.full(len(groups), left[0]))
+        shared = search_digits(alike.take(groups), common).take(position)
         lacking = np.flatnonzero(~shared.ok)
         if not lacking.size:
             return shared
-        form = DigitForm(setting.digits, setting.signed, left[lacking])
-        return shared.updated(lacking, search_digits(own.take(lacking), form))
+        return shared.updated(lacking, search_digits(own.take(lacking), form(left[lacking])))
 
     def _attempt_stairs(self, patient: bool) -> None:
         """Even and odd outputs by floors of their own, for the blocks that have nothing else.
@@ -312,9 +290,16 @@ class Planner:
         is none for these lanes."""
         runs = self.runs.take(channels)
         left = np.zeros(len(channels), np.int64)
+        live = ~runs.constant
+        if setting.even == "block" and self.runs.alike is not None:
+            return None  # blocks of one scale share their multipliers
+        if setting.even and live.any():
+            among = self.runs if setting.even == "layer" else runs
+            widest = among.scale[~among.constant].max() * 2.0 ** (8 * setting.digits)
+            bits = int(np.ceil(np.log2(widest / LARGEST_LOWEST)))
+            return left + max(0, bits) if bits <= _DEAD_LEFT else None
         if setting.extra is None:
             return left
-        live = ~runs.constant
         if not live.any():
             return None
         scale = np.where(live, runs.scale, runs.scale[live].max())

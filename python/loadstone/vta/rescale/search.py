@@ -20,21 +20,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["DigitForm", "Found", "digits_of", "needs_sign", "search_digits", "search_parts"]
+__all__ = [
+    "LARGEST_LOWEST",
+    "DigitForm",
+    "Found",
+    "digits_of",
+    "needs_sign",
+    "search_digits",
+    "search_parts",
+]
 
 #: The largest lowest multiplier: two signed digits.
-_TOP = 127 * 256 + 127
+LARGEST_LOWEST = 127 * 256 + 127
 #: Slopes of lines are of so many bits, and these far from the nearest one are tried.
 _LINE_BITS = 30
 _LINES = (0, *(sign * distance for distance in (16, 48, 128, 400, 1200) for sign in (1, -1)))
 #: Farther than any bound of a constant.
 _FAR = np.int64(1) << 60
+#: Distances of M1 that are tried where M2 is coarse.
+_COARSE = 9
 #: A shift of all levels but the last, and a last one by a tile.
 _LAST_SHIFT = 15
 
@@ -114,7 +125,8 @@ def search_digits(runs: Runs, form: DigitForm) -> Found:
 @dataclass(frozen=True)
 class _Candidate:
     """Distances from the nearest: of the offset, the shift, and each multiplier. other: take the
-    second nearest M0."""
+    second nearest M0. coarse: M2 has no product at the lowest level, where the top digit stands in
+    the accumulator as it is."""
 
     offset: int
     finer: int
@@ -122,6 +134,7 @@ class _Candidate:
     second: int
     third: int
     far: bool
+    coarse: bool = False
 
 
 def _candidates(form: DigitForm) -> Iterator[_Candidate]:
@@ -133,6 +146,9 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
         key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
+    if form.count == 3 and form.shift is not None:
+        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
+            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
     near_ring = near[:ring]
     for part, apart, bits in (
@@ -161,7 +177,7 @@ class _DigitSearch:
         self.scale = runs.scale / 2.0**form.left
         largest = 8 * form.count + _LAST_SHIFT
         with np.errstate(divide="ignore"):
-            exponent = np.floor(np.log2(_TOP / np.where(self.dead, 1.0, self.scale)))
+            exponent = np.floor(np.log2(LARGEST_LOWEST / np.where(self.dead, 1.0, self.scale)))
         self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
         if form.shift is not None:
             self.exponent = form.shift
@@ -229,10 +245,12 @@ class _DigitSearch:
         lowest = np.floor(real + 0.5).astype(np.int64)
         if candidate.other:
             lowest = np.where(real >= lowest, lowest + 1, lowest - 1)
-        multipliers = [np.clip(lowest, 1, _TOP)]
+        multipliers = [np.clip(lowest, 1, LARGEST_LOWEST)]
         multipliers.append(np.round(real * 256).astype(np.int64) + candidate.second)
         if self.form.count == 3:
-            multipliers.append(np.round(real * 65536).astype(np.int64) + candidate.third)
+            step = 256 if candidate.coarse else 1
+            third = np.round((real * 65536 - 1) / step).astype(np.int64) * step + 1
+            multipliers.append(third + candidate.third)
         monotone = (shift >= 0) & (multipliers[1] >= 255 * multipliers[0])
         if self.form.count == 3:
             monotone &= multipliers[2] >= 255 * (multipliers[1] + multipliers[0])

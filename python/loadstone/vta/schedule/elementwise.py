@@ -3,7 +3,7 @@ ALU does the rest.
 
 In:   `ElementwiseSpec`: loop extents in tiles, which loops each input moves along, steps for each
       input and for the result.
-Out:  a scheduled IRModule.
+Out:  an IRModule of loops.
 Next: lower.py.
 
     a_acc[t][b, l] = sum over k of a[t][b, k] * identity[l, k]        GEMM: one step a tile, and the
@@ -20,18 +20,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from loadstone.relax.compat import s_tir, te, tvm
+from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Rq, Step
+from loadstone.vta.schedule.epilogue import Rq, Step, extern
+from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule, TeTensor
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["ElementwiseSpec", "Input", "schedule"]
+
+T = TypeVar("T")
+#: Bias, multiplier and shift of an Rq.
+_OPERAND_TILES = 3
 
 #: Tiles in flight are at least so many parts of the whole, so that load, compute and store overlap
 #: ...
@@ -73,122 +78,169 @@ class ElementwiseSpec:
 
 
 def schedule(spec: ElementwiseSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule. Parameters: a, [b,] identity, [p,] out."""
-    definition = _Definition(spec, config)
-    s = s_tir.Schedule(tvm.IRModule({"main": definition.function}))
-    *loops, batch, lane = s.get_loops(s.get_sblock("out"))
-    halves = [
-        s.split(loop, [None, size]) for loop, size in zip(loops, _tile(spec, config), strict=True)
-    ]
-    outer, inner = [half[0] for half in halves], [half[1] for half in halves]
-    s.reorder(*outer, *inner, batch, lane)
-    for name in definition.stages:  # consumers first
-        s.set_scope(s.get_sblock(name), 0, "local.acc")
-        s.compute_at(s.get_sblock(name), outer[-1], preserve_unit_loops=True)
-    for name in (name for name in definition.stages if name.endswith("_acc")):
-        block = s.get_sblock(name)
-        if name == "a_acc":  # the identity is read once for both inputs
-            s.cache_read(block, 1, "local.wgt")
-        pixels = s.cache_read(block, 0, "local.inp")
-        s.compute_at(pixels, outer[-1], preserve_unit_loops=True)
-        s.decompose_reduction(block, s.get_loops(block)[len(outer)])
-    epilogues.cache_operands(s, [name for name in definition.stages if not name.endswith("_acc")])
-    return s.mod
+    """The IRModule, its loops written out: TVM's primitives would take longer than all the rest of
+    lowering it. Parameters: a, [b,] identity, [p,] out."""
+    return _Writer(spec, config).module()
 
 
-class _Definition:
-    """The computation as a PrimFunc; `stages` are the names of what stands in ACC, consumers
-    first."""
+class _Value:
+    """An input on its way: its tile in ACC, and along which loops that moves."""
+
+    def __init__(self, buffer: Buffer, moves: tuple[bool, ...]) -> None:
+        self.buffer, self.moves = buffer, moves
+
+
+class _Writer:
+    """Writes the function. `turns` are the loops over tiles; inside, everything is nests of one
+    store."""
 
     def __init__(self, spec: ElementwiseSpec, config: HwConfig) -> None:
         self.spec = spec
-        self.lanes = (config.batch, config.block)
-        self.identity = te.placeholder((1, config.block, config.block), "int8", name="identity")
-        sets = spec.operand_sets
-        self.operands = [te.placeholder((sets, 3, *self.lanes), "int32", name="p")] if sets else []
-        self.used_sets = 0
-        self.stages: list[str] = []
-        self.sources: list[TeTensor] = []
-        values = [self._input(name, entry) for name, entry in zip("ab", spec.inputs, strict=False)]
-        last = values[0] if spec.op is None else self._join(values)
-        last = self._steps("tail", last, spec.tail)
-        out = te.compute(
-            (*spec.extents, *self.lanes),
-            lambda *at: self._read(last, at).astype("int8"),
-            name="out",
-        )
-        self.function = te.create_prim_func([*self.sources, self.identity, *self.operands, out])
+        self.sizes = _tile(spec, config)
+        self.lanes, self.square = (config.batch, config.block), (config.block, config.block)
+        self.turns = Loops()
+        self.outer: list[Expr] = []
+        for axis, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True)):
+            turns = -(-extent // size)
+            self.outer.append(self.turns.turn(turns, f"i{axis}_0"))
+        self.identity = dram_buffer("identity", (1, *self.square), "int8")
+        self.identity_chip = chip_buffer("identity_local_wgt", (1, *self.square), "int8", "wgt")
+        operands = (max(1, spec.operand_sets), _OPERAND_TILES, *self.lanes)
+        self.p = dram_buffer("p", operands, "int32")
+        self.p_chip = chip_buffer("p_local_acc", operands, "int32", "acc")
+        self.out = dram_buffer("out", (*spec.extents, *self.lanes), "int8")
+        self.sources = [
+            dram_buffer(name, (*_along(spec.extents, entry.moves, 1), *self.lanes), "int8")
+            for name, entry in zip("ab", spec.inputs, strict=False)
+        ]
 
-    def _input(self, name: str, entry: Input) -> tuple[TeTensor, Input]:
-        """An input through the GEMM core, after its steps."""
-        everywhere = Input((True,) * len(self.spec.extents), ())
-        source = te.placeholder((*self._extents(entry), *self.lanes), "int8", name=name)
-        self.sources.append(source)
-        k = te.reduce_axis((0, self.lanes[1]), "k")
-        held = everywhere if entry.expand else entry
+    def module(self) -> IRModule:
+        """The whole function."""
+        has_operands = self.spec.operand_sets > 0
+        operands = [self.p] if has_operands else []
+        constants = [(self.p, self.p_chip)] if has_operands else []
+        loads = [
+            statement
+            for source, copy in (*constants, (self.identity, self.identity_chip))
+            for statement in whole_copy(source, copy)
+        ]
+        body = tirx.stmt_seq(*loads, self.turns.around(tirx.stmt_seq(*self._one_tile())))
+        function = tirx.PrimFunc([*self.sources, self.identity, *operands, self.out], body)
+        function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
+        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
 
-        def through(*at: Expr) -> Expr:
-            moved = self._moved(entry, at) if entry.expand else at
-            return te.sum(
-                source[(*moved[:-1], k)].astype("int32")
-                * self.identity[0, at[-1], k].astype("int32"),
-                [k],
-            )
-
-        value = self._stage(f"{name}_acc", (*self._extents(held), *self.lanes), through)
-        return self._steps(f"{name}_steps", (value, held), entry.steps)
-
-    def _extents(self, entry: Input) -> list[int]:
-        return [
-            extent for extent, moves in zip(self.spec.extents, entry.moves, strict=True) if moves
-        ] or [1]
-
-    def _join(self, values: list[tuple[TeTensor, Input]]) -> tuple[TeTensor, Input]:
-        everywhere = Input((True,) * len(self.spec.extents), ())
-        op = self.spec.op or ""
-        joined = self._stage(
-            "join",
-            (*self.spec.extents, *self.lanes),
-            lambda *at: epilogues.extern(op, *(self._read(value, at) for value in values)),
-        )
-        return joined, everywhere
-
-    def _steps(
-        self, name: str, value: tuple[TeTensor, Input], steps: tuple[Step, ...]
-    ) -> tuple[TeTensor, Input]:
-        if not steps:
-            return value
-        array, entry = value
-        first_set = self.used_sets
-        self.used_sets += sum(isinstance(step, Rq) for step in steps)
-
-        def apply(*at: Expr) -> Expr:
-            result, which = array[at], first_set
-            for step in steps:
-                operands = (
-                    [self.operands[0][which, row, at[-2], at[-1]] for row in range(3)]
-                    if isinstance(step, Rq)
-                    else []
+    def _one_tile(self) -> list[Stmt]:
+        """The second input first: what it becomes is read by what the first one becomes."""
+        spec, first_set = self.spec, 0
+        values: list[_Value] = []
+        statements: list[Stmt] = []
+        for name, entry, source in zip("ab", spec.inputs, self.sources, strict=False):
+            moves = (True,) * len(spec.extents) if entry.expand else entry.moves
+            shape = (*_along(self.sizes, moves, 1), *self.lanes)
+            value = _Value(chip_buffer(f"{name}_acc_local_acc", shape, "int32", "acc"), moves)
+            values.append(value)
+            made = [
+                *self._through(value, entry, source),
+                *self._steps(value, entry.steps, first_set),
+            ]
+            first_set += sum(isinstance(step, Rq) for step in entry.steps)
+            statements = [*made, *statements]
+        result = values[0]
+        if spec.op is not None:
+            other = values[1]
+            statements.append(
+                self._alu(
+                    result,
+                    lambda value, at: extern(
+                        spec.op or "", value, other.buffer[self._at(other, at)]
+                    ),
                 )
-                which += isinstance(step, Rq)
-                result = epilogues.apply([step], result, operands)
-            return result
+            )
+        statements += self._steps(result, spec.tail, first_set)
+        return [*statements, self._store(result)]
 
-        return self._stage(name, array.shape, apply), entry
+    def _through(self, value: _Value, entry: Input, source: Buffer) -> list[Stmt]:
+        """An input from DRAM through the GEMM core."""
+        shape = (*_along(self.sizes, entry.moves, 1), *self.lanes)
+        tile = chip_buffer(f"{source.name}_local_inp", shape, "int8", "inp")
+        loops, at, place = self._loops(entry.moves)
+        lanes = self._lanes(loops)
+        load = loops.around(tirx.BufferStore(tile, source[(*place, *lanes)], [*at, *lanes]))
+        loops, at, _ = self._loops(value.moves)
+        lanes = self._lanes(loops)
+        clear = tirx.BufferStore(value.buffer, tirx.IntImm("int32", 0), [*at, *lanes])
+        cleared = loops.around(clear)
+        loops, at, _ = self._loops(value.moves)
+        batch, lane = self._lanes(loops)
+        k = loops.turn(self.lanes[1], "k")
+        moved = _along(at, entry.moves, 0) if entry.expand else at
+        pixel = tile[(*moved, batch, k)].astype("int32")
+        product = pixel * self.identity_chip[0, lane, k].astype("int32")
+        here = (*at, batch, lane)
+        gemm = tirx.BufferStore(value.buffer, value.buffer[here] + product, list(here))
+        return [
+            tirx.AllocBuffer(value.buffer),
+            tirx.AllocBuffer(tile),
+            load,
+            cleared,
+            loops.around(gemm),
+        ]
 
-    def _stage(self, name: str, shape: Sequence[int], value: Callable[..., Expr]) -> TeTensor:
-        self.stages.insert(0, name)
-        return te.compute(shape, value, name=name)
+    def _steps(self, value: _Value, steps: Sequence[Step], first_set: int) -> list[Stmt]:
+        """first_set: that of the operands of the first Rq."""
+        if not steps:
+            return []
 
-    def _read(self, value: tuple[TeTensor, Input], at: tuple[Expr, ...]) -> Expr:
-        array, entry = value
-        return array[self._moved(entry, at)]
+        def stepped(element: Expr, at: Sequence[Expr]) -> Expr:
+            which = first_set
+            for step in steps:
+                has_set = isinstance(step, Rq)
+                rows = range(_OPERAND_TILES) if has_set else ()
+                operands = [self.p_chip[which, row, at[-2], at[-1]] for row in rows]
+                which += has_set
+                element = epilogues.apply([step], element, operands)
+            return element
 
-    @staticmethod
-    def _moved(entry: Input, at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The indices of an input that moves along some of the loops only."""
-        moved = [index for index, moves in zip(at[:-2], entry.moves, strict=True) if moves] or [0]
-        return (*moved, *at[-2:])
+        return [self._alu(value, stepped)]
+
+    def _alu(self, value: _Value, element: Callable[[Expr, Sequence[Expr]], Expr]) -> Stmt:
+        """Every element of a tile by what it becomes; `at` counts along the loops of the value."""
+        loops, at, _ = self._loops(value.moves)
+        here = (*at, *self._lanes(loops))
+        made = element(value.buffer[here], here)
+        return loops.around(tirx.BufferStore(value.buffer, made, list(here)))
+
+    def _store(self, value: _Value) -> Stmt:
+        loops, at, place = self._loops(value.moves)
+        lanes = self._lanes(loops)
+        element = value.buffer[(*at, *lanes)].astype("int8")
+        return loops.around(tirx.BufferStore(self.out, element, [*place, *lanes]))
+
+    def _at(self, value: _Value, at: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Where a value stands that moves along some of the loops only."""
+        return (*_along(at[:-2], value.moves, 0), *at[-2:])
+
+    def _loops(self, moves: Sequence[bool]) -> tuple[Loops, list[Expr], list[Expr]]:
+        """Loops over a tile that moves so; the place in it, and in DRAM."""
+        loops, at, place = Loops(), [], []
+        for axis, (extent, size) in enumerate(zip(self.spec.extents, self.sizes, strict=True)):
+            if not moves[axis]:
+                continue
+            inner = loops.turn(size, f"i{axis}_1")
+            outer = self.outer[axis]
+            at.append(inner)
+            place.append(outer * size + inner)
+            if extent % size:
+                loops.conditions.append(place[-1] < extent)
+        return loops, at or [0], place or [0]
+
+    def _lanes(self, loops: Loops) -> tuple[Expr, Expr]:
+        return loops.turn(self.lanes[0], "lane_b"), loops.turn(self.lanes[1], "lane")
+
+
+def _along(values: Sequence[T], moves: Sequence[bool], nowhere: T) -> list[T]:
+    """Those of the loops that something moves along; one alone where it moves along none."""
+    return [value for value, moving in zip(values, moves, strict=True) if moving] or [nowhere]
 
 
 def _tile(spec: ElementwiseSpec, config: HwConfig) -> list[int]:

@@ -19,7 +19,7 @@ from loadstone.numerics import Rounding
 from loadstone.relax.compat import te, tirx
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, LoopRV, SBlockRV, Schedule, TeTensor
+    from loadstone.relax.types import Expr, SBlockRV, Schedule, TeTensor
 
 __all__ = [
     "ConstantProduct",
@@ -30,18 +30,12 @@ __all__ = [
     "TieCorrection",
     "apply",
     "cache_operands",
-    "cache_products",
-    "consumers_first",
     "extern",
     "finish",
     "operand_rows",
     "product_rows",
-    "product_stages",
     "tensor_steps",
 ]
-
-_PRODUCT = "product"
-_BIASED = "biased"
 
 
 @dataclass(frozen=True)
@@ -165,68 +159,16 @@ def finish(
     acc: TeTensor,
     steps: Sequence[Step],
     operands: Callable[[tuple[Expr, ...]], Sequence[Expr]],
-    products: Callable[[int, tuple[Expr, ...]], Expr] | None = None,
 ) -> tuple[TeTensor, list[str]]:
-    """The steps as stages after the stage `acc`, element by element: the last one, and all their
-    names, consumers first. Those of products are `product_stages`.
+    """The steps as a stage after the stage `acc`, element by element: it, and its name.
 
-    operands: for the indices of an element, its lane of the operand tiles. products: for a row and
-    the indices of an element, the sum that ConstantProduct adds.
+    operands: for the indices of an element, its lane of the operand tiles.
     """
-    stages: list[str] = []
-
-    def stage(name: str, element: Callable[[tuple[Expr, ...]], Expr]) -> TeTensor:
-        stages.insert(0, name)
-        return te.compute(acc.shape, lambda *at: element(at), name=name)
-
-    def product(row: int) -> TeTensor:
-        assert products is not None, "this schedule has no tiles of constants"
-        return stage(f"{_PRODUCT}{row}", lambda at: products(row, at))
-
-    def finished(
-        name: str, start: Callable[[tuple[Expr, ...]], Expr], group: Sequence[Step]
-    ) -> TeTensor:
-        return stage(name, lambda at: apply(group, start(at), operands(at)))
-
-    def sum_of(value: TeTensor, group: Sequence[Step]) -> tuple[TeTensor, Sequence[Step]]:
-        """The value with the constants that the first of the steps adds; the other steps."""
-        if not group or not isinstance(group[0], ConstantProduct):
-            return value, group
-        constant = product(group[0].row)
-        biased = stage(_BIASED, lambda at: extern("onto", value[at], constant[at]))
-        return biased, group[1:]
-
-    def corrected(value: TeTensor, tie: TieCorrection) -> Callable[[tuple[Expr, ...]], Expr]:
-        """The value after `kept`, plus its copy after the steps."""
-        first, rest = tie.steps[0], tie.steps
-        if isinstance(first, ConstantProduct):
-            empty, rest = product(first.row), tie.steps[1:]
-        else:
-            empty = stage("zero", lambda _: tirx.IntImm("int32", 0))
-        copy = finished("ties", lambda at: extern("add", empty[at], value[at]), rest)
-        return lambda at: extern("add", apply(tie.kept, value[at], operands(at)), copy[at])
-
-    ties = [position for position, step in enumerate(steps) if isinstance(step, TieCorrection)]
-    assert len(ties) <= 1, "one correction of ties at most"
-    if not ties:
-        value, rest = sum_of(acc, steps)
-        return (finished("tail", lambda at: value[at], rest) if rest else value), stages
-    tie = steps[ties[0]]
-    assert isinstance(tie, TieCorrection)
-    value, rest = sum_of(acc, steps[: ties[0]])
-    value = finished("sum", lambda at: value[at], rest) if rest else value
-    return finished("tail", corrected(value, tie), steps[ties[0] + 1 :]), stages
-
-
-def consumers_first(stages: Sequence[str], acc: str) -> list[str]:
-    """The stages and that of the sum, in the order in which compute_at must take them: each goes
-    just before its first consumer, and what is made onto the sum must stand behind it."""
-    return [*stages[:-1], acc, stages[-1]] if _BIASED in stages else [*stages, acc]
-
-
-def product_stages(stages: Sequence[str]) -> list[str]:
-    """Those of the stages that are sums of products: what ConstantProduct adds."""
-    return [name for name in stages if name.startswith(_PRODUCT)]
+    if not steps:
+        return acc, []
+    return te.compute(acc.shape, lambda *at: apply(steps, acc[at], operands(at)), name="tail"), [
+        "tail"
+    ]
 
 
 def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
@@ -238,19 +180,3 @@ def cache_operands(s: Schedule, stages: Sequence[str]) -> SBlockRV | None:
             if str(region.source.name) == "p":
                 return s.cache_read(block, position, "local.acc")
     return None
-
-
-def cache_products(
-    s: Schedule, stages: Sequence[str], outer: Sequence[LoopRV], channels: LoopRV
-) -> None:
-    """Reads the constants of the products through INP and WGT, once for all stages: the input tile
-    for good, the weight tiles within the loop over channel blocks.
-
-    outer: the loops around the stages.
-    """
-    for number, name in enumerate(product_stages(stages)):
-        block = s.get_sblock(name)
-        if number == 0:
-            s.cache_read(block, 0, "local.inp")
-            s.compute_at(s.cache_read(block, 1, "local.wgt"), channels, preserve_unit_loops=True)
-        s.decompose_reduction(block, s.get_loops(block)[len(outer)])

@@ -1,14 +1,14 @@
 """The product of two activations as TensorIR: one of them is loaded as weights.
 
 In:   `MatmulSpec`: extents in tiles; the parts of both zero points; the tail.
-Out:  a scheduled IRModule. Parameters: x, w, [a,] [b,] p, out.
+Out:  a scheduled IRModule. Parameters: x, w, [a,] [b,] [p,] out.
 Next: lower.py.
 
     x[n, c, h, m][1, k]        the first factor, blocked
     w[n, c, h, o][lane, k]     the second one, blocked: its rows are lanes, sixteen to a tile
     a[c, part][1, k]           tiles whose parts add up to minus the zero point of x, 0 beyond K
     b[c, part][lane, k]        the same for w
-    p[row][1, lane]            bias, multiplier, shift
+    p[row][1, lane]            bias, multiplier, shift; none where nothing is requantized
     acc[n, o, h, m][0, l] = sum x * w + a * w + x * b
     out = int8(rq(acc, p))
 
@@ -28,7 +28,7 @@ from loadstone.relax.compat import s_tir, te, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Rq
+from loadstone.vta.schedule.epilogue import Step
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc
@@ -49,21 +49,22 @@ class MatmulSpec:
     depth: int
     columns: int
     parts: tuple[int, int]
-    tail: Rq
+    tail: tuple[Step, ...]
 
 
 def schedule(spec: MatmulSpec, config: HwConfig) -> IRModule:
     """The scheduled IRModule. Raises LoweringError where no tile fits the scratchpads."""
     rows, columns = _tile(spec, config)
-    s = s_tir.Schedule(tvm.IRModule({"main": _function(spec, config)}))
+    function, stages = _function(spec, config)
+    s = s_tir.Schedule(tvm.IRModule({"main": function}))
     n, o, h, m, batch, lane = s.get_loops(s.get_sblock("out"))
     o0, o1 = s.split(o, [None, columns])
     m0, m1 = s.split(m, [None, rows])
     s.reorder(n, h, o0, m0, o1, m1, batch, lane)
-    for name in ("tail", "acc"):
+    for name in (*stages, "acc"):
         s.set_scope(s.get_sblock(name), 0, "local.acc")
         s.compute_at(s.get_sblock(name), m0, preserve_unit_loops=True)
-    epilogues.cache_operands(s, ["tail"])
+    epilogues.cache_operands(s, stages)
     acc = s.get_sblock("acc")
     places = {"x": m0, "w": o0}
     for position, region in enumerate(s.get(acc).reads):
@@ -76,7 +77,8 @@ def schedule(spec: MatmulSpec, config: HwConfig) -> IRModule:
     return s.mod
 
 
-def _function(spec: MatmulSpec, config: HwConfig) -> PrimFunc:
+def _function(spec: MatmulSpec, config: HwConfig) -> tuple[PrimFunc, list[str]]:
+    """And the names of the stages after the sum."""
     block = config.block
     lanes = (config.batch, block)
     n, h, m, c, o = spec.samples, spec.matrices, spec.rows, spec.depth, spec.columns
@@ -85,7 +87,8 @@ def _function(spec: MatmulSpec, config: HwConfig) -> PrimFunc:
     first, second = spec.parts
     a = te.placeholder((c, max(first, 1), *lanes), "int8", name="a")
     b = te.placeholder((c, max(second, 1), block, block), "int8", name="b")
-    p = te.placeholder((1, 1, _OPERAND_TILES, *lanes), "int32", name="p")
+    operands = epilogues.operand_rows(spec.tail)
+    p = te.placeholder((1, 1, max(operands, 1), *lanes), "int32", name="p")
     ic, k = te.reduce_axis((0, c), "ic"), te.reduce_axis((0, block), "k")
 
     def products(*at: Expr) -> Iterator[Expr]:
@@ -105,14 +108,12 @@ def _function(spec: MatmulSpec, config: HwConfig) -> PrimFunc:
         return te.sum(head, [ic, k])
 
     acc = te.compute((n, o, h, m, *lanes), total, name="acc")
-    last, _ = epilogues.finish(
-        acc,
-        (spec.tail,),
-        lambda at: [p[0, 0, row, at[-2], at[-1]] for row in range(_OPERAND_TILES)],
+    last, stages = epilogues.finish(
+        acc, spec.tail, lambda at: [p[0, 0, row, at[-2], at[-1]] for row in range(operands)]
     )
     out = te.compute(acc.shape, lambda *at: last[at].astype("int8"), name="out")
     constants = [tensor for tensor, parts in zip((a, b), spec.parts, strict=True) if parts]
-    return te.create_prim_func([x, w, *constants, p, out])
+    return te.create_prim_func([x, w, *constants, *[p] * (operands > 0), out]), stages
 
 
 def _tile(spec: MatmulSpec, config: HwConfig) -> tuple[int, int]:

@@ -59,13 +59,7 @@ def schedule(spec: SelectSpec, config: HwConfig) -> IRModule:
 
     s = s_tir.Schedule(tvm.IRModule({"main": te.create_prim_func([*inputs, selection, out])}))
     pixel, batch, lane = s.get_loops(s.get_sblock("out"))
-    room = (
-        min(
-            config.depth(Memory.INP) // spec.sources,
-            config.depth(Memory.ACC) // (2 if "ties" in stages else 1),
-        )
-        // 2
-    )
+    room = min(config.depth(Memory.INP) // spec.sources, config.depth(Memory.ACC)) // 2
     outer, inner = s.split(pixel, [None, max(1, min(spec.pixels, room, _LARGEST))])
     s.reorder(outer, inner, batch, lane)
     for name in (*stages, "acc"):  # consumers first

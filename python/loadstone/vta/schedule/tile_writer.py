@@ -19,7 +19,7 @@ from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, Stmt, Var
 
-__all__ = ["Loops", "TileWriter", "chip_buffer", "chip_copy", "dram_buffer"]
+__all__ = ["Loops", "TileWriter", "chip_buffer", "chip_copy", "dram_buffer", "whole_copy"]
 
 Index = Sequence["Expr | int"]
 
@@ -36,6 +36,10 @@ class Loops:
         variable = tirx.Var(name, "int32")
         self.variables.append((variable, extent))
         return variable
+
+    def turn(self, extent: int, name: str) -> Expr:
+        """As `loop`; 0 where it has but one turn."""
+        return self.loop(extent, name) if extent > 1 else 0
 
     def around(self, body: Stmt) -> Stmt:
         """The loops around a statement."""
@@ -59,6 +63,13 @@ def chip_buffer(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buf
 def chip_copy(source: Buffer, memory: str) -> Buffer:
     """A buffer of a scratchpad as large as one of DRAM."""
     return chip_buffer(f"{source.name}_chip", source.shape, source.dtype, memory)
+
+
+def whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:
+    """All of a tensor to a scratchpad: its buffer there, and the load."""
+    loops = Loops()
+    at = [loops.turn(int(extent), f"ax{axis}") for axis, extent in enumerate(source.shape)]
+    return [tirx.AllocBuffer(copy), loops.around(tirx.BufferStore(copy, source[tuple(at)], at))]
 
 
 class TileWriter:

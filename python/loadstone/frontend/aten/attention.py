@@ -1,0 +1,73 @@
+"""Scaled dot-product attention as the products and the softmax that it is made of.
+
+In:   queries (..., L, E), keys (..., S, E) and values (..., S, V) as Relax expressions.
+Out:  (..., L, V).
+Next: torch.py emits it; where both sides of a product are quantized, a device takes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loadstone.errors import UnsupportedError
+from loadstone.frontend.aten.build import Build, extents, importer, stored
+from loadstone.relax.compat import constant, dtype, relax
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True, eq=False)
+class _Attention:
+    """What aten.scaled_dot_product_attention takes after its queries, keys and values."""
+
+    mask: Expr = None
+    dropout: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+
+
+@importer("aten.scaled_dot_product_attention")
+def _attention(
+    build: Build, query: Expr, key: Expr, values: Expr, *arguments: Any, **named: Any
+) -> Expr:
+    named = {"mask" if name == "attn_mask" else name: item for name, item in named.items()}
+    named = {"dropout" if name == "dropout_p" else name: item for name, item in named.items()}
+    said = _Attention(*arguments, **named)
+    if said.enable_gqa and extents(query)[:-2] != extents(key)[:-2]:
+        raise UnsupportedError("its heads share keys (enable_gqa): repeat these in the model")
+    if said.dropout:
+        raise UnsupportedError("it has dropout: call model.eval() before torch.export.export")
+    *_, rows, width = extents(query)
+    scale = 1 / math.sqrt(width) if said.scale is None else said.scale
+    order = list(range(len(extents(key))))
+    order[-1], order[-2] = order[-2], order[-1]
+    turned = build.emit(relax.op.permute_dims(key, order))
+    scaled = build.emit(relax.op.multiply(query, constant(np.float32(scale))))
+    scores = build.emit(relax.op.matmul(scaled, turned))
+    if said.is_causal:
+        seen = np.tril(np.ones((rows, extents(key)[-2]), bool))
+        scores = build.emit(relax.op.add(scores, constant(_closed(seen))))
+    if said.mask is not None:
+        scores = _masked(build, scores, said.mask)
+    weights = build.emit(relax.op.nn.softmax(scores, axis=-1))
+    return relax.op.matmul(weights, values)
+
+
+def _masked(build: Build, scores: Expr, mask: Expr) -> Expr:
+    """A mask of numbers is added; one of truths says which places are seen."""
+    if dtype(mask) != "bool":
+        return build.emit(relax.op.add(scores, mask))
+    return build.emit(relax.op.add(scores, constant(_closed(stored(mask, "which places it sees")))))
+
+
+def _closed(seen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What is added to scores: 0 where a place is seen. seen: bool, of any shape."""
+    return np.where(seen, np.float32(0), np.float32(-np.inf)).astype(np.float32)

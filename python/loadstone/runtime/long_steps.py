@@ -1,0 +1,144 @@
+"""Host steps of many megabytes, in pieces: between two of them a run can end.
+
+In:   an artifact, the C runtime's operators as they stand in a session's configuration.
+Out:  a table of operators of which the long ones ask before each piece whether to go on.
+Next: session.py.
+
+A step of a few megabytes takes C some milliseconds, and Python hears of nothing meanwhile: neither
+of Ctrl-C nor of a call of cancel(). Only kinds that the artifact has a long step of are changed.
+Packing and unpacking one sample is one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+
+from loadstone.artifact.format import Artifact, DataType, HostStep
+from loadstone.artifact.host_step import HostOpcode
+from loadstone.artifact.memory_plan import MAX_RANK
+from loadstone.runtime.native import CData, ffi
+
+__all__ = ["PIECE_ELEMENTS", "LongSteps", "blocks"]
+
+#: What one piece moves or computes; a few milliseconds, and so is what Ctrl-C waits for.
+PIECE_ELEMENTS = 1 << 20
+
+#: Bytes of each operand in one row: rows are independent. Item sizes are of the operands; depth is
+#: the first parameter. 0: the operand is needed whole.
+_Row = Callable[[Sequence[int], int], tuple[int, ...]]
+_ROWS: dict[HostOpcode, _Row] = {
+    HostOpcode.FILL: lambda _sizes, _depth: (1,),
+    HostOpcode.QUANTIZE: lambda sizes, _depth: (sizes[0], sizes[1]),
+    HostOpcode.DEQUANTIZE: lambda sizes, _depth: (sizes[0], sizes[1]),
+    HostOpcode.LOOKUP: lambda sizes, _depth: (sizes[0], 0, sizes[2]),
+    HostOpcode.SOFTMAX_INT8: lambda sizes, depth: (sizes[0] * depth, sizes[1] * depth),
+    HostOpcode.SOFTMAX_FLOAT32: lambda sizes, depth: (sizes[0] * depth, sizes[1] * depth),
+    HostOpcode.ARGMAX: lambda sizes, depth: (sizes[0] * depth, sizes[1]),
+}
+
+
+class LongSteps:
+    """The operators of one session. error: what ended a step in its middle; nothing is computed
+    until it is taken away."""
+
+    def __init__(self, artifact: Artifact, operators: CData, look: Callable[[], None]) -> None:
+        """operators: lds_operator_set *. look: raises where the run is to end."""
+        self.error: BaseException | None = None
+        self._look, self._operators = look, operators
+        self._keep: list[CData] = []
+        self.table = operators
+        if long := _long(artifact):
+            self.table = ffi.new("lds_operator_set *", operators[0])
+            for opcode in long:
+                self._keep.append(self._callback(opcode))
+                self.table.run[opcode] = self._keep[-1]
+
+    def _callback(self, opcode: HostOpcode) -> CData:
+        cut = _copied if opcode == HostOpcode.COPY else _rows(opcode)
+        run = self._operators.run[opcode]
+
+        def step(operands: CData, parameters: CData) -> None:
+            if self.error is not None:
+                return
+            for piece in cut(operands, parameters):
+                self._look()
+                run(*piece)
+
+        def failed(_kind: object, error: BaseException, _trace: object) -> None:
+            self.error = error
+
+        return ffi.callback(ffi.typeof(run), step, onerror=failed)
+
+
+def _long(artifact: Artifact) -> list[HostOpcode]:
+    """Kinds of step of which one is worth cutting."""
+    found = {
+        step.opcode
+        for step in artifact.steps
+        if isinstance(step, HostStep)
+        and (step.opcode == HostOpcode.COPY or step.opcode in _ROWS)
+        and max(artifact.tensors[i].elements for i in (*step.inputs, *step.outputs))
+        > PIECE_ELEMENTS
+    }
+    return sorted(found)
+
+
+def blocks(extents: Sequence[int], most: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(where it begins, its extents) of boxes that fill `extents`, of `most` elements or few more
+    than that."""
+    axis, inner = len(extents) - 1, 1
+    while axis > 0 and inner * extents[axis] <= most:
+        inner *= extents[axis]
+        axis -= 1
+    step = max(1, most // inner)
+    whole = tuple(extents[axis + 1 :])
+    for outer in product(*map(range, extents[:axis])):
+        for begin in range(0, extents[axis], step):
+            count = min(step, extents[axis] - begin)
+            yield (*outer, begin, *(0 for _ in whole)), (*(1 for _ in outer), count, *whole)
+
+
+_Pieces = Iterator[tuple[CData, CData]]
+
+
+def _copied(operands: CData, parameters: CData) -> _Pieces:
+    """in_offset, out_offset, extent[6], in_stride[6], out_stride[6]: boxes of the extents."""
+    given = list(parameters[0 : 2 + 3 * MAX_RANK])
+    extents, strides = (
+        given[2 : 2 + MAX_RANK],
+        (given[2 + MAX_RANK :][:MAX_RANK], given[-MAX_RANK:]),
+    )
+    size = DataType(operands[0].tensor.dtype).numpy.itemsize
+    if prod(extents) <= PIECE_ELEMENTS:
+        yield operands, parameters
+        return
+    part = ffi.new("lds_operand[2]", [operands[0], operands[1]])
+    numbers = ffi.new("int32_t[]", given)
+    for begin, counts in blocks(extents, PIECE_ELEMENTS):
+        for k in range(2):
+            offset = sum(a * b for a, b in zip(begin, strides[k], strict=True))
+            part[k].data = operands[k].data + offset * size
+        numbers[2 : 2 + MAX_RANK] = counts
+        yield part, numbers
+
+
+def _rows(opcode: HostOpcode) -> Callable[[CData, CData], _Pieces]:
+    """Some rows at a time."""
+    count = len(_ROWS[opcode]((1, 1, 1), 1))
+
+    def cut(operands: CData, parameters: CData) -> _Pieces:
+        sizes = [DataType(operands[k].tensor.dtype).numpy.itemsize for k in range(count)]
+        row = _ROWS[opcode](sizes, max(1, parameters[0]))
+        rows = operands[0].tensor.size_bytes // row[0]
+        part = ffi.new("lds_operand[]", [operands[k] for k in range(count)])
+        step = max(1, PIECE_ELEMENTS // (row[0] // sizes[0] or 1))
+        for begin in range(0, rows, step):
+            for k, row_bytes in enumerate(row):
+                if row_bytes:
+                    part[k].data = operands[k].data + begin * row_bytes
+                    part[k].tensor.size_bytes = min(step, rows - begin) * row_bytes
+            yield part, parameters
+
+    return cut

@@ -1,0 +1,95 @@
+"""A convolution in tiles: what its schedule is made from.
+
+In:   integers that operators/ work out.
+Out:  ConvSpec, frozen: equal ones are lowered once.
+Next: conv.py chooses its tiles, conv_writer.py writes its loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from loadstone.vta.schedule import epilogue as epilogues
+from loadstone.vta.schedule.epilogue import Step
+
+__all__ = ["PIXEL", "ConvSpec", "Operands"]
+
+Operands: TypeAlias = Literal["channel", "pixel", "all"]
+
+
+@dataclass(frozen=True)
+class ConvSpec:
+    """A convolution in tiles. samples: N / batch. in_blocks, out_blocks: of one group. padding:
+    (top, left), read as pad_value.
+
+    The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
+    operands: what the requantization depends on.
+    """
+
+    samples: int
+    groups: int
+    in_blocks: int
+    out_blocks: int
+    input: tuple[int, int]
+    output: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]
+    pad_value: int
+    parts: int
+    shared_weights: bool
+    tail: tuple[Step, ...]
+    operands: Operands = "channel"
+    chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
+
+    @property
+    def operand_rows(self) -> int:
+        """Operand tiles per channel block (or pixel) that the tail reads."""
+        return epilogues.operand_rows(self.tail)
+
+    @property
+    def product_rows(self) -> int:
+        """Weight tiles of constants per channel block that the tail reads."""
+        return epilogues.product_rows(self.tail)
+
+    @property
+    def row_step(self) -> int:
+        """Input rows between output rows as they lie in the scratchpad: a kernel of one row loads
+        only the rows that it reads."""
+        return 1 if self.kernel[0] == 1 else self.strides[0]
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Pixels that one output pixel needs, with dilation."""
+        return self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (
+            self.kernel[1] - 1
+        ) + 1
+
+    @property
+    def padded_size(self) -> tuple[int, int]:
+        """Rows and columns that the whole output needs in the scratchpad."""
+        rows, columns = self.output
+        return (rows - 1) * self.row_step + self.window[0], (columns - 1) * self.strides[
+            1
+        ] + self.window[1]
+
+
+#: A product of one block of channels, at one pixel.
+PIXEL = ConvSpec(
+    samples=1,
+    groups=1,
+    in_blocks=1,
+    out_blocks=1,
+    input=(1, 1),
+    output=(1, 1),
+    kernel=(1, 1),
+    strides=(1, 1),
+    dilation=(1, 1),
+    padding=(0, 0),
+    pad_value=0,
+    parts=1,
+    shared_weights=False,
+    tail=(),
+)

@@ -1,0 +1,103 @@
+"""vta/schedule/tile_writer.py: statements on whole tiles, lowered and run in NumPy; a tile that
+hangs over the output touches nothing beyond it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+
+from loadstone.relax.compat import tirx, tvm
+from loadstone.vta.emitter import Emitter
+from loadstone.vta.hw_config import load_config
+from loadstone.vta.lower import lower
+from loadstone.vta.schedule.epilogue import extern
+from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec, Window
+from loadstone.vta.schedule.tile_writer import Loops, TileWriter, chip_copy, dram_buffer
+from loadstone.vta.stream import DramTile, TileStore
+from loadstone.vta.stream_reference import execute
+
+CONFIG = load_config("vta-pynq")
+OUTPUT = (5, 6)
+BLOCKS = 2
+
+
+def writer(tile: tuple[int, int, int]) -> TileWriter:
+    """Of two blocks of 5 x 6 pixels, with an operand tile for each block."""
+    one = (1, 1)
+    window = Window(1, 1, OUTPUT, OUTPUT, one, one, one, (0, 0), 0)
+    chain = ChainShape((), None, -128, 127)
+    spec = RescaledSpec(window, BLOCKS, False, tile, 0, 0, False, 2, False, False, chain, 1)
+    assert spec.operand_rows == 1
+    return TileWriter(spec, CONFIG)
+
+
+def run(tile: tuple[int, int, int]) -> tuple[NDArray[np.int8], list[TileStore]]:
+    """acc = 5000, then each lane to the right by its operand, less 40, held to -30 .. 99."""
+    own = writer(tile)
+    out = dram_buffer("out", (BLOCKS, *OUTPUT, 1, 16), "int8")
+    loads = Loops()
+    at = [loads.loop(int(extent), f"a{axis}") for axis, extent in enumerate(own.p.shape)]
+    statements = [
+        tirx.AllocBuffer(own.p_chip),
+        loads.around(tirx.BufferStore(own.p_chip, own.p[tuple(at)], at)),
+        tirx.AllocBuffer(own.acc),
+        own.cleared(own.acc),
+        own.alu(lambda value, _: extern("add", value, 5000)),
+        own.shift_by_tile(0),
+        own.alu(lambda value, _: extern("add", value, -40)),
+        own.clamp(-30, 99),
+        own.store(lambda place: (out, place)),
+    ]
+    function = tirx.PrimFunc([own.p, out], own.turns.around(tirx.stmt_seq(*statements)))
+    function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
+    kernel = lower(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}))
+    emitter = Emitter(CONFIG, {})
+    kernel.emit(emitter, *(DramTile(name, 0) for name in kernel.parameters))
+    pixels = OUTPUT[0] * OUTPUT[1]
+    shifts = np.stack([np.arange(16), np.arange(16)[::-1]])[:, None].astype(np.int32)
+    dram: dict[str, NDArray[Any]] = {
+        "p": shifts,
+        "out": np.full((BLOCKS * pixels, 1, 16), 77, np.int8),
+    }
+    execute(emitter.operations, dram, CONFIG)
+    stores = [operation for operation in emitter.operations if isinstance(operation, TileStore)]
+    return dram["out"].reshape(BLOCKS, pixels, 16), stores
+
+
+@pytest.mark.parametrize("tile", [(5, 6, 1), (2, 6, 1), (3, 6, 1), (1, 3, 1)])
+def test_every_pixel_of_every_block_is_written_once(tile: tuple[int, int, int]) -> None:
+    result, stores = run(tile)
+    wanted = np.clip((5000 >> np.arange(16)) - 40, -30, 99)
+    for pixel in range(OUTPUT[0] * OUTPUT[1]):
+        np.testing.assert_array_equal(result[0, pixel], wanted)
+        np.testing.assert_array_equal(result[1, pixel], wanted[::-1])
+    written = [
+        store.dram.tile + y * store.x_stride + x
+        for store in stores
+        for y in range(store.y_size)
+        for x in range(store.x_size)
+    ]
+    assert sorted(written) == list(range(BLOCKS * OUTPUT[0] * OUTPUT[1]))
+
+
+def test_a_copy_of_a_buffer_is_as_large_and_in_its_scratchpad() -> None:
+    source = dram_buffer("w", (3, 16, 16), "int8")
+    copy = chip_copy(source, "wgt")
+    assert [int(extent) for extent in copy.shape] == [3, 16, 16]
+    assert copy.scope() == "local.wgt"
+    assert copy.dtype == source.dtype
+
+
+def test_loops_stand_around_a_statement_outermost_first() -> None:
+    loops = Loops()
+    first, second = loops.loop(2, "i"), loops.loop(3, "j")
+    target = dram_buffer("t", (2, 3), "int32")
+    loops.conditions.append(second < 2)
+    nest = loops.around(tirx.BufferStore(target, tirx.IntImm("int32", 0), [first, second]))
+    assert [int(nest.extent), int(nest.body.extent)] == [2, 3]
+    assert isinstance(nest.body.body, tirx.IfThenElse)
