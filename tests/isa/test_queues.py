@@ -36,8 +36,11 @@ def test_queues_change_the_fingerprint_and_fields() -> None:
     ("queue", "said"),
     [
         (UnitQueue("sea", "in", "row", "row"), "unit sea: not one of in, core, back"),
-        (UnitQueue("in", "core", "push", "pop"), "field push of read: not one bit"),
-        (UnitQueue("in", "core", "rows", "rows"), "field rows of read: not one bit"),
+        (
+            UnitQueue("in", "core", "push", "pop"),
+            "field push of read: not a field of one bit, as all of unit in",
+        ),
+        (UnitQueue("in", "core", "rows", "rows"), "field rows of read: not a field of one bit"),
     ],
 )
 def test_a_queue_that_cannot_be(queue: UnitQueue, said: str) -> None:

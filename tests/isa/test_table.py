@@ -93,3 +93,10 @@ def test_fingerprint_knows_bits_and_reaches_and_no_texts() -> None:
 def test_refuses(make: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make()  # type: ignore[operator]
+
+
+def test_a_memory_of_what_numpy_does_not_have() -> None:
+    with pytest.raises(ConfigError, match="sums: dtype 'int24': not int8, int32, float32 or"):
+        InstructionTable("t", (InstructionForm("a", 1),), (LocalMemory("sums", 4, 4, "int24"),))
+    with pytest.raises(ConfigError, match="lanes of sums: not 1 or more"):
+        InstructionTable("t", (InstructionForm("a", 1),), (LocalMemory("sums", 4, 0),))

@@ -83,7 +83,7 @@ def _ends_mistake(
             return f"unit {unit}", f"one of {', '.join(units)}"
         lacking = next((f.name for f in forms if f.unit == unit and not _has(f, name)), None)
         if lacking is not None:
-            return f"field {name} of {lacking}", "one bit without a sign, as needed"
+            return f"field {name} of {lacking}", f"a field of one bit, as all of unit {unit} need"
         if (unit, name) in used:
             return f"field {name} of unit {unit}", "of one queue alone"
         used.add((unit, name))

@@ -37,6 +37,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
+
 from loadstone.errors import ConfigError
 from loadstone.isa.form import (
     DRAM,
@@ -75,6 +77,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _KEYWORDS = frozenset({"auto", "break", "case", "char", "const", "default", "do", "double", "else"})
 
 
+def _is_dtype(name: str) -> bool:
+    try:
+        return np.dtype(name).kind in "biuf"
+    except TypeError:
+        return False
+
+
 @dataclass(frozen=True)
 class InstructionTable:
     """The whole set. Raises ConfigError where it contradicts itself.
@@ -101,6 +110,10 @@ class InstructionTable:
         self._distinct("memories", [DRAM, *(memory.name for memory in self.memories)])
         for memory in self.memories:
             self._require(1 <= memory.rows < 1 << 32, f"rows of {memory.name}", "1 to 2^32 - 1")
+            self._require(memory.lanes >= 1, f"lanes of {memory.name}", "1 or more")
+            kind = f"{memory.name}: dtype {memory.dtype!r}"
+            wanted = "int8, int32, float32 or another of NumPy (24 bits stand in int32)"
+            self._require(_is_dtype(memory.dtype), kind, wanted)
         registers = self.address_registers
         self._distinct("address registers", [register.name for register in registers])
         count = sum(register.count for register in registers)

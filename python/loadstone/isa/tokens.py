@@ -208,7 +208,7 @@ class _State(Generic[_Step]):
             names = self.rules.units
             raise LoweringError(
                 f"no queue of tokens leads from {names[far]} to {names[unit]}, and what "
-                f"{names[unit]} does depends on it: name one"
+                f"{names[unit]} does depends on it: give the table one"
             )
         source = far
         for by in path:
