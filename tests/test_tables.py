@@ -72,6 +72,10 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
     ),
     "loadstone.commands.devices._PADS": ({"OUT", "ACC_8BIT"}, "ways to store and load ACC"),
     "loadstone.search.assumptions._PADS": ({"ACC_8BIT"}, "a way to load ACC"),
+    "loadstone.runtime.long_steps._ROWS": (
+        {"COPY", "EXTERNAL", "PACK", "UNPACK"},
+        "a copy is cut into boxes; the others are whole",
+    ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
     "loadstone.vta.emitter._UNPADDED": (
         {"UOP", "INP", "OUT", "ACC_8BIT"},

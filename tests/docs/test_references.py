@@ -52,6 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "own/dla.py",
         "spoiled/npu.py",
         "costs.json",
+        "NAME_meaning.h",
     ),
     "docs/c-projects.md": ("classify/classify.c",),
     "docs/deploy.md": ("path/to/vta_config.json", "board.c", "idf.py", "model.h"),
@@ -72,18 +73,25 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runtime/FORMAT.md": ("stdint.h",),
     "driver/README.md": ("board.c",),
     "python/loadstone/errors.py": ("npu.py",),
+    "python/loadstone/isa/c_meaning.py": ("NAME_meaning.h",),  # generated beside NAME_meaning.c
+    "python/loadstone/runtime/c_meanings.py": ("NAME_meaning.h",),
+    "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),
     "python/loadstone/simulator/rtl_synthesis.py": ("build/rtl/NAME/TOP.json",),
     "python/loadstone/vta/timing_tables.py": ("devices/timing/NAME.json",),
     "runtime/hosts/litert/litert_api.h": ("tflite/core/c/common.h",),  # of LiteRT
     "runtime/hosts/litert/subgraph.c": ("tflite/c/builtin_op_data.h",),
+    "runtime/hosts/mlonmcu/main.c": ("mlonmcu/target/target.py",),  # of MLonMCU
+    "runtime/hosts/mlonmcu/mlif.c": ("run_config.h",),  # its CMakeLists.txt writes it
+    "runtime/hosts/mlonmcu/support/exit.h": ("mlonmcu/platform/mlif/mlif_target.py",),
     "runtime/hosts/tvm/lds_tvm.h": ("tvm/ffi/c_api.h",),  # of tvm_ffi's wheel
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
-#: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes.
+#: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes,
+#: options of MLonMCU.
 NO_MODULES = (
     *("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax"),
-    "loadstone.c",
+    *("loadstone.c", "loadstone.strategy", "loadstone.device"),
 )
 FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -4,6 +4,7 @@
  * Out:  changed memories.
  * Next: `-meaning=c` makes the simulator call these.
  */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "vector_engine_meaning.h"
 
 #include <string.h>

@@ -28,11 +28,7 @@ __all__ = ["described", "resolved", "states_of"]
 def resolved(file: TfliteFile, data: bytes, name: str) -> TfliteFile:
     """data: of the file. Raises UnsupportedError for a variable whose first value is computed, and
     ModelError for handles that name none."""
-    for tensor in file.tensors:
-        if tensor.is_variable and tensor.data is not None:
-            raise UnsupportedError(
-                f'{name}: tensor "{short(tensor.name)}" is a variable with data: LiteRT has none'
-            )
+    _check_plain(file, name)
     handles = _handles(file)
     if not any(tensor.dtype == RESOURCE for tensor in file.tensors):
         return file
@@ -43,15 +39,8 @@ def resolved(file: TfliteFile, data: bytes, name: str) -> TfliteFile:
     tensors = list(file.tensors)
     for variable, index in first.items():
         same = [k for k, named in handles.items() if named == variable]
-        value = _value(file, same)
-        if value is None:
-            raise ModelError(f'{name}: damaged TFLite file: nobody uses its variable "{variable}"')
         begin = begins.get(variable)
-        if begin is not None and (begin.shape, begin.dtype.name) != (value.shape, value.dtype):
-            raise ModelError(
-                f'{name}: variable "{short(variable)}" begins as {begin.dtype} {list(begin.shape)} '
-                f"and is read as {value.dtype} {list(value.shape)}"
-            )
+        value = _checked_value(file, same, begin, variable, name)
         tensors[index] = replace(value, index=index, name=variable, data=begin, is_variable=True)
     alias = {index: first[variable] for index, variable in handles.items()}
     operators = tuple(
@@ -59,10 +48,7 @@ def resolved(file: TfliteFile, data: bytes, name: str) -> TfliteFile:
         for record in file.operators
     )
     known = replace(file, tensors=tuple(tensors), operators=operators)
-    for record in operators:
-        for index in record.inputs:
-            if index >= 0 and known.tensors[index].dtype == RESOURCE:
-                raise ModelError(f"{name}: {known.describe(record)}: its handle names no variable")
+    _check_named(known, name)
     return known
 
 
@@ -84,6 +70,36 @@ def described(file: TfliteFile, states: tuple[int, ...]) -> list[str]:
         )
         for place, index in enumerate(states)
     ]
+
+
+def _check_plain(file: TfliteFile, name: str) -> None:
+    for tensor in file.tensors:
+        if tensor.is_variable and tensor.data is not None:
+            raise UnsupportedError(
+                f'{name}: tensor "{short(tensor.name)}" is a variable with data: LiteRT has none'
+            )
+
+
+def _checked_value(
+    file: TfliteFile, handles: list[int], begin: Array | None, variable: str, name: str
+) -> TensorRecord:
+    """What is read from a variable or written to it, of the shape and type that it begins with."""
+    value = _value(file, handles)
+    if value is None:
+        raise ModelError(f'{name}: damaged TFLite file: nobody uses its variable "{variable}"')
+    if begin is not None and (begin.shape, begin.dtype.name) != (value.shape, value.dtype):
+        raise ModelError(
+            f'{name}: variable "{short(variable)}" begins as {begin.dtype} {list(begin.shape)} '
+            f"and is read as {value.dtype} {list(value.shape)}"
+        )
+    return value
+
+
+def _check_named(file: TfliteFile, name: str) -> None:
+    for record in file.operators:
+        for index in record.inputs:
+            if index >= 0 and file.tensors[index].dtype == RESOURCE:
+                raise ModelError(f"{name}: {file.describe(record)}: its handle names no variable")
 
 
 def _handles(file: TfliteFile) -> dict[int, str]:

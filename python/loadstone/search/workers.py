@@ -147,7 +147,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _started(cluster: Callable[..., Any], n_workers: int, **options: Any) -> Any:
+def _started(cluster: Callable[..., Any], n_workers: int, **options: object) -> Any:
     try:
         return cluster(n_workers=n_workers, **options)
     except (RuntimeError, OSError) as error:

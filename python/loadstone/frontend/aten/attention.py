@@ -15,6 +15,7 @@ import numpy as np
 
 from loadstone.errors import UnsupportedError
 from loadstone.frontend.aten.build import Build, extents, importer, stored
+from loadstone.numerics import Array
 from loadstone.relax.compat import constant, dtype, relax
 
 if TYPE_CHECKING:
@@ -68,6 +69,6 @@ def _masked(build: Build, scores: Expr, mask: Expr) -> Expr:
     return build.emit(relax.op.add(scores, constant(_closed(stored(mask, "which places it sees")))))
 
 
-def _closed(seen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _closed(seen: Array) -> Array:
     """What is added to scores: 0 where a place is seen. seen: bool, of any shape."""
     return np.where(seen, np.float32(0), np.float32(-np.inf)).astype(np.float32)
