@@ -73,7 +73,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runtime/FORMAT.md": ("stdint.h",),
     "driver/README.md": ("board.c",),
     "python/loadstone/errors.py": ("npu.py",),
-    "python/loadstone/isa/c_meaning.py": ("NAME_meaning.h",),  # generated beside NAME_meaning.c
+    "python/loadstone/isa/c_meaning.py": ("NAME_meaning.h",),  # generated for the plug-in's own C
     "python/loadstone/runtime/c_meanings.py": ("NAME_meaning.h",),
     "docs/examples/word_fifo/vector_engine_meaning.c": ("vector_engine_meaning.h",),
     "python/loadstone/ir_pass/c_source.py": ("npu.h",),

@@ -226,12 +226,12 @@ def is_constant(expr: Expr) -> bool:
 
 
 def constant(array: ArrayLike) -> Expr:
-    """A tensor constant of the array's shape; int64 becomes int32, and float64 float32."""
+    """A tensor constant of the same shape; int64 becomes int32, and float64 float32."""
     return relax.const(np.array(array, order="C"))
 
 
 def constant_int64(array: ArrayLike) -> Expr:
-    """A tensor constant of the array's shape, int64."""
+    """A tensor constant of the same shape, of int64."""
     return relax.const(np.array(array, np.int64), "int64")
 
 
