@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page of ours in headless Chromium: the document as it is after its scripts have run.
 
 In:   a file; what stands behind `#`.

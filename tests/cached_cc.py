@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiler for `make CC=...` that keeps what it compiled: exported projects share the runtime.
 
 In:   the command line of a compiler, of one call that compiles C files and links them.

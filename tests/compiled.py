@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shared networks, compiled once in each test process.
 
 In:   a file of ../shared/models, a device.

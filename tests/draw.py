@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What random single-operator models are made of, and the count of elements that differ.
 
 In:   a seed.

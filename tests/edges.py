@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose operands or loops stand at the edges of what they may be, for every device.
 
 In:   a device; a rounding.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small float networks, made by tests: as ONNX bytes, as a canonical module, as a Network.
 
 images (1, 3, 12, 12) -> conv 3x3, 8, relu -> max pool -> depthwise 3x3, batch normalization, relu6

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone` and `python` without the imports: commands that run in a copy of a process that has
 TVM, the compiler and the frameworks' readers in memory already.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples from the photographs of ../shared/models/images: crops, flips, and each model's own
 preparation.
 

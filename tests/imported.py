@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model's bytes through the front half: import, canonical form, partition to the host, NumPy.
 Shared by the front end's tests."""
 

@@ -19,11 +19,11 @@ LINE = "SPDX-License-Identifier: Apache-2.0"
 _C = ("/* ", " */")
 _HASH = ("# ", "")
 #: Ending, or whole name -> how a comment begins and ends. Other files cannot hold one, or are
-#: texts; Python files join when all of them have it.
+#: texts.
 COMMENTS = {
     **dict.fromkeys((".c", ".h", ".cc", ".hh", ".inc", ".S", ".ld", ".css", ".dts", ".dtso"), _C),
-    ".js": ("// ", ""),
-    **dict.fromkeys((".cmake", ".toml", ".yml", ".in"), _HASH),
+    **dict.fromkeys((".js", ".sv", ".svh"), ("// ", "")),
+    **dict.fromkeys((".py", ".cmake", ".toml", ".yml", ".in"), _HASH),
     **dict.fromkeys(("CMakeLists.txt", "Makefile", "run", ".clang-format", ".gitignore"), _HASH),
 }
 #: Generated, compared byte by byte, a part of a file, or somebody else's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running a lowered operator in NumPy, and random operators to lower: shared by the tests of
 vta/operators/."""
 

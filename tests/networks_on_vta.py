@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Int8 networks as their frameworks made them, on VTA as it is: what each must reach.
 
 In:   a file of ../shared/models.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Object files of C and C++, each compiled once for all tests and processes.
 
 In:   a compiler with its flags, a source.

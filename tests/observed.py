@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small network compiled with back ends that a test defines."""
 
 from __future__ import annotations

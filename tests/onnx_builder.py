@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX models made by tests: single operators or small graphs, saved to bytes, run on ONNX Runtime.
 
 In:   inputs, constants and nodes.

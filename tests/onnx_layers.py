@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A QDQ ONNX file, layer by layer: each one alone on ONNX Runtime, with the integers that
 Loadstone's simulator computed before it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which instructions touch the same place, and which of them tokens order: worked out by hand, as
 an oracle for races.
 

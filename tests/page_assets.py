@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JavaScript libraries inside our pages: fetched from npm, pinned by version and digest.
 
 In:   npm, which `npm pack` asks for the versions below.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens for random programs: every stage waits for what it needs.
 
 In:   steps: instructions with what they read and write.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random legal programs, for everything that runs or checks instruction streams.
 
 In:   a HwConfig and a random generator.

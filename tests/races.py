@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hold an artifact's device programs to no race, and no read of what nobody wrote.
 
 In:   an artifact and its device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of every kind with random and boundary values, for the tests of everything that
 handles bits.
 

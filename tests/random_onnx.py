@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random int8 and uint8 ONNX networks, twice: as a model to compile, and as one that ONNX Runtime
 computes as it is meant.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random ONNX operators that compute: with weights, on elements, pools, functions.
 
 In:   random_onnx_values.py: two models under construction.

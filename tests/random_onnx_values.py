@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What random ONNX networks are made of: tensors in two models, the one to compile and its meaning.
 
 In:   a seed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random int8 and uint8 TFLite networks: single operators and small graphs, as a converter could
 have written them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random TFLite operators that compute: with weights, on elements, pools, functions.
 
 In:   random_tflite_values.py: a model under construction.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random TFLite operators that move elements.
 
 In:   random_tflite_values.py: a model under construction.

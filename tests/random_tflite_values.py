@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What random TFLite networks are made of: tensors, quantizations, the model under construction.
 
 In:   a seed.

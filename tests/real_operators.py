@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random operators on real numbers, and a device of bfloat16 that computes one.
 
 In:   a generator of random numbers; a HwConfig.

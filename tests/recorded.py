@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs in a file that C reads, with everything that they must leave.
 
 In:   programs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a test repeats what it does: a representative part in `make test`, all of it in `make
 test-all`.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18's ten distinct 3x3 and 1x1 convolutions, each as an ONNX file of one quantized layer.
 
 In:   a layer's name, and how its file rounds.

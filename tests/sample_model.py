@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models made by hand, for the tests of everything after the compiler.
 
 In:   a device configuration.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of the simulator process, packet by packet, and a small program for it.
 
 In:   a folder for the socket.

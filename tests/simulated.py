@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a random program, or assembler text, on the simulator: what the tests of the simulator share.
 
 In:   a Program (programs.py), or text.

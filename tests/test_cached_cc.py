@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/cached_cc.py: what has changed is compiled again, and what a compiler says is heard."""
 
 from __future__ import annotations

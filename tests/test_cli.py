@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: every command teaches, and every mistake is one line and exit status 2."""
 
 from __future__ import annotations

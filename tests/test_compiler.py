@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compiler.py: an artifact is reproducible, shares memory, can be looked at stage by stage; what
 cannot be compiled is named. What networks compute is compared in test_networks.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two uint8 networks that end in embeddings, as phones had them: a MobileNetV1 without its
 classifier, and a table of words with a dense layer. Every element equals LiteRT's."""
 

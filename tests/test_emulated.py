@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A processor without AVX (qemu-x86_64, Nehalem): the command line runs a model there, and compiles
 one, with the same bytes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """errors.py: one line of at most 400 characters; a cause names its file and line."""
 
 from __future__ import annotations

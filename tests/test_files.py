@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file is written whole, or the old one stays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real float networks in powers of two, for VTA as it is: the quantizer makes nothing that its own
 target refuses, and the compiler nothing that VTA's hardware does otherwise.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/forked.py: what a script starts is a process of its own, as far as a shell can tell."""
 
 from __future__ import annotations

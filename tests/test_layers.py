@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What import-linter cannot say of the tree: what runs without TVM, which headers C files include,
 and that every file has a header. Who may import whom stands in pyproject.toml.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make` on a machine that lacks something: one line that names the thing and the Debian package
 that brings it."""
 

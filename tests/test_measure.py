@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/measure.py: what a measure counts is found when it is there."""
 
 from __future__ import annotations

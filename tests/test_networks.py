@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real networks on every device, against what their frameworks computed: a table, in the full tier.
 
     python -m pytest tests/test_networks.py -n 2      prints a row per network and device, at its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every network of ../shared/models that compiles runs in the C runtime alone.
 
 What `loadstone export` writes is compiled and run through lds_easy.h: no step is Python's. Networks

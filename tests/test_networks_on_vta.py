@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The int8 networks that exist, on VTA as it is: at least 98 % of their multiply-accumulates on the
 device, every element their framework's, in strict mode.
 

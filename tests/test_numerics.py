@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """numerics.py against a literal reading of its definitions in Python integers, one number at a
 time."""
 

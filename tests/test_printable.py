@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What text from a file looks like in ours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random networks through the whole way (file, compiler, artifact, C runtime, simulator) equal
 LiteRT and ONNX Runtime exactly.
 

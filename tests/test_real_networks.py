@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Float networks on devices of bfloat16, as they are: one layer all the way, a small network, and
 those of ../shared/models beside their float goldens.
 

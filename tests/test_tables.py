@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every table of operators, instructions, passes, devices and commands names all that there is, and
 nothing else.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables that stand in Python and in C, or in Python and in files: the same words, and all of them.
 
 Opcodes, statuses, faults, register blocks, host operators, boards, devices and their timing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of other libraries' words: each names an operator that Relax, TFLite or ONNX has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel: built from the tracked files, installed where there is neither a compiler nor TVM, and
 used there."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite models made by tests: tensors with quantization, operators with options, saved to bytes,
 run on LiteRT.
 

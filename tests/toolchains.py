@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libloadstone by other compilers and for other processors, C and C++ programs that use it, and
 emulators that run them.
 

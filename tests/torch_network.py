@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small network in PyTorch, float and quantized by PT2E, and what PyTorch computes of it layer by
 layer. Shared by tests."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A copy of the tree that a test may change, and the commands that run in it.
 
 In:   the checkout.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Docstrings of this project as Markdown, for the API reference.
 
 In:   docstrings as they stand in the code: a sentence, then paragraphs, `name, name: what it is`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loadstone: from a trained int8 network to an accelerator nobody can write C for.
 
 In:   public names only.

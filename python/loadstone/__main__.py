@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m loadstone`, and the `loadstone` command.
 
 In:   sys.argv.

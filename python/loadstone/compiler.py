@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compile(): from a model file to an artifact, as one function. Read this first.
 
 In:   a model file (or a Relax module in canonical form), and a target.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that a user names: written whole or not at all, and read as hostile.
 
 In:   a path; bytes, a text, or a block that writes to an open file.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantization, exactly: the living definition of every rounding.
 
 In:   int32 accumulators; a multiplier and a shift, or a float32 scale.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text from a file, made fit for a line of ours: a terminal, a comment of a listing or of C.
 
 In:   any text: names in an artifact are whatever somebody has written there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults in artifacts, each in one layer: what `loadstone compare` has to find.
 
 In:   a sound artifact, a generator of random numbers.

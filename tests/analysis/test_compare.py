@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/compare.py: faults of many kinds are found in the layer where they are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/float_network.py: the tensors of a float network; `loadstone compare` says how far each
 layer of a device of bfloat16 is from them."""
 

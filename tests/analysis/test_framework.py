@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/framework.py: layer by layer beside what LiteRT and ONNX Runtime themselves compute."""
 
 from __future__ import annotations

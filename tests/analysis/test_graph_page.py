@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/graph_page.py: the graph is the network's, and the times add up to the plan's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/html.py: names of models are text."""
 
 from __future__ import annotations

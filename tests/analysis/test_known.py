@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/known.py: kinds and models of the segments of a composite."""
 
 from __future__ import annotations

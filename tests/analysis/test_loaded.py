@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone.load`: run and profile, from whatever a notebook has at hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/names.py: short, and still different."""
 
 from __future__ import annotations

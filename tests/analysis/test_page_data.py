@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone profile --html` in Chromium: what is drawn is what the report says."""
 
 from __future__ import annotations

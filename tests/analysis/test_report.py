@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/report.py: one time axis for devices, other accelerators and the host."""
 
 from __future__ import annotations

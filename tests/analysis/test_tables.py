@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/tables.py: every figure of a row is in the CSV, and the table is for people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/taps.py: what stands in memory behind a layer, however runs are shared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """analysis/tokens.py: a token that is missing is found where no value shows it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """arena.py: buffers that live together never overlap, and sharing is worth something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_operator.py: a module of several operators as one function; memory between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/content.py: each rule of runtime/FORMAT.md that a content breaks is named."""
 
 from __future__ import annotations

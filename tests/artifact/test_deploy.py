@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """deploy.py and vta/offload.py: order, layout changes at the edges, and tensors that are parts of
 others."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/file_layout.py: sizes and order of what a file holds are those of runtime/FORMAT.md."""
 
 from __future__ import annotations

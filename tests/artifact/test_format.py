@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/format.py: what is written is read, of every operator."""
 
 from __future__ import annotations

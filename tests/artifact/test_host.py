@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """host.py and runtime/externals.py: what stays on the host, run by the C runtime, gives the
 integers of graph/reference.py."""
 

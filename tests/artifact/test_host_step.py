@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C runtime's operators against NumPy and the project's definitions, one step at a time."""
 
 from __future__ import annotations

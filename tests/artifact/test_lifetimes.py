@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lifetimes.py: when a tensor must stand in memory, by hand for networks of a few operators."""
 
 from __future__ import annotations

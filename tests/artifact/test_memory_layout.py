@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memory_layout.py: every address is aligned, inside its region, and nothing alive together
 overlaps."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of other devices in an artifact: written, read, and refused by both readers alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/reader.py: a file that is cut, damaged or made to deceive is refused, and nothing else
 happens."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/states.py: what a run leaves for the next one, in the file, in C and in Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/writer.py: the bytes stand where runtime/FORMAT.md says, and each name stands once."""
 
 from __future__ import annotations

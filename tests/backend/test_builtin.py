@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/builtin.py: a built-in device is found by its name, or by an artifact's fingerprint."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/device.py: what implements Device says the same as what it stands for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/external.py: one table of functions for the whole process; the last of a name stands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/__init__.py: every public name is documented with an example, and the examples do what
 they say."""
 

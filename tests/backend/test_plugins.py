@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """plugins.py, commands/backend.py and external regions: back ends from folders and packages,
 through targets and the command line."""
 

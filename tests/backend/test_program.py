@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ProgramRegion: instructions that name tensors become code and relocations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choices hold inside `using`, and who was asked for is known."""
 
 from __future__ import annotations

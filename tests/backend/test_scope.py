@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/scope.py and the phases: what a plug-in observes, where it stands, and what its mistakes
 read like."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """target.py and target_spec.py: every form of a target, and what each mistake is told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """backend/target_spec.py: targets as text, as JSON and as aliases, without TVM."""
 
 from __future__ import annotations

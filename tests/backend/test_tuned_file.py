@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file of `loadstone tune`, and what is said of one that does not fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tvm_external.py: TVM's external code generators in a composite, and functions that carry a
 `Codegen` attribute."""
 

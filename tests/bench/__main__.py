@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tests.bench [NAME ...]`: measure, and print one line for each figure.
 
 In:   names of modules of this folder; none: all of MODULES.

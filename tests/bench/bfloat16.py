@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Float networks on a device of bfloat16 beside their int8 forms: cycles, how busy the multipliers
 are, and how fast the simulator is.
 

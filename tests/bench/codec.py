@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a stream of a million instructions takes to encode and to decode.
 
 In:   random instructions of all kinds.

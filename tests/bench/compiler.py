@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What compiling takes, and what starting a command takes: processor time, each in a process of its
 own, beside what other tools take in the same run.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a call through a host costs: a network on the null device, so that the host's own time is
 left.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks on the simulator beside LiteRT's XNNPACK, one thread each, timing on: samples a
 second.
 

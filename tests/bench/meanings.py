@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator of a plug-in's instructions: meanings in C beside those in NumPy.
 
 In:   the vector engine of docs/examples/word_fifo; a sum of two tensors of 96,000 elements.

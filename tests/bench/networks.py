@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks on `vtaq-1x16x16`: exact cycles of the compiled programs, and what they are to be
 compared with.
 

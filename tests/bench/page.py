@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone profile --html` for a large network: opening, zooming.
 
 In:   ../shared/models, Chromium.

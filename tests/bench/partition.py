@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eager partition and partition by cost, on every network of ../shared/models that compiles, for
 two sizes of VTA-Q and a composite.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What quantization costs on real networks, beside ONNX Runtime's quantize_static: same samples,
 same granularity.
 

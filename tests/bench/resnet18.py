@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18's convolutions on `vta-pynq`, VTA as it is: cycles of the RTL's timing model, and MAC
 utilisation.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the C runtime itself costs: the host's time for a run, and the validator's share of the
 device's time.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator's speed: multiply-accumulates a second on the measured convolutions, timing on, one
 thread.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Int8 networks on `vta-pynq`, VTA as it is: the share of multiply-accumulates on the device,
 cycles, elements that differ, what stays on the host and why; compile time beside that for VTA-Q.
 

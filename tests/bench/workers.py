@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scheduler itself costs: workers that sleep, so that many of them fit on two cores.
 
 In:   Dask's LocalCluster with threads for workers: processes would measure their own starting.

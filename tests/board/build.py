@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cross-compile the C runtime, the drivers and a test's main for other machines.
 
 In:   a toolchain's name, C files.

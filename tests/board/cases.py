@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults that a device has while a guest runs a network again and again, and what the guest must
 then have printed.
 

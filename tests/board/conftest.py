@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks that the boards run."""
 
 from __future__ import annotations

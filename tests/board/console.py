@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a guest printed, as data.
 
 In:   the lines of board/guest/run_cases.c.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Debian's kernels for other machines, with the one module that they lack.
 
 In:   an architecture of Debian ("arm64", "armhf").

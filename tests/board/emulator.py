@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boot a machine under QEMU with the simulator process as its accelerator.
 
 In:   a machine's name, what it boots, a device, the faults that it is to have.

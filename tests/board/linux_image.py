@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Debian's kernel boots on a board: an initial file system of four files, and a device tree
 with the accelerator.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks that the boards run, with what they must give.
 
 In:   LiteRT's reference kernels, or the goldens that they made.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rung 5: a Cortex-M3 firmware under QEMU's mps2-an385, the device on its bus and at its NVIC."""
 
 from __future__ import annotations

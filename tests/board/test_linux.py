@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rungs 6 and 7: Debian's Linux on arm64, armv7 and a ZCU102 under QEMU; an unmodified user-space
 UIO driver, real interrupts, DMA."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rung 4: the C runtime on three more instruction sets under qemu-user, with the simulator process
 as its device."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tools that a rung of the ladder needs, and what it says when one is missing.
 
 In:   a program's name and the Debian package that brings it.

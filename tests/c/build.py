@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build C programs for this machine with 64 and with 32 bits, under the sanitizers.
 
 In:   C files; MODES to parametrize a test with.

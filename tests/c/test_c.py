@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C runtime for small processors: compilers, strict flags, size, stack, what it takes of libc.
 
 Rung 0 of runtime's ladder. A tool that is missing skips its test with the package's name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rung 1 of the ladder: Frama-C proves the contracts in the C sources, and that nothing in these
 functions is undefined."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader of artifacts in C against Python's, sizes with 64 and 32 bits, and fuzzing.
 
 Rungs 0 and 2 of runtime's ladder; rung 3 is in tests/driver.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two sessions of one device, threads, and ends at any moment: runtime/claim.h, and the simulator's
 HAL under the thread sanitizer."""
 

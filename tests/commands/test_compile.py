@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone compile`: what it says of a model."""
 
 from __future__ import annotations

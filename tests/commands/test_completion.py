@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone completion`: real shells complete commands, options, names of devices and files."""
 
 from __future__ import annotations

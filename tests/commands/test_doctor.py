@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone doctor` and `loadstone --version`."""
 
 from __future__ import annotations

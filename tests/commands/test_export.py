@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone export`: the project builds without a warning, and under Linux computes what Python
 does."""
 

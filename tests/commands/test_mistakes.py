@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mistake of the user, or a hostile file, is one line and exit status 2: never a traceback."""
 
 from __future__ import annotations

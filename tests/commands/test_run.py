@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone run` and `loadstone inspect`."""
 
 from __future__ import annotations

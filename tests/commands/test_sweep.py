@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone sweep`: from a space and a model to a table, a page, and a device to compile for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """commands/table_sources.py: `loadstone vectors`, `replay` and `asm` for accelerators of plug-ins,
 with the examples' devices."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """terminal.py and the command line in a real terminal: tables are drawn there, and plain in a pipe;
 rich is imported for a table alone."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """conformance/check.py: VTA and the examples pass, and back ends that are wrong are found."""
 
 from __future__ import annotations

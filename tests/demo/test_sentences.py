@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """demo/sentences.py: the grammar makes its own sentences, and knows them from others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """demo/text.py: the network in the repository writes; the whole demo runs, and its page is true."""
 
 from __future__ import annotations

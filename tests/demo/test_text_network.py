@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """demo/text_network.py: one token at a time is what attention over the whole text gives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The digits network: its split, its file, and that its training learns."""
 
 from __future__ import annotations

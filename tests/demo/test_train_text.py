@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """demo/train_text.py: the training learns, and what it learns is what the file computes."""
 
 from __future__ import annotations

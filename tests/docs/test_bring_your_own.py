@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/bring-your-own-accelerator.md: its commands, run in order as a new user runs them."""
 
 from __future__ import annotations

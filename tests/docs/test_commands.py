@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every `loadstone` command that a page, the README or a help text shows is one that the command
 line takes: its name, its options, their values where they are a choice.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CONTRIBUTING.md's recipes, carried out in a copy of the tree: each gives what works, and
 touches only files that it names.
 

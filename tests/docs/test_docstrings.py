@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public functions that take or give arrays say which shape, in their docstrings.
 
 A signature says `NDArray[np.int8]`; whether that is one sample or many, an image or a vector, only

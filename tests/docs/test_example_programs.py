@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of the examples' own devices: mutated ones that the validator accepts never leave their
 regions."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The back ends in docs/examples: real networks in a composite with VTA-Q and the host, against
 LiteRT's goldens; and their size."""
 

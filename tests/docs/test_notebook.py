@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/notebook.ipynb: its cells run in order, and what they show has a representation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every file and module that a document, a header or a comment names is in the tree.
 
 A name is looked for beside the file that names it, in the folders above it, in the package, and in

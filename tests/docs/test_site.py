@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The site's own parts: docstrings become Markdown, every page is in the navigation, nothing is
 fetched. `make docs` builds it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages that show commands with what they print: executed in order, and compared.
 
 A block of a page that begins with ```console holds commands (`$ ...`) and, below each, its output.

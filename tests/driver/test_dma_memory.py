@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DMA memory of every HAL: both addresses at the multiples that lds_hal.h promises, pieces that lie
 apart, sizes that do not wrap."""
 

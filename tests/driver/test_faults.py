@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """driver/hal_sim.c: what the drivers do when the simulated device hangs, errs or flips bits."""
 
 from __future__ import annotations

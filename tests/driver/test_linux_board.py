@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """driver/linux_board.c: Linux boards made of files."""
 
 from __future__ import annotations

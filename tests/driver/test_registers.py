@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """driver/regs_*.c: what the drivers write into each register page, recorded behind a HAL of
 our own."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of ONNX models share.
 
 In:   a graph of onnx_builder.py under construction, or a file.

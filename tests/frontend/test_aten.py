@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/aten/: every operator in the table equals PyTorch, through layout.py and
 canonical.py."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/canonical.py and layout.py: the form that everything after them relies on, checked on
 every model."""
 

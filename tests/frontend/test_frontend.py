@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/__init__.py: which file is which. Mutilated files give a ModelError or a graph, never a
 traceback or a signal."""
 

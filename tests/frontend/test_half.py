@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/half.py: float16 at the edges alone, and what it computes in C."""
 
 from __future__ import annotations

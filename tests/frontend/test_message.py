@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/message.py: other people's errors and long names as parts of one line."""
 
 from __future__ import annotations

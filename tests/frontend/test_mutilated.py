@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutilated model files: a clear error or a right result, no traceback, no signal, no hang.
 
 200 files per format: half cut short, half with 1 to 16 bits flipped. A process of its own compiles

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/onnx.py: operators between QuantizeLinear and DequantizeLinear equal ONNX Runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/onnx_graph.py: external tensors, open sizes, cuts, shapes that are computed."""
 
 from __future__ import annotations

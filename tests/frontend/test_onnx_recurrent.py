@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/onnx_recurrent.py: what is not unrolled is named. (What is: test_recurrent.py.)"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/onnx.py: what cannot be read is refused in one line that names it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/phases.py: transposed convolutions are convolutions, on the device, with ONNX Runtime's
 integers."""
 

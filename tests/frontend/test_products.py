@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/products.py: products of two activations are by the rows of the second, whatever the
 model turned; with ONNX Runtime's integers, on the device, the host and in C."""
 

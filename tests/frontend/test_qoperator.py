@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/qoperator.py: ONNX's operators on integers, and com.microsoft's, equal ONNX Runtime."""
 
 from __future__ import annotations

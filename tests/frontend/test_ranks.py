@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/ranks.py: dense layers of rank 3 and layers along one axis, on the device and equal to
 ONNX Runtime's."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/reading.py: sizes as a user says them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/real.py: constants that are moved with their scales, and what stays on the grid."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/recurrent.py: LSTM, GRU and RNN equal ONNX Runtime, in C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tables.py: functions of one int8 are one table, with ONNX Runtime's integers."""
 
 from __future__ import annotations

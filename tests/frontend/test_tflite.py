@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite.py: single operators equal LiteRT."""
 
 from __future__ import annotations

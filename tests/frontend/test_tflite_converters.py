@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_converters.py: operators that TVM's importer does in part, equal to LiteRT."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_cut.py: a part of a TFLite model."""
 
 from __future__ import annotations

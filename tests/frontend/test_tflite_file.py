@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_file.py: every record of a file is read, and files that are not what they say are
 refused in one line."""
 

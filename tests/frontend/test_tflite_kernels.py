@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_kernels.py: operators whose 8-bit kernel is a rule of its own equal LiteRT on
 random networks of one operator; what is float in the file stays float."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_rules.py: kernels that copy bytes whatever the scale, those that compute in
 float, and what LiteRT computes otherwise, which is refused."""
 

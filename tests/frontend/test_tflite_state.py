@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_state.py: networks of TFLite that keep a state give LiteRT's integers, run after
 run, in C."""
 

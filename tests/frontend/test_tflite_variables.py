@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/tflite_variables.py: resource variables of TFLite give LiteRT's integers, run after run,
 in C."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/torch.py: exported programs, float and int8, on the simulator against PyTorch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/torch_file.py: files that are no programs, and pickled objects in them, are refused and
 never read."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """frontend/torch.py: a program that is not done is refused in one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite models of one operator, random tensors of theirs, and the comparison with LiteRT.
 
 In:   a graph of tflite_builder.py under construction.

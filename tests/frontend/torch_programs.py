@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of PyTorch programs share.
 
 In:   an exported program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tests.fuzz [TARGET ...] [--seconds N]`: arbitrary input against everything that reads
 input: instruction streams, whole artifacts (64 and 32 bit), models, devices' JSON, packets.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated artifacts through open, bind, run and host steps, with a size_t of 64 and of 32 bits.
 
 In:   tests/c/fuzz_artifact.c (libFuzzer, ASan, UBSan), artifacts of several devices as a corpus.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated descriptions of devices: each is a device, or refused in one line.
 
 In:   the built-in devices' JSON, a number of seconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The integers that a QDQ model may give: all that its real numbers round to in float32, summed in
 any order.
 

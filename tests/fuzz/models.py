@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tests.fuzz.models --seconds N`: mutants of models, compiled and run, compared with
 what their framework makes of them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX networks with something changed that a quantizer would not have written.
 
 In:   a number.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arbitrary packets to the simulator process: an honest client is served all the same.
 
 In:   a number of seconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """float_sums.py: two integers only where float32 cannot tell them apart; exact fractions say so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two seconds of libFuzzer with ASan and UBSan on the simulator, a minute in `make test-all`
 (`make fuzz SECONDS=600` for more of everything); mutants of models, devices, packets."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker answers in a process that lives on; deaths and hangs are told, and do not reach the next
 question."""
 

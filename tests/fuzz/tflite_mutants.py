@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite networks with something changed that a converter would not have written.
 
 In:   a number.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A function in a process of its own, which may die or hang: the question that it was at is told.
 
 In:   a function of one question; questions, which travel pickled.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """batching.py: a network for one sample becomes one for several, or is refused by name."""
 
 from __future__ import annotations

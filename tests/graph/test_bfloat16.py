@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/bfloat16.py: a bfloat16 is itself, a float32 becomes the nearest of rational numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/: the dataclasses check themselves, and hold what they say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/real.py: what an operator on real numbers must be, and what the compiler asks of it."""
 
 from __future__ import annotations

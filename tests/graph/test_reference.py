@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/reference.py: import and extraction are exact, before there is any device code.
 
 Every network of shared/models runs in NumPy from its dataclasses and is compared with its golden

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of runtime/hosts and of python/loadstone/hosts."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lds_easy.h from Python, for tests; and what a process holds, to find what is not given back.
 
 In:   a device's name, an artifact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model in the C runtime alone: what `loadstone export` writes, compiled, on lds_easy.h.
 
 In:   an artifact whose external steps are C.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks with an operator in the middle that no accelerator takes, and what a host keeps of them.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/hosts/litert/bundle.c under the sanitizers: a .tflite file may carry anything."""
 
 from __future__ import annotations

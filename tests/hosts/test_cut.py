@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/cut.py: groups of nodes, and what is left to a host."""
 
 from __future__ import annotations

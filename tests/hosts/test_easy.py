@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/hosts/easy.c: networks on devices by name, in C, compared with the runtime's own face."""
 
 from __future__ import annotations

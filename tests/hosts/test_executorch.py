@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/executorch.py and runtime/hosts/executorch: programs of PT2E in .pte files, run by
 ExecuTorch's own runtime with artifacts inside."""
 

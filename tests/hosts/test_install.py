@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cmake --install`: what other C projects find, and docs/examples/c_project built with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/litert.py and runtime/hosts/litert: networks in LiteRT's interpreter, with our delegate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/mlonmcu.py and runtime/hosts/mlonmcu: MLonMCU's flow on its target host_x86, whose own
 postprocess compares the outputs with LiteRT's."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/onnxruntime.py and runtime/hosts/onnxruntime: EPContext models in ONNX Runtime, with our
 provider."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages about hosts: every block of commands and of Python in them runs, as it stands there.
 
 Those about TVM and C projects show what test_tvm.py and test_install.py do: `make test-all` runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts/tvm.py: artifacts in a TVM runtime module, run by TVM in this process, and in one that has
 neither our package nor a compiler."""
 

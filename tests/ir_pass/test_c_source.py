@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ir_pass/c_source.py: a convolution as C calls of a library, compiled strictly and compared with
 NumPy."""
 

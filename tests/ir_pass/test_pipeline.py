@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ir_pass: nests become intrinsic calls, and what is none is named; the text of every stage is in
 tests/golden/lowering."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ir_pass/unroll.py: calls with plain numbers, and their loops as runs."""
 
 from __future__ import annotations

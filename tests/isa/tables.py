@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instruction sets that the tests draw, and one by hand."""
 
 from __future__ import annotations

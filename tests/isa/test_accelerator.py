@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accelerators by name, and what a description must have."""
 
 from __future__ import annotations

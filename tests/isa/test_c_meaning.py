@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/c_meaning.py: the header of meanings in C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C of an instruction set, as gcc reads it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of instructions and back, one by one and in columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/cost.py: cycles of a unit, and of the port."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated accelerator behind its registers, at once and in a thread."""
 
 from __future__ import annotations

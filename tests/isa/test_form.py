@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/form.py: limits of fields, places of a reach."""
 
 from __future__ import annotations

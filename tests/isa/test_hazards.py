@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/hazards.py: against sets of places."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator of a table: meaning, bounds, time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native page of simulated accelerators, against the registers that the drivers know."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of an instruction set."""
 
 from __future__ import annotations

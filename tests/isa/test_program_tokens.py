@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/program_tokens.py: addresses by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/queues.py: queues of a table, and what a table refuses of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRAM of a simulated accelerator: what is there, and what is not."""
 
 from __future__ import annotations

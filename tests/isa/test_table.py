@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a table of instructions may be."""
 
 from __future__ import annotations

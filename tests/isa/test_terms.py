@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an instruction says by fields, numbers and products of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/token_clock.py: when instructions of several units start, and what happens where none can."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/token_proof.py: a token that is taken away, or does not match, is found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """isa/tokens.py: tokens of random programs on several shapes of queues order everything."""
 
 from __future__ import annotations

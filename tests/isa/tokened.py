@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device of three units that tokens order, and random programs for it."""
 
 from __future__ import annotations

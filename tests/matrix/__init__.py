@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forty small networks by every way that a user has from PyTorch to Loadstone: where each lands.
 
 In:   networks of images (images.py) and of sequences (sequences.py).

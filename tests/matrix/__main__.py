@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tests.matrix [NETWORK ...] [--way WAY ...]`: the table of networks by ways.
 
 In:   names; none: all of them.

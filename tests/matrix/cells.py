@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One network by one way: where it lands.
 
 In:   names of a network and of a way.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small networks of images, as people write them today.
 
 In:   nothing: weights are random, of a fixed seed.

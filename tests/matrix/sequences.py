@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small networks of sequences, of sound and of rows of numbers.
 
 In:   nothing: weights are random, of a fixed seed.

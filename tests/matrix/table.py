@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of networks by ways as text, and what of it is read back.
 
 In:   cells.

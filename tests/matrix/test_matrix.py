@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/matrix: every network lands by every way where the golden table says, in C, with the
 quantized model's own results."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways from a network in PyTorch to a compiled one, each with what the quantized model gives.
 
 In:   a network (torch.nn.Module), samples.

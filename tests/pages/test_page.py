@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pages/page.py: one file that asks for nothing, with whatever names a model has."""
 
 from __future__ import annotations

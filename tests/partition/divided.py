@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small networks to divide, and back ends that take what a test says.
 
 In:   patterns; a graph of onnx_builder.py under construction.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/eager.py: operators go to the first back end that takes them, and each no says why."""
 
 from __future__ import annotations

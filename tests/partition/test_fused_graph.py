@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/fused_graph.py: what no pattern takes becomes operators of the host, one a group."""
 
 from __future__ import annotations

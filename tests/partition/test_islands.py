@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/islands.py: what a device takes, but does not keep."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lowering.py: segments become regions once, in order; what is no region is refused by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """network_pass.py: passes on the partitioned network, and where what they change then runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/partitioner.py: the eager partitioner divides and lowers; what is told of a choice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/relax_parts.py: what a binding reads, in an order that is the same in every run."""
 
 from __future__ import annotations

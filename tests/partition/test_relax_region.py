@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax_region.py: a segment as Relax, for a back end that goes out from there."""
 
 from __future__ import annotations

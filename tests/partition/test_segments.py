@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/segments.py: runs of operators on random graphs, with what goes in and out of each."""
 
 from __future__ import annotations

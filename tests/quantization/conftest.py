@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples in a file, for the tests of the quantize command.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A module as the bytes of an ONNX file.
 
 In:   an IRModule.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calibration sees every value of every quantized tensor, once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/chains.py: activations of several operators are one layer, and leave no float
 between layers."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: decibels, saturation, accuracy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equalization leaves the network as it is, and its channels closer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/export_onnx.py: the file is standard ONNX; ONNX Runtime runs it, Loadstone reads it,
 and both give what the module means."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding changes the form of a float network, not its values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mixed plan: measured sensitivities, and a budget that is kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/network.py: layers, groups that share a scale, and where a quantize rounds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/onnx_functions.py: functions of one element survive in a file that ONNX Runtime
 runs, whoever wrote them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/onnx_moves.py: what moves elements survives in either layout, and is transposed
 only where layouts meet."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each step as a module pass, alone and in a sequence."""
 
 from __future__ import annotations

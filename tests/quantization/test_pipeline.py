@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/pipeline.py: networks are quantized, keep their accuracy, and run."""
 
 from __future__ import annotations

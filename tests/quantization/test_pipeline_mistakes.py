@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/pipeline.py: samples, labels and models that cannot be used are one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans: rules beyond a single tensor's statistics, and the integers that follow."""
 
 from __future__ import annotations

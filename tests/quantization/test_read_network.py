@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """quantization/read_network.py: what is a layer of its own, what becomes int8, and what stays on
 the host."""
 

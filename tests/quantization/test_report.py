@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report: one row for each int8 tensor, as JSON and as a page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rewritten network is QDQ as the frontends give it, and means what was simulated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compensated rounding against rounding to nearest, and biases that make up for what remains."""
 
 from __future__ import annotations

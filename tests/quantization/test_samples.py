@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples that do not fit the network: one line that says what and why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges and scales: what each method and scheme promises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner: exact in float, and QDQ's meaning with scales."""
 
 from __future__ import annotations

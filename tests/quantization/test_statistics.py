@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streamed statistics are those of all values at once."""
 
 from __future__ import annotations

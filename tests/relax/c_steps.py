@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A COperator, compiled with strict warnings as errors and called.
 
 In:   what c_operator made; arrays.

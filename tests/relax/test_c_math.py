@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/c_math.py: every function is the double result, rounded to float once."""
 
 from __future__ import annotations

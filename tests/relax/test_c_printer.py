@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/c_printer.py: what TVM legalizes prints as C that computes what TVM's own code computes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/compat.py: what of TVM's own words reaches a user."""
 
 from __future__ import annotations

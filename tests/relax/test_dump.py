@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/dump.py: every stage of a small network as text, compared with tests/golden/dump.
 
 A residual block on the tiny device: a 3x3 convolution of 8 channels, and an addition. A change of

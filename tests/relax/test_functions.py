@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/functions.py: what an operator makes of each element, as TVM computes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/rewriter.py: as it stands it copies; what `visit` gives takes the place of a binding."""
 
 from __future__ import annotations

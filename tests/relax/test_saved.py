@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/saved.py: a module as text means what the module does, and is compiled once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """relax/targets.py: an accelerator as a target of TVM, there and back; hosts that LLVM has not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of another accelerator in the C runtime: run on its simulator, and refused."""
 
 from __future__ import annotations

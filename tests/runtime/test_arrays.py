@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/arrays.py: .npz files of samples, and the difference of two results."""
 
 from __future__ import annotations

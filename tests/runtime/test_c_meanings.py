@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/c_meanings.py: meanings in C do what those in NumPy do, and stay inside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/c_step.py, external_steps.py: steps that are C are compiled once, for trusted files."""
 
 from __future__ import annotations

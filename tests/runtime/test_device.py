@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C runtime and its drivers from Python: results, views, and what goes wrong."""
 
 from __future__ import annotations

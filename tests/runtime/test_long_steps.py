@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/long_steps.py: the bytes of a long host step are those of one call, and it ends between
 two pieces."""
 

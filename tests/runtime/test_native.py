@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/native.py: the library is opened once, and its absence is one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """parallel.py: shares of samples on devices of their own give what one device gives."""
 
 from __future__ import annotations

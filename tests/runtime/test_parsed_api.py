@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/parsed_api.py: what the build parsed is what parsing gives, and only that is taken."""
 
 from __future__ import annotations

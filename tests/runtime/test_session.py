@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/session.c and runtime/run.c from C's side: what a caller may give, may ask in which
 order, and gets back."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/step_source.py: what of a step is C, and that a damaged description makes none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """runtime/step_time.py: a step alone takes some time, and changes nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of a plug-in's device as text, from an artifact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network of two convolutions and an addition, small enough to be tuned in a test.
 
 In:   nothing.

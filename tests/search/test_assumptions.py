@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Energy and area: the published constants, times what was counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One unit: what is counted, and what goes wrong in it."""
 
 from __future__ import annotations

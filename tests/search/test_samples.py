@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole data sets on workers: outputs in order, equal for any number of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which points are looked at: all, random ones, those of a search; the same for the same seed."""
 
 from __future__ import annotations

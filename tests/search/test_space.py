@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SPACE.yaml: what varies, and the device at each point."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was found out stays, by content."""
 
 from __future__ import annotations

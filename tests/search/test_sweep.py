@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep: the same table whoever works and whatever happens, each unit done once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a sweep in Chromium; the device that is chosen there runs ResNet8 exactly."""
 
 from __future__ import annotations

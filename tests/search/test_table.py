@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Parquet file: its columns, also where nothing can be run."""
 
 from __future__ import annotations

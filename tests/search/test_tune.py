@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuning a network: never slower, the same integers, the same file for the same seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One layer alone: exact cycles for each choice, and what it cannot do without."""
 
 from __future__ import annotations

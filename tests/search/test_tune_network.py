@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole network with one set of choices after the other."""
 
 from __future__ import annotations

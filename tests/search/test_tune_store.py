@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is kept of trials: by compiler, layer and choice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which choices are asked for: the same for a seed, none twice, and not more than was allowed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units of work on processes: the same result whoever works, whoever dies."""
 
 from __future__ import annotations

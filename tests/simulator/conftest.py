@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several tests of the simulator need.
 
 In:   ../shared/vta_rtl, for replays and traces; Verilator, for tests of the hardware.

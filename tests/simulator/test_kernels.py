@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator on other processors and by other compilers: the bytes and cycles of this one, on
 every path that each has.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/layers.py: what a layer's cycles were spent on; sums are those of the simulator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/meaning.py: memory behind an instruction is what the simulator has there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/occupation.py: pieces of memory that live; two alive at once share no byte."""
 
 from __future__ import annotations

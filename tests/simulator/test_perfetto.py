@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/perfetto.py: a trace of a compiled model, read with Perfetto's own schema."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/profile.py: each device program once, its layers in time."""
 
 from __future__ import annotations

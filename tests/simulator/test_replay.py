@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/replay.py: programs measured on VTA's RTL, byte for byte and cycle for cycle."""
 
 from __future__ import annotations

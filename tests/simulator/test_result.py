@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/result.py: what a run tells, and how it is added up."""
 
 from __future__ import annotations

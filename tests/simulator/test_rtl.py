@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hardware under Verilator: memory, scratchpads and cycles equal to the reference's and the
 simulator's."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The top for a ULX3S, under Verilator: a PC loads a program over the serial line, starts it, and
 reads what it wrote. No board has run it."""
 

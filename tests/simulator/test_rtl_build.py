@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library of the hardware: what is missing is one line; a device is compiled once."""
 
 from __future__ import annotations

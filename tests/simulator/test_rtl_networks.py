@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole networks on the hardware: every device program of MLPerf Tiny's five, in bytes, cycles,
 beats and bursts the simulator's, and through the driver the outputs that LiteRT computed."""
 

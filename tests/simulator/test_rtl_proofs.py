@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proofs of the hardware by induction, whatever comes: no token and no beat is lost, what is on the
 bus stays until it is taken, no burst lies outside what was checked, and what was checked lies in
 its region.

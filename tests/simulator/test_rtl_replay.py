@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vectors on the hardware: the simulator's own, byte for byte and cycle for cycle, and what is
 said of one that differs."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hardware behind a socket: the C runtime and its driver run a model on it."""
 
 from __future__ import annotations

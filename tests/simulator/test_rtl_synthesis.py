@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The script that yosys runs: all sources, packages first; which passes for which FPGA."""
 
 from __future__ import annotations

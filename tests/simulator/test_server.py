@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator process among clients that are silent, deaf, broken or hostile; and a client of a
 server that lies."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/signals.py: what a signal's handler raises in a run is raised behind it, by the main
 thread alone."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/sim.py: equal to vta/reference.py on random programs with all kernels; and what the
 interface promises."""
 

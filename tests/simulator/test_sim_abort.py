@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who stops a run of the simulator: another thread, and Ctrl-C, also inside one instruction."""
 
 from __future__ import annotations

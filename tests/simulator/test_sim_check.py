@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races and uninitialised reads: found where they are, and only there; held against an oracle of
 plain sets and graphs."""
 

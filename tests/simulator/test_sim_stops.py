@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stops a program on the simulator is named: bounds, regions, deadlocks, too many cycles."""
 
 from __future__ import annotations

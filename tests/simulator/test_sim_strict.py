@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strict mode: it stops at everything that real VTA hardware computes otherwise, and at nothing
 else."""
 

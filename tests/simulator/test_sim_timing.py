@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timing model, rule by rule: one cycle early, and on time. (That the whole is the RTL's,
 test_replay.py shows.)"""
 

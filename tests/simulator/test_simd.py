@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator as a process: the protocol from both ends, DMA in the shared memory, the interrupt,
 the faults."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/stops.py: a program without its later stores keeps its tokens, and stays sound."""
 
 from __future__ import annotations

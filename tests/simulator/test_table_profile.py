@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs of other devices cost, without a host."""
 
 from __future__ import annotations

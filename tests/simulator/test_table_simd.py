@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plug-in's accelerator behind a socket: the C runtime of this process is its client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/table_vectors.py: vectors of a plug-in's instructions, written, read, replayed, and
 found wrong where they are."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """timeline.py: the page says what the simulator counted, for a model made by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/trace.py: a trace follows Perfetto's schema; slices bear the names of layers."""
 
 from __future__ import annotations

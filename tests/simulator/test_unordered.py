@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/unordered.py: races and reads of what nobody wrote, in an artifact's programs; and the
 orders in which a simulator can run what no token orders."""
 

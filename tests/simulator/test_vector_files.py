@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/vector_files.py: spans of bytes, $readmemh's text, the index."""
 
 from __future__ import annotations

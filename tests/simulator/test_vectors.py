@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """simulator/vectors.py: vectors that we write are what was measured, of text and of models."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions lowered by hand, tile by tile: programs for the tests of the passes.
 
 In:   sizes of layers that follow each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """allocate.py: windows, reuse of content, and what does not fit, each rule alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What choices are kept by, and how they are read."""
 
 from __future__ import annotations

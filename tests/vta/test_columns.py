@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/columns.py: a convolution between folded tensors is the same convolution, and chains are
 folded where that pays."""
 

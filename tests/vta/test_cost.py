@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cost.py: estimates come from the device's timing table, and what is chosen by them follows it."""
 
 from __future__ import annotations

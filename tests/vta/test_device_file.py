@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/device_file.py: the keys of a device's file, of VTA's own and of older ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """device_limits.py: what a device of bfloat16 cannot be (sizes: test_hw_config.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """emitter.py with clipped_loops.py: what one call of emitted Python appends, by the meaning of
 operations (stream_reference.py)."""
 

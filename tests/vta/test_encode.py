@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """encode.py with loop_nest.py, micro_op_cache.py and split_transfer.py: what one operation
 becomes."""
 

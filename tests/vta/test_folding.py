@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """folding.py: what is remembered of a shape is what fold_nest says of each nest of that shape."""
 
 from __future__ import annotations

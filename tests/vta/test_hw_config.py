@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices: VTA's own files are read, every limit is named, and what is read is what is written."""
 
 from __future__ import annotations

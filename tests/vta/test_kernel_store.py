@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kernel_store.py: what is read from the folder is what lowering makes, and nothing stale is."""
 
 from __future__ import annotations

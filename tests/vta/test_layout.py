@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/layout.py: the blocked layout, element by element, and folded inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files with instructions in them, as listings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/loop_nest.py: instructions of two loops and a list visit the tiles of the nest, each once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lower.py: TensorIR of intrinsic calls -> the words of the emitter, and what is refused. The
 Python of whole operators stands in tests/golden/lowering (tests/ir_pass/test_pipeline.py)."""
 

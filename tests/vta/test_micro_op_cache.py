@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The micro-op scratchpad as a cache: what an instruction finds in it, and which bursts fill it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """offload.py: what a region asks of memory, which operators addresses do, and its program."""
 
 from __future__ import annotations

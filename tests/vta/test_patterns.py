@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/patterns.py: what a VTA device takes, and that every no says why and what would change it."""
 
 from __future__ import annotations

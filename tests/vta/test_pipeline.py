@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pipeline.py: all passes together, checked by running what comes out on the simulator with its
 race check on. Layers are lowered by hand, tile by tile; what each pass does alone stands in its own
 test."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """prefetch.py: weights come early where the load stage would wait, and only there."""
 
 from __future__ import annotations

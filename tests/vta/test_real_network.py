@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/real_network.py: float networks are folded for a device of bfloat16, quantized ones left."""
 
 from __future__ import annotations

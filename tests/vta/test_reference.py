@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The living definition: equal to what VTA's RTL and functional simulator left in memory, and to
 the spec's loops in scalars."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """reference.py on bfloat16, as a loop over rational numbers: the order of sums, the roundings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/requantization_search.py: what it finds is exact on every value, and it finds nothing where
 nothing is."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-18's convolutions on VTA as it is: ONNX Runtime's integers, inside its safe subset, free
 of races, exported for RTL and replayed."""
 

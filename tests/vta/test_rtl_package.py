@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of a device for its hardware: what they are, and what the RTL cannot be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choices of a layer: each different, the compiler's own first, and each can be lowered."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/split_transfer.py: parts of a copy that fit the fields, and together move what the whole
 does."""
 

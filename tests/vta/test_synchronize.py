@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """synchronize.py and hazards.py: every hazard has its token, and no token is superfluous."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/timing_tables.py: tables by name, as objects, one upon another; mistakes are one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/validate.py and runtime/validate.c: one verdict on each class of bugs, on shapes, on
 configurations."""
 

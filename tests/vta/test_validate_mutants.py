@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The validator on programs that chance has changed: C and Python agree, and what is accepted stays
 in its regions.
 

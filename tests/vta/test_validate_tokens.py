@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/validate.py and runtime/validate.c: tokens: deadlocks, queues that overflow, tokens left."""
 
 from __future__ import annotations

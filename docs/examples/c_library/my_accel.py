@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A back end that calls a library in C: the maker of the accelerator delivers functions, we
 generate the calls.
 

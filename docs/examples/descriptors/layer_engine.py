@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device that is programmed by layer descriptors: one instruction is a whole layer.
 
 In:   convolutions, depthwise ones, dense layers, sums and pools, in runs that follow each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A systolic array that moves data explicitly, and whose accumulators scale: the whole device.
 
 In:   convolutions, in runs that follow each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A vector engine that the host feeds: it fetches nothing, instructions are words in its FIFO.
 
 In:   sums of two tensors, in runs that follow each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the first layer whose numbers are wrong.
 
 In:   an artifact, a device, inputs; what is right: the network's own tensors, or another run.

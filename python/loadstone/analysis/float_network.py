@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A float network's own tensors in float32, to say how far a device that rounds is from them.
 
 In:   a model file; one run's inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every tensor of a network as its own framework computes it: LiteRT for .tflite, ONNX Runtime for
 .onnx.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone compile --explain-html`: the network as a graph, coloured by who runs it.
 
 In:   the rows of Compiled.explain, the network, a ProfileReport of the plan.

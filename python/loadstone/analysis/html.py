@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small HTML tables for notebooks.
 
 In:   names and values.

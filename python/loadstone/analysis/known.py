@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the compiler knows of a model's layers, and its artifact does not say.
 
 In:   a network, its segments with their back ends, what the target calls each back end.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled model for a notebook: load, run, profile; TVM is not needed.
 
 In:   an artifact's file.

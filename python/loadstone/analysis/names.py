@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of layers, short enough for a table and a picture.
 
 In:   names as model files have them: `model/conv2d/BiasAdd;model/conv2d/Conv2D1`.

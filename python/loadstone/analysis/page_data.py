@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone profile --html`: timeline, memory, roofline, table.
 
 In:   a ProfileReport, its artifact and its device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every layer of a compiled model takes, on one time axis: devices, other accelerators, host.
 
 In:   an artifact and its device; what the compiler knows besides (kinds, multiplications, models of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ProfileReport as text and as CSV.
 
 In:   a ProfileReport.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every layer of an artifact leaves in memory, on any device: run to behind it, and look.
 
 In:   an artifact; a device as runtime/device.py opens it; one run's inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers whose numbers depend on how fast the device is: a token is missing, or at the wrong place.
 
 In:   an artifact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Share one arena between tensors whose lifetimes do not meet.
 
 In:   lifetimes: a size, and the first and last step that needs it.

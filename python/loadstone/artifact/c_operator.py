@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stays Relax, as C99: a Host operator's module -> one C file and the constants that it reads.
 
 In:   a Relax module whose `main` computes a part of a network.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A step of the host as one C file: its text, its symbol, what it reads besides its inputs.
 
 In:   functions and statements in C; names of helpers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a compiled model holds, and when it is sound.
 
 In:   frozen dataclasses: regions and tensors (memory_plan.py), device programs, host steps

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Put device programs and host steps together into one artifact: lifetimes, memory layout, steps.
 
 In:   the graph's operators as a sequence of segments: regions that back ends have lowered, and

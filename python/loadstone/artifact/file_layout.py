@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The places of an artifact's bytes: header, sections and their entries, as in runtime/FORMAT.md.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write and read a compiled model: one file, specified byte by byte in runtime/FORMAT.md.
 
 In:   regions and tensors (memory_plan.py), device programs, host steps (host_step.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stays on the host: operators of the graph -> steps of the artifact.
 
 In:   an operator that no accelerator takes, and a Workspace that knows the artifact's tensors.

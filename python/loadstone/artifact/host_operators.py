@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators of the host: their codes, their parameters, and what each asks of its tensors.
 
 In:   tensors of the memory plan, and parameters by name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps that the host executes between device programs, and when one is sound.
 
 In:   the table of operators (host_operators.py); tensors of the memory plan.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From which step to which a tensor must stand in memory, row-major or in a layout of the device.
 
 In:   the graph, and its operators as a sequence of segments: regions that back ends have lowered,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where everything of a network stands in memory before its first step is made.
 
 In:   the graph, its segments, their lifetimes, the device's alignment.

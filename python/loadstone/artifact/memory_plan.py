@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the data of a compiled model stands: regions, and tensors in them.
 
 In:   sizes and shapes from the compiler.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program of another device than VTA in an artifact, and when it is sound.
 
 In:   code as a tensor of bytes, what of it are addresses, whose program it is.

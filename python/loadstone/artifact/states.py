@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State: tensors that live from one run to the next, where a model has an input and an output for
 each.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled model as the bytes of its file.
 
 In:   a sound ArtifactContent.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interface of back ends: what a plug-in outside the tree imports.
 
 interface.py holds the classes, region.py what a back end gives back, device.py what is known of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of built-in devices and of the back ends that compile for them.
 
 In:   a device's name, its file, or the fingerprint in an artifact.

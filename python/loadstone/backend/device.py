@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Loadstone knows of a device: one protocol, for built-in devices and for those of plug-ins.
 
 In:   nothing; no TVM.

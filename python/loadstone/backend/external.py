@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions that external steps of an artifact call, by name.
 
 In:   functions of back ends (Backend.externals), and of the runtime itself.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a back end is: the one interface, for VTA and for a plug-in out of tree.
 
 In:   nothing; no TVM until a back end's patterns are asked for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Back ends from outside the tree: installed packages, and folders.
 
 In:   entry points of the group `loadstone.backends`; folders of *.py files.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of an accelerator's own instructions: instructions that name tensors, and what becomes
 of them when everything has a place.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a back end gives back for a run of operators that it takes together.
 
 In:   nothing.

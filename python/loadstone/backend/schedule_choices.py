@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which schedule each layer gets, where somebody has found a better one than the cost model's.
 
 In:   records by key: what they say, and what a key is made of, is the back end's own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asking a back end: its accelerator is TVM's current target, and what goes wrong in a plug-in is
 one line.
 

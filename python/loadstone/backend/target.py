@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What to compile for: the table of accelerators, and how a target becomes back ends.
 
 In:   what target_spec.parse_target takes, or a built-in device; plug-ins.

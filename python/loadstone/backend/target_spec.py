@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composite targets as text and as JSON: accelerators in order of preference, and the host.
 
 In:   `vtaq-1x16x16`, `npu-a,vtaq-1x16x16 -clock_mhz=200,llvm -mtriple=aarch64-linux-gnu`, an alias,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file of `loadstone tune`: which schedules a network gets on a device, and what they save.
 
 In:   a Tuned; or a file, and the back ends that are to follow it.

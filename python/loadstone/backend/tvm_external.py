@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TVM's own external code generators (tensorrt, example_npu, nnapi ...) as accelerators of a
 composite target.
 

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """C projects that `loadstone export` copies: cortex-m, linux."""

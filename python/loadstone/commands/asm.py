@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone asm FILE -o OUT`: text as instructions.
 
 In:   text in the form that `loadstone disasm` prints.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone backend new NAME [-o DIR]`: begin a back end of your own.
 
 In:   a name.

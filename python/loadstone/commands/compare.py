@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone compare MODEL.lds --inputs IN.npz --against NET.tflite`: the first layer that is wrong.
 
 In:   an artifact, inputs, a device; what is right: the model's file, another artifact, another

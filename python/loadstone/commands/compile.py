@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone compile MODEL --target DEVICE -o model.lds`: from a model file to an artifact.
 
 In:   a .tflite, .onnx or .pt2 file, a device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone completion SHELL`: what a shell needs to complete commands, options, names of devices.
 
 In:   a shell's name; from the shell itself, the words so far.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone conform BACKEND`: what a back end takes, what it refuses and why, and what it computes
 wrongly.
 

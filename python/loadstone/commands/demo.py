@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone demo`: the whole way, with a network that this project trained itself.
 
 In:   demo/digits.onnx, a float network for handwritten digits, and scikit-learn's images; or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone demo text`: a transformer writes, its caches the states of a session.
 
 In:   demo/text.py's steps.

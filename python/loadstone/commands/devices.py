@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone devices [NAME] [--json]`: what the devices are.
 
 In:   a built-in name or a JSON file, or nothing for all built-in devices.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone disasm FILE`: instructions as text.
 
 In:   an artifact, a vector, or instruction bytes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone doctor`: what is installed here, and what it is for.
 
 In:   this machine.

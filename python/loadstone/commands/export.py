@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone export MODEL.lds --board cortex-m|linux|module -o DIR`: a small C project around a
 compiled model.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accelerators of plug-ins in an exported C project.
 
 In:   an artifact with programs of theirs; the plug-ins that describe them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """External steps of a model in an exported C project.
 
 In:   an artifact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone compile --format litert|onnx`: model files of other programs that carry artifacts.
 
 In:   the arguments of `compile`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone inspect MODEL.lds`: what is in an artifact.
 
 In:   an artifact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone isa [--check]`: the files generated from the instruction set.
 
 In:   the spec; a checkout of the repository.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of accelerators, built in and from plug-ins: a parser in two phases, shared by the
 commands that take a target.
 

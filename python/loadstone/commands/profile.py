@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone profile MODEL.lds`: what every layer takes, on which device, and what bounds it.
 
 In:   an artifact; its model file besides tells the kinds of operators and their own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone quantize MODEL --data samples.npz -o MODEL.int8.onnx`: from a float model to int8.
 
 In:   a float .onnx, .tflite or .pt2 file; samples in0, in1 ... with a leading axis; labels, if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone replay FILE|DIR ...`: vectors on the simulator, against what they say of memory and
 cycles.
 

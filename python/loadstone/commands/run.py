@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone run MODEL.lds --inputs in.npz`: run a compiled model on a device, and compare with
 what it should give.
 

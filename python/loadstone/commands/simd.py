@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
 
 In:   a device's name, its memory, the faults that it is to have.

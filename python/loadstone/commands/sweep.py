@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone sweep SPACE.yaml --models A B -o results.parquet`: which device is best for networks.
 
 In:   a space of devices; model files; who works.

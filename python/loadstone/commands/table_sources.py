@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `loadstone vectors` and `loadstone replay` do for accelerators that plug-ins describe.
 
 In:   the words of the command line, a model, text or bytes of an accelerator's instructions.

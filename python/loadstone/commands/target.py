@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone target [NAME] [--json]`: what can be compiled for.
 
 In:   a target as `loadstone compile --target` takes it, or nothing for all names.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables: plain text in a pipe, drawn in a terminal that is wide or narrow.
 
 In:   titles and cells; the text that a pipe gets.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone tune MODEL --target DEVICE -o tuned.json`: schedules that are faster than the compiler's
 own.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`loadstone vectors SOURCE ... -o DIR`: programs as conformance vectors, for a hardware team's
 RTL.
 

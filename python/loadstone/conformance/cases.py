@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators to try a back end with: shapes, pads, strides, scales, zero points, roundings, clamps,
 edge cases.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does a back end give the framework's integers? Generated operators and small networks through it,
 against graph_reference.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every case of the conformance tests is drawn from: scales, images, layers with weights.
 
 In:   a random generator.

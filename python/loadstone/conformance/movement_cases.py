@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of operators that move elements: shapes, pads, strides, orders, sizes.
 
 In:   a random generator.

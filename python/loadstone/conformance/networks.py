@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small networks to try a back end with: what stands between operators is the back end's affair, or
 goes to the host and back.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of operators with an integer rule in TFLite alone: quotients, squares, sums and products
 over axes, L2 normalization, products of activations.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's network: handwritten digits, trained by this project's own script.
 
 In:   scikit-learn's digits data set (a dependency of the `dev` extra).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text that the second demo's network learns: sentences of a small grammar of our own.
 
 In:   a seed.

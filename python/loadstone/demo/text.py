@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second demo's steps: calibrate, quantize, compile, and write text symbol by symbol.
 
 In:   text.onnx, the float transformer (train_text.py made it), ONNX Runtime.

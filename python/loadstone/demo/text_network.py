@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second demo's network as an ONNX file: one token of a decoder-only transformer.
 
 In:   weights by name, as train_text.py has them.

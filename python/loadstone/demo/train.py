@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the demo's network: `python -m loadstone.demo.train`, some seconds, NumPy only.
 
 In:   the training split of load_digits().

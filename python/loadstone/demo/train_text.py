@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the second demo's network: `python -m loadstone.demo.train_text`, some minutes, by PyTorch.
 
 In:   sentences.py's text.

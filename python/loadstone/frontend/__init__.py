@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files to Relax, one file per format; then one QDQ form for all of them.
 
 In:   a path, or a tvm.IRModule.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one QDQ form that everything after the frontends knows.
 
 In:   a Relax function with quantize and dequantize, channels last.

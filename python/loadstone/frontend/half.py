@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of float16, computed in float32: as ONNX Runtime's processor kernels do it.
 
 In:   a Relax function.

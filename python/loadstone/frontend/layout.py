@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Channels last: NCHW convolutions, pools and what lies between them become NHWC.
 
 In:   a Relax function, as the importers leave it (TFLite's is NHWC already and passes unchanged).

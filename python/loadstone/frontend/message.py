@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of other people's code, and names of their tensors, as parts of one line.
 
 In:   an exception of TVM, onnx or flatbuffers; a tensor name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX to Relax: float, QDQ and QOperator models.
 
 In:   the bytes of an .onnx file, whose open sizes are known (a symbolic batch becomes 1).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX model before it is imported: tensors from other files, sizes, the part that is wanted,
 and what can be computed now.
 

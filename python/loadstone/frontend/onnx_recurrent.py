@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's LSTM, GRU and RNN.
 
 In:   a node's inputs as Relax expressions, and its attributes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A transposed convolution as a convolution that computes all places between inputs as channels.
 
 In:   a call of nn.conv2d_transpose or nn.conv1d_transpose with constant weights, quantized or not.

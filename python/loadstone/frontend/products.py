@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of two activations, written by the rows of the second factor.
 
 In:   a function in canonical form.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's operators on integers (QLinearConv and its kin) rewritten as QDQ: DequantizeLinear, the
 float operator, QuantizeLinear.
 

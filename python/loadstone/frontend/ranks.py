@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dense layers on rank 3 and more as layers on rows, convolutions and pools along one axis as
 those of images whose height is 1, products of two matrices that are computed as batches of one, and
 transposed convolutions as convolutions of phases (phases.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a model file is to be read: sizes that it leaves open, and which part of it.
 
 In:   what the user says of a model.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real tensor that a network stores as integers, and what can be done with it at once.
 
 In:   calls of a Relax function, and the integers with their scales.

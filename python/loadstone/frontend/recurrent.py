@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN, unrolled over time: dense layers and functions of elements.
 
 In:   a sequence, weights and biases in one order of gates, states to begin with.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of one int8, however many operators compute them: one table of 256 real numbers.
 
 In:   a function in canonical form.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite to Relax: every quantized operator becomes dequantize -> the float operator -> quantize.
 
 In:   the bytes of a .tflite file (float, int8 or uint8).

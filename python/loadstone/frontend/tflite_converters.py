@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's operators that TVM's importer does not do, or does only in part.
 
 In:   an operator's table; the Converter of tflite.py, which answers for tensors of the file as real

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A part of a TFLite model: from some tensors to others.
 
 In:   a TfliteFile, a Reading.

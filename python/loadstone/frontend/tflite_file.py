@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read a TFLite file and believe nothing in it.
 
 In:   bytes.

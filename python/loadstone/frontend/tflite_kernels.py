@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which operators of TFLite are the same for 8-bit integers as what their float operators say, and
 under which conditions.
 

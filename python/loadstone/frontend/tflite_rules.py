@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What LiteRT's kernels do to 8-bit integers, where the float operator between dequantize and
 quantize does not say it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's operators that keep something from one run to the next: SVDF, and variables.
 
 In:   an operator of a TFLite file; the Converter of tflite.py.

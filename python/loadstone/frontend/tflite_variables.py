@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables of a TFLite model: handles, and what they hold before the first run.
 
 In:   a TfliteFile whose handles have no type, and the bytes it was read from.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch to Relax: a program of torch.export, float or quantized by PT2E.
 
 In:   the bytes of a .pt2 file (torch.export.save), or a torch.export.ExportedProgram; static shapes

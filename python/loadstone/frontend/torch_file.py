@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A .pt2 file before PyTorch reads it, and PyTorch itself.
 
 In:   the bytes of a file, and the name that begins a message.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quantized network as data: the contract between partition/eager.py and the back ends.
 
 In:   nothing; partition/eager.py fills these dataclasses from composite Relax functions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every operator of the network is made of: tensors, and fields that never change.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Give a network made for one sample the batch of the device.
 
 In:   a Graph whose tensors have the rows of one sample along their leading axis (mostly 1), and the

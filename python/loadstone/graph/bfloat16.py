@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bfloat16: the upper half of a float32, rounded to nearest even.
 
 In:   float32 arrays; bits of bfloat16 as uint16.

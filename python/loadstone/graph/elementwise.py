@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements: sums, products, changes of quantization, functions of one element, and
 softmax.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move elements, and resizes, which repeat or mix them.
 
 In:   integers.

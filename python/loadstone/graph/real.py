@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on real numbers, for devices that compute on bfloat16.
 
 In:   float32 tensors and NumPy arrays.

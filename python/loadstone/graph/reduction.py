@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators with an integer rule in TFLite alone, that no device takes yet: sums and products over
 axes, L2 normalization; and the product of two activations.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the operators of graph/ compute, in NumPy: their living definition.
 
 In:   a Graph and arrays for its inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that multiply and accumulate: convolution and dense layer.
 
 In:   integers and NumPy arrays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cut a model file into parts that Loadstone runs alone, by the nodes of the file itself.
 
 In:   the file's nodes with their tensors; `extract`, which makes a model file of some of them.

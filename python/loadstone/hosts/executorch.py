@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ExecuTorch: parts of a program as artifacts inside its .pte file.
 
 In:   a program of torch.export, float or quantized by PT2E, that ExecuTorch lowers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A .tflite file that carries its artifacts, for LiteRT's delegate.
 
 In:   a .tflite file, a target.

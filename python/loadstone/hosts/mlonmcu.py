@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLonMCU: Loadstone as a framework and a back end of its flow.
 
 In:   a model that MLonMCU's front end looked up; the words of its command line.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which parts of a network go to Loadstone, when another program runs the rest.
 
 In:   a module in canonical form and a target, or a Partition.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX model whose EPContext nodes carry artifacts, for ONNX Runtime's plug-in provider.
 
 In:   a .onnx file, a target.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Artifacts as functions of a TVM runtime module: `relax.ext.loadstone`.
 
 In:   a Relax module, a target.

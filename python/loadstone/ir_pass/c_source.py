@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lowered operator as C: loops around calls of a library, for a device whose maker delivers
 functions.
 

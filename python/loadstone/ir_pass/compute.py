@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nests become intrinsic calls.
 
 In:   a PrimFunc after dma_copy.py: the nests that are left compute on scratchpads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Insert dma_copy between DRAM and the scratchpads.
 
 In:   a lowered PrimFunc: loop nests of stores, buffers with memory scopes.

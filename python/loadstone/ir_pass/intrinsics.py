@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The intrinsic calls that ir_pass leaves in a PrimFunc: how they are built, printed and read back.
 
 In:   accesses to buffers that are affine in the loops of a perfect nest.

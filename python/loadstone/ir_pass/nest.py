@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Perfect loop nests: recognising one, and reading its accesses and bounds as affine functions of
 its loops.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a scheduled operator to loops around intrinsic calls: TVM's passes, ours, and those of the
 back end between them.
 

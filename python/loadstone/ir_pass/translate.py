@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorIR of loops around intrinsic calls, as Python source: a program that a plain interpreter
 runs in no time.
 

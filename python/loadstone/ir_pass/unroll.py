@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls of a lowered operator, one after the other, with plain numbers: what a back end makes
 instructions of.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariants of the PrimFunc, checked after every pass.
 
 In:   a PrimFunc after the pass named `stage`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An accelerator described: its instructions, what they mean, how long they take, its registers.
 
 In:   a plug-in's table, its functions, its timing.

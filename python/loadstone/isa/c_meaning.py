@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What instructions mean, in C: the header that such functions see.
 
 In:   an InstructionTable.

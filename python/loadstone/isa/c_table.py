@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An instruction set in C: a header of its fields, and the table by which the runtime validates.
 
 In:   an InstructionTable.

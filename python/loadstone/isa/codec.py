@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of a table as bytes and back: one at a time, and as columns of NumPy arrays.
 
 In:   an InstructionTable; TableInsn objects, columns of field values, or bytes.

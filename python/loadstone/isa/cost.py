@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long one instruction works, and how long it takes the port.
 
 In:   a form and its fields; a port and a reach.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated accelerator behind its registers.
 
 In:   an Accelerator, its DRAM, register reads and writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a table of instructions is made of: fields, what instructions touch, registers, memories.
 
 In:   numbers and names, as a plug-in writes them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What orders instructions of different units against each other: who touched each place last.
 
 In:   instructions in program order: the unit of each, the places that it reads and writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulator for any table: what instructions do, what they may touch, how long they take.
 
 In:   an Accelerator, a DRAM, the address of a program.

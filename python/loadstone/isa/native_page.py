@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register pages of simulated accelerators: the native one, and the interface of others.
 
 In:   reads and writes of 32-bit registers.

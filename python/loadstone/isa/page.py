@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An instruction set as a page for people.
 
 In:   an InstructionTable.

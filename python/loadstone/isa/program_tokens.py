@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens for a program of any table that names queues.
 
 In:   a table; instructions, whose addresses are numbers or have places; or code as it runs.

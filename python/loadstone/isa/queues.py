@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues of tokens between the units of a device, as a table names them.
 
 In:   queues, and the instructions whose fields give and take tokens.

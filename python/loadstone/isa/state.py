@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a simulated accelerator works on, and what a program comes to.
 
 In:   windows of memory at bus addresses.

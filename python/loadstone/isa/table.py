@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An instruction set as a table: what an accelerator that is not VTA understands, stated once.
 
 In:   fields, instructions and local memories, as a plug-in writes them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers that an instruction says: a field, a number, or a product of such.
 
 In:   texts and numbers of a table; the fields of an instruction.

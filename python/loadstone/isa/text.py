@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of a table as text and back: one line each.
 
 In:   an InstructionTable; TableInsn objects, or text.

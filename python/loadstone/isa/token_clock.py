@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of a program on units that tokens order: each unit has a queue of instructions, and an
 instruction waits for the tokens that it takes.
 

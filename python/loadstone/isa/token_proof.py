@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The proof that a stream's tokens order its instructions.
 
 In:   instructions in program order, the token flags of each, hazards.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dependency tokens from hazards, for any units and queues between them.
 
 In:   instructions in program order with the unit of each; hazards; the queues.

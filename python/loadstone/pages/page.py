@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Put a page together: one HTML file with its library, its style, its script and its data inside.
 
 In:   a title, the name of one of our scripts beside this file, data that JSON can hold.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who runs what: the back ends' pattern tables, in the target's order, and for every operator left
 over a reason.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused module to the graph: composites become their operators, what no pattern took becomes
 Host operators.
 

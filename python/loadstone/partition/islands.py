@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that a device would take, but whose transfers would cost more than they save.
 
 In:   a Graph, and the back end of every operator.

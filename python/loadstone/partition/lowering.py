@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lower a partition: its network for the device's batch, its segments by their back ends, and the
 artifact of it all.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes of back ends on the partitioned network: Phase.GRAPH.
 
 In:   a Partition, the target's back ends.

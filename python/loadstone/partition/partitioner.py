@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What divides a network among back ends and host, and lowers the result: the eager partitioner.
 
 In:   a module in canonical form, the target.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of a Relax function: what a binding reads, and bindings as a module of their own.
 
 In:   an IRModule; bindings of its `main`.

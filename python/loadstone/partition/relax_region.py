@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A segment as Relax: for a back end that goes from there to bytes or C, as TVM's own code
 generators do.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of operators that one back end executes together, and an order of the network in which they
 are runs.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calibrate: run the float network on samples and watch every tensor.
 
 In:   FakeQuantizedRunner (simulate.py), Samples.

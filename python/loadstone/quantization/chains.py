@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains of operators that are one function of one tensor: SiLU, GELU, hard-swish, Mish ...
 
 In:   the bindings of a folded float function.

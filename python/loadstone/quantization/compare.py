@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure what a quantization costs: signal to noise of every tensor, saturation, accuracy with
 labels.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equalize channels: the same network, in which the channels of a tensor have similar ranges.
 
 In:   Network, Calibration (the ranges of channels).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile a float function for the CPU of this machine, fast enough to run it on hundreds of
 samples.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write a module as ONNX: float, or quantized as standard QDQ that ONNX Runtime runs.
 
 In:   a module in canonical form (NHWC, OHWI, QDQ or float), names for its outputs.

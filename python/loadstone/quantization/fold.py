@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold what a float network computes of constants alone: batch normalization, scaling, padding.
 
 In:   a float module in canonical form (frontend/canonical.py).

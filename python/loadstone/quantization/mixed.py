@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mixed plan: leave the layers that hurt most on the host, within a budget of cycles.
 
 In:   FakeQuantizedRunner, Network, Plan, Samples, a budget.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A float network as layers: what an accelerator computes in one go, and which tensors share a
 scale.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that ONNX has not by themselves at this opset, of operators that it has.
 
 In:   their calls in a module in canonical form.

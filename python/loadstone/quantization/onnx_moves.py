@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move elements or choose among them, as ONNX.
 
 In:   their calls in a module in canonical form (NHWC).

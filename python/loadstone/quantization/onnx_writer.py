@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX graph under construction from a Relax function: names, layouts, constants and their
 quantization.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quantizer's steps as Relax module passes: each alone, or some in a tvm.transform.Sequential.
 
 In:   a float module in canonical form; samples as `samples_from` takes them; Options.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantization: a float network to int8, and what it costs.
 
 In:   a float module in canonical form, samples.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of a quantization: every scale that the network gets, and the integers that follow from
 them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read the layers of a float network, and decide which of its tensors become int8.
 
 In:   a folded float module (fold.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a quantization: what each layer got, and what it cost.
 
 In:   Network, Plan, Calibration, Comparison, sensitivities.

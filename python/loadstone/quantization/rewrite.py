@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write a plan into the network: from float to QDQ, the form that the frontends give for int8
 models.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Round weights so that a layer's output is nearest, and correct its bias by what remains.
 
 In:   Network, Plan with scales, the moments of every weighted layer's input.

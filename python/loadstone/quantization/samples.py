@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples to calibrate with, checked against the network's inputs.
 
 In:   arrays `in0`, `in1` ... with a leading axis of samples, as in a file of golden inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From statistics to scales: which range int8 covers, and by which steps.
 
 In:   the Histogram of a tensor; weights.

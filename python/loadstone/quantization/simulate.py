@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a network with or without quantization: one compilation, any scales.
 
 In:   Network (network.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What calibration remembers of tensors: a few kilobytes each, however many samples pass.
 
 In:   the values of a tensor, sample by sample.

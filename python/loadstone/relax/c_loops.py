@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a PrimFunc to loops that C has: TVM's passes, and what the loops store to.
 
 In:   a PrimFunc of TVM (a legalized Relax operator).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of real numbers that a generated operator may call, as C99 text of our own.
 
 In:   names of TensorIR's intrinsics.

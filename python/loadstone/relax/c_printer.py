@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From TensorIR to C99: a printer of our own.
 
 In:   a PrimFunc of TVM (a legalized Relax operator), and a name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The only place that knows TVM names that changed, and the few questions that every stage asks
 Relax.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write every stage as a numbered text file, so that a compile can be read.
 
 In:   a folder (`--dump DIR`, or the environment variable LOADSTONE_DUMP), or the name of one stage

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relax operators that are functions of each element, and what they give.
 
 In:   a call of such an operator, arrays for its operands.

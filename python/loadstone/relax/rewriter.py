@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walk a Relax function and rebuild it, one binding at a time.
 
 In:   a function of one dataflow block.

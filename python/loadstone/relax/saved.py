@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host operators: modules of TVM that are saved in an artifact and run on the host.
 
 In:   an IRModule, or the text that one was saved as; arrays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TVM's targets: an accelerator as one, and what this TVM's LLVM knows of hosts.
 
 In:   attributes of a device and its host; a tvm.target.Target.

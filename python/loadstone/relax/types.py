@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of TVM's types, for annotations.
 
 In:   the pinned TVM, when a type checker or an editor looks; at run time nothing is imported.

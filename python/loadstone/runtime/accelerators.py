@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accelerators of plug-ins for a session: their tables and register blocks in C, and, simulated,
 their registers behind the session's HAL.
 

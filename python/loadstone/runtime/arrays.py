@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays of a model's inputs and outputs in .npz files: in0, in1 ... and out0, out1 ..., each with
 a leading axis of samples.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What instructions mean, in a plug-in's C: compiled by the host's compiler, called like Python.
 
 In:   an InstructionTable; a C file that includes NAME_meaning.h (isa/c_meaning.py) and defines

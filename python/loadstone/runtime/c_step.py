@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps that are C: compiled when a session opens, called with pointers to their operands.
 
 In:   an artifact with steps of function `loadstone.c`, a C compiler.

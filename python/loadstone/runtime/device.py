@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run compiled models on a device, from Python: the C runtime and its drivers through cffi.
 
 In:   an artifact's file; NumPy arrays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """External steps from Python's side: may they run, who runs them, what went wrong.
 
 In:   an artifact; a step and the arrays of its operands.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What artifact/host.py hands to the Python runtime, executed: operators by graph/reference.py,
 Relax functions by TVM.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host steps of many megabytes, in pieces: between two of them a run can end.
 
 In:   an artifact, the C runtime's operators as they stand in a session's configuration.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open libloadstone through cffi, in ABI mode: no compiler is needed where the package is used.
 
 In:   libloadstone.so, _api.h (the C headers, preprocessed at build) and _api.ffi (the same,

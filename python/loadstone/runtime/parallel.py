@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many samples on several simulated devices at once: one thread and one device for each share.
 
 In:   an artifact, inputs with a leading axis of samples, how to open a device, a number of threads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C headers as cffi keeps them: parsed when the library is built, not in every process.
 
 In:   _api.h, preprocessed. As a script: that file, and where to write (CMakeLists.txt runs it).

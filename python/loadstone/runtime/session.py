@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model on a device: inputs, runs, outputs, counters, and what went wrong.
 
 In:   an opened device (device.py), an artifact, NumPy arrays.

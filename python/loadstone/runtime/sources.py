@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the C sources of the runtime and its drivers are.
 
 In:   the package as it is installed.

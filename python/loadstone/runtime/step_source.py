@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C of an external step, and which steps have none.
 
 In:   an artifact, one of its steps.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one step of the host takes, by the clock of this machine.
 
 In:   a step, its artifact and its device.

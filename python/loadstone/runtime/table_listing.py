@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of other devices in an artifact, as text.
 
 In:   an artifact; the plug-ins that describe its accelerators.

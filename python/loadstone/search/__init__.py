@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches that compile and simulate many times: which device is best, which samples give what.
 
 In:   models, a space of devices, workers.

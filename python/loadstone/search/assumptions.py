@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device would cost in energy and area: stated assumptions, each with its source.
 
 In:   what simulated runs counted, and the device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One unit of a sweep: a device, a network, options; compiled, simulated, and counted.
 
 In:   a Unit, and what is the same for all units: the networks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many samples on several processes or machines: each takes shares of them.
 
 In:   an artifact, inputs with a leading axis of samples, a device, who works.

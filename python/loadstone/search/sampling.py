@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which points of a space are looked at: all, some at random, or those that a search asks for.
 
 In:   a Space; for the search, what each device of a generation scored.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A space of devices: which keys of a device's file vary, and over which values.
 
 In:   SPACE.yaml.

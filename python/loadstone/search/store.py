@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was found out already, by content: a sweep that was killed goes on where it stopped.
 
 In:   keys made of all that a result depends on; results as JSON.

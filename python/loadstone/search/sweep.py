@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep: devices of a space times networks times options, each unit done once.
 
 In:   a Space, networks, who works, a store of what is known.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `loadstone sweep --html`: Pareto front, parallel coordinates, devices, their layers.
 
 In:   a Sweep.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep as a Parquet file: one row for each device, option and network.
 
 In:   a Sweep.

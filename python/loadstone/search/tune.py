@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find schedules that are faster than the compiler's own: exact cycles are the judge.
 
 In:   a model, a target, how long to search.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One layer alone on the simulator, with one choice of its schedule after the other.
 
 In:   an operator as it is lowered, its device, LayerChoices.

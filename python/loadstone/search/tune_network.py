@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole network on the simulator, with one set of choices after the other.
 
 In:   a model file and a target; records of choices by key (vta/choices.py).

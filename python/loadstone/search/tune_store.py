@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trials of layers that were simulated before, in an SQLite file: by content, for all networks.
 
 In:   a file; layers and choices.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which choices of one layer to try next: Optuna asks, and is told what the simulator says.
 
 In:   a layer's choices, most promising first; a seed; what is known of them.

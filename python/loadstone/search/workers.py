@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many units of work, each of seconds, on the processes of this machine or of a Dask cluster.
 
 In:   a function, units that can be pickled, and who works: a number of processes, or the address of

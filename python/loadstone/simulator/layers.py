@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each layer of a device program costs: its cycles, what they were spent on, its bytes, its
 least.
 

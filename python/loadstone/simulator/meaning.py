@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device program means, instruction after instruction, in NumPy: what its layers leave.
 
 In:   a device program, and what the device's regions hold before it.

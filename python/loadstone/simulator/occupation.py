@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who lives where, and when: the arena in DRAM and the scratchpads, over the cycles of a program.
 
 In:   a Profile, its device, and the artifact whose memory it works on.

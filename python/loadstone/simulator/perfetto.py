@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled model as a Perfetto trace: every device program, a process for each.
 
 In:   an Artifact and its device.

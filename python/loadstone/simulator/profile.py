@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When each instruction of a compiled model runs: its device programs alone, on the simulator, with
 a trace.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run vectors on the simulator: memory byte for byte, cycles against what was measured.
 
 In:   vectors (vectors.py).

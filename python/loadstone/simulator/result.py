@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run of the simulator tells: counters, findings, events.
 
 In:   what sim.py reads from the core.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hardware under Verilator, from Python: the same calls as the simulator, and the same figures.
 
 In:   a HwConfig whose RTL has been built (rtl_build.py); NumPy arrays placed at bus addresses; a

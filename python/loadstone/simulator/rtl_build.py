@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile hw_sim/rtl with Verilator for one device, once: the library that rtl.py opens.
 
 In:   a HwConfig; hw_sim/rtl of this checkout; Verilator and a C++ compiler.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run vectors on the hardware under Verilator: memory byte for byte, beats and bursts, and cycles
 against what was measured.
 

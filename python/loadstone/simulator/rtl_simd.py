@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hardware under Verilator behind a socket: what simd.py is for the simulator.
 
 In:   a device whose RTL can be built, and a SharedMemory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script for yosys: hw_sim/rtl for one device as a circuit of an ECP5, or of Xilinx's series 7.
 
 In:   a HwConfig; the sources of rtl_build.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server of simd.py's protocol: who of several clients has the device, and what they
 hear.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C in the middle of a run: the core asks Python a few dozen times a second whether to go on.
 
 In:   signals; handlers of Python run in the main thread only.

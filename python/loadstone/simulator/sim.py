@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator, from Python: what a program does to memory, and how many cycles it takes.
 
 In:   a HwConfig; NumPy arrays placed at bus addresses; a stream of instructions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator as a process of its own: registers over a socket, DMA in a shared memory file.
 
 In:   a device (its register page, its interrupt) and the file that is its memory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that stop behind a layer: what comes after it is not stored.
 
 In:   a device program of an artifact.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs of other devices cost, and what they do to memory, without a host.
 
 In:   an artifact with programs of accelerators that plug-ins describe.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated accelerator of a plug-in behind a socket: what simd.py is for VTA's simulator.
 
 In:   an Accelerator and a SharedMemory.

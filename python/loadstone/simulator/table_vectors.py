@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conformance vectors of any instruction table: programs with the memory before and after, and
 cycle counts. One .npz each, and index.json.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draw when load, compute and store work on which layer: one HTML page that needs nothing else.
 
 In:   profiles of a model's device programs (profile.py), a title, lines of text.

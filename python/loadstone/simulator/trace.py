@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write a simulated run as a Perfetto trace: a track for each stage, a flow for each token.
 
 In:   a Simulator that has run with trace=True; optionally the names of layers.

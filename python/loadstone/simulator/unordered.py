@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tokens leave open in an artifact's device programs: races, reads of what nobody wrote.
 
 In:   an artifact and its device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What vectors of every device have in common: regions, latencies, bytes that are written, the
 index of a folder.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocate: scratchpad addresses for virtual tiles, over the whole static stream.
 
 In:   a VtaProgram's operations.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The back end for VTA and VTA-Q, as a table of contents.
 
 In:   a HwConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is chosen of a layer's schedule and of a region's program: named, and kept in files.
 
 In:   an operator and its device, or the operators of a region; what is in force

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops with their bounds known: clipped, joined, and as the 2-D blocks that a copy is made of.
 
 In:   loops of an intrinsic as emitted Python gives them, and the tiles they begin with.

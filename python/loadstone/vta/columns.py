@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold neighbouring columns of narrow tensors into channels, so that tiles are full.
 
 In:   the operators of a region, and the names of the tensors that others see.

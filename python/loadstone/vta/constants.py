@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants in the layout that the device reads: weight tiles, requantization operands, identity
 and pad tiles.
 

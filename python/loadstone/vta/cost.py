@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What instructions cost, estimated: the one model on which the compiler's choices of speed rest.
 
 In:   a HwConfig, whose timing table (devices/timing/*.json) also feeds the simulator.

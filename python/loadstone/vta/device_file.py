@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device's file: its keys, and what a file of VTA's own leaves unsaid.
 
 In:   the JSON of vta_config.json, or of one of devices/*.json.

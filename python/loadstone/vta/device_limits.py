@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device can be: sizes that instructions can name, and properties that go together.
 
 In:   a HwConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the emitted Python calls: one method per intrinsic, appending operations on virtual tiles.
 
 In:   calls from the source that lower.py makes, with concrete tile indices, strides in tiles, and

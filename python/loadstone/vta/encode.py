@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encode: operations with scratchpad addresses -> instructions and micro-ops.
 
 In:   a VtaProgram whose tiles have addresses, and whose DRAM tensors have places.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folded loop nests by shape: each shape is folded once.
 
 In:   an operation's nest: extents, and its accesses.

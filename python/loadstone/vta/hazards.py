@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What orders instructions against each other, and the proof that a stream's tokens do.
 
 In:   instructions in program order: the stage of each, the scratchpad tiles and DRAM bytes it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HwConfig: one device, read from JSON and checked against what the instruction set can encode.
 
 In:   a device's name, a JSON file (VTA's own vta_config.json, or one of devices/*.json), or a dict.

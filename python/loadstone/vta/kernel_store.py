@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that were lowered before, in a folder: by this process, another one, or last week.
 
 In:   what a kernel is made from (spec, device, costs), and how to make it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How activations lie in the device's DRAM: the blocked layout, and the im2col layout of first
 layers.
 

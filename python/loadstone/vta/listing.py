@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file with instructions in it, as text that people read and isa/asm.py assembles.
 
 In:   a path: an artifact (.lds), a vector in the format of vta_rtl (.npz: `insns`, and `dram_in`,

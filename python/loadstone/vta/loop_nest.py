@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold a loop nest of any depth into the two hardware loops and a list of micro-ops.
 
 In:   the extents of a nest and its accesses, the tiles' addresses, what the instruction's factor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorIR of loops and intrinsic calls -> Python source -> operations on virtual tiles.
 
 In:   a scheduled IRModule of one operator on the blocked layout.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The micro-op scratchpad as a cache: which list is resident, and what a miss loads.
 
 In:   instructions in program order, GEMM and ALU each with its list of micro-ops.

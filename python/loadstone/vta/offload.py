@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run of operators that VTA takes together: what it needs in memory, and its program.
 
 In:   graph operators in execution order, all of which patterns.py accepted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which operators a VTA device takes, and why it leaves the others.
 
 In:   a HwConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way from operations on virtual tiles to a device program: a list of passes.
 
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prefetch: load weights before they are needed, in the time in which the load stage would wait.
 
 In:   a VtaProgram's operations in program order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device program on its way from operations to instructions: what every pass takes and returns.
 
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.

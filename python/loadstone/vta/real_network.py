@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A float network in the form that a device of bfloat16 runs: batch normalizations folded.
 
 In:   an IRModule in canonical form, float32.

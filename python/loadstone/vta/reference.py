@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each instruction means: the living definition, in plain NumPy.
 
 In:   a HwConfig, the regions of DRAM, a program's bytes.

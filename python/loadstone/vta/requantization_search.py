@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding requantizations that equal a framework's rule on every value that can occur.
 
 In:   all sums that can occur (a range of integers), and what the framework's rule makes of each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of one device for its hardware: the SystemVerilog package lds_config_pkg.
 
 In:   a HwConfig: sizes, capabilities, and the timing constants that are choices of the hardware.

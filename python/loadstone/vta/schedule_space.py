@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choices that are worth trying for one layer, most promising first.
 
 In:   an operator as it is lowered (columns folded), its device, whether the host packs its input.

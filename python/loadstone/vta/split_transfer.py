@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads and stores whose sizes no field holds, as several that fit.
 
 In:   a TileLoad or TileStore, and a device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The static stream before it has addresses: operations on virtual tiles.
 
 In:   lower.py runs the emitted Python of a lowered PrimFunc and appends these records, tile after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the operations of stream.py mean, in NumPy, before anything has an address.
 
 In:   operations on virtual tiles; DRAM as a dict of tile arrays by tensor name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations on virtual tiles as text that people read.
 
 In:   operations of stream.py, and the scratchpad addresses of their tiles where there are any.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synchronize: dependency tokens from hazards.
 
 In:   a VtaProgram with instructions in program order.

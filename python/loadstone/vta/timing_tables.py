@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timing constants of a device: tables in devices/timing, and what a device's file changes in them.
 
 In:   the name of a table, or the object under a device file's key `timing`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The validator's rules once more, written from runtime/VALIDATION.md, not runtime/validate.c.
 
 In:   an artifact, or instructions with a device and regions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Do instructions fit their fields, stay in their scratchpads, and find the micro-ops they name?
 
 In:   a VtaProgram with instructions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is every virtual tile still in its scratchpad whenever an operation uses it?
 
 In:   a VtaProgram with addresses; what each tile that only loads write is to hold.

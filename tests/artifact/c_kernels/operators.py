@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators as C, all in one file: one call of the C compiler.
 
 In:   operators of the graph by name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/body.py: declarations, limits, numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/elementwise.py: sums and products that broadcast, softmax, argmax."""
 
 from __future__ import annotations

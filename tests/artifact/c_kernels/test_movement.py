@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/movement.py: resizes to sizes that are no multiples, all positions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/pooling.py: pools and means of every rounding, with and without padding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/reduction.py: sums and products over any axes, L2 normalization."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """artifact/c_kernels/weighted.py: every rounding of convolution and dense layer; the
 product of two activations."""
 

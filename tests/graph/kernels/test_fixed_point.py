@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/fixed_point.py: gemmlowp's functions are near the real ones, and exact at their
 ends."""
 

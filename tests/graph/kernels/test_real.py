@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/real.py as loops over single numbers, and against NumPy where the order is free."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/windows.py: sums over windows are those of loops over scalars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small network for the tests of costs, with steps of the host that cost what the tests say.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/cost/alone.py: what one operator takes where it runs alone, its transfers apart."""
 
 from __future__ import annotations

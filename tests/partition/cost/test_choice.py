@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """choice.py and candidates.py: back ends that compete by cost, fused and unfused, on networks whose
 integers must not change."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/cost/prices.py: what determines a cost, the file that keeps it, and what is no such
 file."""
 

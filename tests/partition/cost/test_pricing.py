@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/cost/pricing.py: every step of an artifact has a price, by the table or by its back
 end."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/cost/search.py: equal to exhaustive search on random graphs, and what decides between
 plans, one rule at a time."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """partition/patterns/: what a match reads as, where it refuses, and lines per channel that must be
 exact on all 256 values."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/asm.py: what people read assembles back to the same bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/asm_parser.py: numbers, comments, and a mistake told with its line."""
 
 from __future__ import annotations

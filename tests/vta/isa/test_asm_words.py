@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/asm_words.py: each word means one thing, in both directions."""
 
 from __future__ import annotations

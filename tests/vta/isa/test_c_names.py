@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/c_names.py: structs and widths as C writes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes <-> fields: round trips in both forms, against VTA's own programs, and every refusal by
 name."""
 

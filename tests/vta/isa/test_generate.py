@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated files: current, and the C header says the same as Python about every
 instruction."""
 

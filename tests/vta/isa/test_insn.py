@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/insn.py: instructions as objects: their fields, what they need, who executes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/isa_page.py: the reference names every value, register and capability, as a table that
 Markdown reads."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/registers.py: registers do not overlap, and a page holds its block."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The spec against ISA bits written down by hand, and against itself for every device."""
 
 from __future__ import annotations

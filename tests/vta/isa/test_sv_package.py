@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package for the hardware: each field where spec.layout has it, for every device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/isa/values.py: the tables behind the enumerations agree with each other."""
 
 from __future__ import annotations

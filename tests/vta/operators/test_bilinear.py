@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bilinear resizing: sizes that the device takes are exact, and a uint8 kernel's float32 weights
 are no reason to be off by one."""
 

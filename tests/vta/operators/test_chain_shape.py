@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/chain_shape.py: a shape has room for each of its blocks."""
 
 from __future__ import annotations

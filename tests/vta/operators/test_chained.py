@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators between any scales on devices that have no RQ: every one that is taken is exact."""
 
 from __future__ import annotations

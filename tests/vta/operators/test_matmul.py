@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/matmul.py: products of two activations, on the stream reference, equal the graph's
 definition."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/: every operator's stream, run in NumPy, gives the integers that numerics
 gives."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on real numbers on devices of bfloat16: equal to their definition, bit for bit, and as
 near to real numbers as the order of sums allows."""
 

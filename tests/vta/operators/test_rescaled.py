@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/rescaled.py: layers of any scale on VTA as it is, run in NumPy tile by tile."""
 
 from __future__ import annotations

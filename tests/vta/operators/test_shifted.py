@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantization by shifts: the steps are the rule, at every accumulator around which the output
 changes."""
 

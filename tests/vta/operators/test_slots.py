@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/slots.py: phases of neighbouring tiles side by side, nothing lost."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/operators/tried.py: what the predicate lowered is what the region takes, once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of made rules, and the device's arithmetic on bytes: shared by the tests of vta/rescale/."""
 
 from __future__ import annotations

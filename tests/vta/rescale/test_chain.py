@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/chain.py: what a chain computes is what VTA computes, element by element."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/levels.py: what is split adds up, and each piece is what one GEMM step can do."""
 
 from __future__ import annotations

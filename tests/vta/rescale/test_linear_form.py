@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/linear_form.py: every way to write a form computes the form."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/linear_search.py: what is found is exact, and what exists is found."""
 
 from __future__ import annotations

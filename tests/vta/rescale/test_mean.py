@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/mean.py: averages of any count, by every rule, on every sum."""
 
 from __future__ import annotations

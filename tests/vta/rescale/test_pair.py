@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/pair.py: the rules of two frameworks on all values and pairs."""
 
 from __future__ import annotations

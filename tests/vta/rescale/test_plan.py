@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/plan.py: every form, against the rule on every accumulator, done byte by byte."""
 
 from __future__ import annotations

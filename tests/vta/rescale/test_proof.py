@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/proof.py: what is spoiled by one is refused, or still right everywhere."""
 
 from __future__ import annotations

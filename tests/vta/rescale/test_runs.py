@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/runs.py: runs say of every accumulator what the rule says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/search.py: what it finds, and how it says that there is nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/stairs.py: floors that give ONNX's rounding where no line does, everywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/rescale/steps.py: cycles of each form behind a sum, counted by hand, and its name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/chain.py: a chain is operations in place on one accumulator, part by part."""
 
 from __future__ import annotations

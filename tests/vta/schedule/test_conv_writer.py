@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/conv_writer.py: what is loaded where, and what follows the sum."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/elementwise.py: what the loops become, call by call."""
 
 from __future__ import annotations

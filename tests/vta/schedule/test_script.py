@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/script.py: the text is TensorIR, and each block begins where the last one ended."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/tile_writer.py: statements on whole tiles, lowered and run in NumPy; a tile that
 hangs over the output touches nothing beyond it."""
 

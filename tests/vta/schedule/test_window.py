@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vta/schedule/window.py: where the input stays, what is cut, and which part of the output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of the graph as C, for the host: what the built-in operators of the C runtime do not
 compute and no accelerator takes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The statements of one operator under construction.
 
 In:   an operator; lines of C from the files beside this one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums, products, quotients, softmax and the index of the largest in C.
 
 In:   Add, Sub, Mul, Div, SquaredDifference, Softmax or ArgMax, a Body.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resizes in C.
 
 In:   ResizeNearest or ResizeBilinear, a Body.

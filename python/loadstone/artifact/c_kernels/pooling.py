@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and means in C.
 
 In:   AveragePool2D, MaxPool2D or Mean, a Body.

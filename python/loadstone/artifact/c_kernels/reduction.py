@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums and products over axes, and L2 normalization, in C.
 
 In:   ReduceSum, ReduceProduct or L2Normalize, a Body.

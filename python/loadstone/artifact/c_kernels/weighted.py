@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution, dense layer and the product of two activations in C.
 
 In:   Conv2D, Dense or BatchMatMul, a Body.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The back end that `loadstone backend new NAME` writes: convolutions in one call of a function. It
 works as it is; edit it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator that `loadstone backend new NAME --isa` writes: dense layers, in instructions of
 its own. It works as it is, on its simulator, in C, and in a firmware; edit it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The test of my-npu: a small network through the compiler, the C runtime and the back end, against
 its definition in NumPy.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The test of my-npu: a small network through the compiler, the C runtime and the simulator of the
 device, against its definition in NumPy; its instructions as text.
 

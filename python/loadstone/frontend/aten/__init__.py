@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each operator of PyTorch's ATen becomes in Relax.
 
 In:   the arguments of an operator, tensors as Relax expressions; Build for what it takes more than

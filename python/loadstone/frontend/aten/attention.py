@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scaled dot-product attention as the products and the softmax that it is made of.
 
 In:   queries (..., L, E), keys (..., S, E) and values (..., S, V) as Relax expressions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What converters of operators share: the table, the place for calls, and small questions.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements: activations and arithmetic.
 
 In:   the arguments of an operator, tensors as Relax expressions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move elements, or choose among them.
 
 In:   the arguments of an operator, tensors as Relax expressions.

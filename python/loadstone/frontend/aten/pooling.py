@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and reductions.
 
 In:   the arguments of an operator, tensors as Relax expressions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantization as PT2E writes it: the namespace quantized_decomposed.
 
 In:   the arguments of an operator, tensors as Relax expressions.

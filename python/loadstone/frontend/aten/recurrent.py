@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nn.LSTM, nn.GRU and nn.RNN.
 
 In:   the arguments of aten.lstm and its kin: the sequence, states, weights of all layers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators with weights: convolutions, dense layers, normalizations.
 
 In:   the arguments of an operator, tensors as Relax expressions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every quantized operator computes, exactly: whole operators in NumPy, each equal to a
 framework's kernels.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exp, 1 / (1 + x) and 1 / sqrt(x) in 32-bit fixed point, as gemmlowp computes them.
 
 In:   raw int32 numbers; Qm.n has m integer bits and n = 31 - m fractional bits, so raw = value *

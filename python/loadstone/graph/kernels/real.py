@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators on real numbers compute, bit for bit as a device of bfloat16 does.
 
 In:   an operator of graph/real.py; its inputs as float32; the lanes of the device's blocks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact sums over windows: what convolutions, pools and dense layers of every framework share.
 
 In:   integer activations (N, H, W, C) from which the zero point is already taken, integer weights

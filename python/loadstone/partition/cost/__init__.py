@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cost-based partition: candidates, prices, search."""

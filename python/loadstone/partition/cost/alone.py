@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every operator takes alone: lowered as an artifact of one operator, its steps priced.
 
 In:   the partitioner of the network, its operators' constants, prices.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way to run each part of a network, with its cost: the problem that partition/cost/search.py
 solves.
 

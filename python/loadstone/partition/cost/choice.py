@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who runs what, by cost: the cheapest partition that can be found, never a dearer one than the
 eager partition.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each step of an artifact takes: device programs on the simulator, steps of the host by the
 clock; kept in a file.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a lowered partition takes: all steps of its artifact, by the cost table or by its back ends.
 
 In:   a LoweredPartition, the target's back ends, a CostTable.

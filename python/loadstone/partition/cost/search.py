@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cheapest way to cover a network with candidates: dynamic programming over what has been
 executed.
 

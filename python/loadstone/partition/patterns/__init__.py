@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operator of graph/: the Relax pattern that it has in canonical form, and how a match
 reads.
 

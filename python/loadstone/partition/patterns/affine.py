@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A line per channel in float32, as integers: batch normalization, and adding or multiplying by
 constants.
 

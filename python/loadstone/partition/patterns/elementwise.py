@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements: their patterns, and what they read as.
 
 In:   quantize(relu? (add | subtract | multiply | divide (dequantize(a), dequantize(b)))),

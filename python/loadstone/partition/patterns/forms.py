@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The words that patterns are written in.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move elements: their patterns, and what they read as.
 
 In:   quantize(reshape | permute_dims | ... (dequantize(x))) with the same quantization on both

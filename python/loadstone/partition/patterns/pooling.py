@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and means: their patterns, and what they read as.
 
 In:   quantize(relu? (avg_pool2d | max_pool2d | mean (dequantize(x)))).

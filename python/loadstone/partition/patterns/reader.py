@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read the pieces of a composite: which tensor, which constants, which clamp.
 
 In:   `main` of a module in canonical form (frontend/canonical.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on real numbers: their patterns in a float network, and what they read as.
 
 In:   relu | clip (add (conv2d | matmul (x, constant), constant)) and parts of it; products of two

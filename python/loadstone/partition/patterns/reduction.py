@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators with an integer rule in TFLite alone: their patterns, and what they read as.
 
 In:   quantize(sum | prod (dequantize(x))), quantize(x / sqrt(sum(x * x) + tiny)),

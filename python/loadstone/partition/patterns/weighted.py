@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolution and dense layers: their pattern, and what it reads as.
 
 In:   quantize(relu? (add?(conv2d | matmul (dequantize(x), dequantize(weights)), bias))).

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """One JSON file per device, and their timing tables."""

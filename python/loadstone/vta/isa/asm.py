@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text <-> instructions: one line each, with the loop that it stands for.
 
 In:   instructions, or text.

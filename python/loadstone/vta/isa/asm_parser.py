@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text -> instructions: the assembler. asm.py describes the text.
 
 In:   lines of text.

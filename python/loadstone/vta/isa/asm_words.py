@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words that the text of instructions is made of, in both directions.
 
 In:   the instruction set (spec.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header's decoder and encoder.
 
 In:   spec.py.

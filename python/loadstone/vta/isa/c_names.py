@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of the spec as the C header names them.
 
 In:   spec.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes <-> fields, for whole streams (NumPy columns) and for single instructions (objects).
 
 In:   a HwConfig, and bytes or fields.

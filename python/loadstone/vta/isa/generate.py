@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write driver/include/lds_isa.h, hw_sim/rtl/lds_isa_pkg.sv and docs/isa.md from the spec.
 
 In:   the texts of the files (c_header.py, sv_package.py, isa_page.py).

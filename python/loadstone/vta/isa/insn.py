@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One instruction as an object: `Load(memory_id=Memory.INP, x_size=4, push_next=1)`.
 
 In:   field values; every field is 0 unless it is given.

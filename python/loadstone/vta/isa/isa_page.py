@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of docs/isa.md: the reference of the instruction set, in Markdown.
 
 In:   spec.py, registers.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register blocks, stated once: Loadstone's native page, and those of VTA's existing
 bitstreams.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instruction set, stated once: every field of every instruction, micro-op and register.
 
 In:   the values that fields can hold (values.py).

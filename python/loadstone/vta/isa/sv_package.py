@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of hw_sim/rtl/lds_isa_pkg.sv: the instruction set and the registers for the hardware.
 
 In:   spec.py, registers.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the fields of instructions can hold, and what stands behind the values: scratchpads, stages,
 token queues, registers, capabilities.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One operator of the graph -> operations on virtual tiles and the constants that they read.
 
 In:   a graph operator and the device's HwConfig.

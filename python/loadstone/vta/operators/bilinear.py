@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bilinear resizing: every output pixel is a sum of four input pixels times small integers, then
 one requantization, or products and shifts on a device without it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chains of blocks that one kernel does: their common shape, and the weight tiles of each.
 
 In:   DigitPlans of one kind (rescale/plan.py).

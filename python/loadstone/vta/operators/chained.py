@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements between any scales, for devices without RQ: chains of products and shifts.
 
 In:   graph.Add, Sub, Requantize, one input of a Concatenate.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Add, subtract, multiply, requantize, clamp: the ALU on tiles that the GEMM core brought into ACC.
 
 In:   graph.Add, Sub, Mul, Requantize, two tensors of which one may broadcast.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a spec to operations: the part that every operator family shares.
 
 In:   a spec (integers only), and the names of the DRAM tensors that it stands for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The product of two activations: attention's Q K^T and P V.
 
 In:   graph.BatchMatMul whose second factor is turned: its rows are columns; graph.RealMatMul.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators that move data, and max pooling: what goes through the GEMM core with an identity, or a
 selection, for weights.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Average pooling and means: sums through one identity weight tile, then a requantization that
 divides.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums, products and clamps of activations on a device of bfloat16.
 
 In:   graph.RealBinary, RealClamp.

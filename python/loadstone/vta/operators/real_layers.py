@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and dense layers on a device of bfloat16.
 
 In:   graph.RealConv2D, graph.RealDense.

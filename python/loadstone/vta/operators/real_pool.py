@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and means on a device of bfloat16.
 
 In:   graph.RealPool2D, RealMean.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and dense layers of any scale on a device without RQ.
 
 In:   a convolution or dense layer, its shape in tiles, its weights.

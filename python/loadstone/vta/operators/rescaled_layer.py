@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A layer of any scale in kernels: which blocks of channels go together, and what each kernel is.
 
 In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (rescale/plan.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of nine bits: the few that do not fit int8 get their rest in GEMMs of their own.
 
 In:   the operations of a convolution on the int8 part of its weights; the rest, of which almost

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requantization by shifts, for devices without RQ: every scale must be a power of two.
 
 In:   operators; the sums that can occur.

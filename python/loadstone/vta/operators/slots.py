@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiles of rescaled layers side by side: while one tile's digits are stored, the next is summed.
 
 In:   the operations of kernels of schedule/rescaled.py, tile after tile.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was lowered to see whether it fits, kept until the same operator is lowered for good.
 
 In:   an operator of the graph, a device.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and dense layers, and the folding of a first layer's taps into channels.
 
 In:   graph.Conv2D, graph.Dense.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any scale on a device that has no multiplier behind its accumulators: the GEMM core multiplies.
 
 Convolutions and dense layers, whose sums are too wide to try all:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens to one accumulator: products by weights and ALU operations, one cycle a tile each.
 
 In:   the integers that stand in the program: weights of 8 bits, immediates of 16.

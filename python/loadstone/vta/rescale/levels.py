@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Multipliers and constants as int8 weights, level by level.
 
 In:   integers per lane: multipliers of digits, a constant, and the exponents of the levels.

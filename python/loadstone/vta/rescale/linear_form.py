@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sum of inputs times multipliers, shifted: every way to write it as steps of eight bits.
 
 In:   a LinearForm: multipliers, a shift, the offsets that do, and a correction if it needs one.

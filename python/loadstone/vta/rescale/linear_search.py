@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains that equal a rule: sums of inputs times constants, shifted and clamped.
 
 In:   a LinearProblem: every combination of inputs that can occur, what the rule makes of each, and

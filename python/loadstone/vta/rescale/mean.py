@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains that make a mean of a sum: average pools and means, between any scales.
 
 In:   how many elements are summed, what the sum is divided by, quantizations, and the rule.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains of operators on one or two int8 values: add, subtract, requantize, concatenate.
 
 In:   the quantizations, limits and rounding of an operator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cheapest proven form for each block of channels.
 
 In:   a convolution or dense layer, the device's lanes, how many GEMM steps a tile of output takes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a plan's integers give a rule's output, for every accumulator: a judge of its own.
 
 In:   the integers that the device will use (weights of each level, shifts, clamps), and the runs of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a framework's rule makes of every accumulator that can occur: runs of equal outputs.
 
 In:   a convolution or dense layer.

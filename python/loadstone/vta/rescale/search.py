@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integers that give a rule's outputs: a search, whose results proof.py judges.
 
 In:   runs of channels (runs.py).

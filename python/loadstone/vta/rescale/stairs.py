@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms that round half to even in float32: a sum of several floors of one fine sum.
 
 In:   runs of the channels of some blocks (runs.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a plan costs, and what it is called.
 
 In:   a DigitPlan or a PartPlan (proof.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A chain of products and ALU operations on one accumulator as TensorIR.
 
 In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, the steps.

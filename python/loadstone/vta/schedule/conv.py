@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions of every kind as TensorIR: a sum over weights on the blocked layout, then a tail.
 
 In:   `ConvSpec`: extents, strides and padding in blocks and pixels; the tail.

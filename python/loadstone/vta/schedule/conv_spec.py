@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A convolution in tiles: what its schedule is made from.
 
 In:   integers that operators/ work out.

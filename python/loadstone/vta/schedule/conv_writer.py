@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A convolution's loops, written out: what is loaded where, the sum, and what follows it.
 
 In:   a ConvSpec, a Tiling, a HwConfig.

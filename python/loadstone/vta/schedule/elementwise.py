@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators on elements as TensorIR: one or two inputs come through the GEMM core into ACC, and the
 ALU does the rest.
 

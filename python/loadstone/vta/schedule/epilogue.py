@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens to accumulators after the sum: requantization, clamp, or plain ALU operations.
 
 In:   a tuple of steps.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The product of two activations as TensorIR: one of them is loaded as weights.
 
 In:   `MatmulSpec`: extents in tiles; the parts of both zero points; the tail.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Max pooling as TensorIR: the window's input comes through the GEMM core into ACC, and the ALU
 takes maxima tap by tap.
 

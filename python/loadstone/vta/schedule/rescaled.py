@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A convolution whose requantization the GEMM core does, as TensorIR: digits through memory and
 back.
 

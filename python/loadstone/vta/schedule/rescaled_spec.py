@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a rescaled convolution's kernel depends on: integers only.
 
 In:   nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tile of a rescaled convolution, by the cost model.
 
 In:   a RescaledSpec whose tile is open, how many blocks the layer has, a HwConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A chain of products and ALU operations on one accumulator, in TVM's script.
 
 In:   the steps; of each step, what it multiplies by what.

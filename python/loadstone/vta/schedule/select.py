@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One block of channels gathered from several: sums of tiles times weight tiles that select lanes,
 as TensorIR.
 

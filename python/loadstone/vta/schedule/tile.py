@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tile sizes and loop order of a sum over weights, by a small cost model of the device.
 
 In:   the loops of a convolution in tiles and pixels (`WeightedNest`), and a HwConfig.

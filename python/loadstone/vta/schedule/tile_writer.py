@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every function of tiles is written with: loops, buffers, and statements on whole tiles.
 
 In:   a RescaledSpec, a HwConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums over windows, and a chain of products and ALU operations on them, as TensorIR.
 
 In:   `WindowSpec`: geometry in tiles, which part of the output, the steps.

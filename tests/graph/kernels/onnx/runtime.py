@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single-operator models for ONNX Runtime, graph optimisations off.
 
 In:   int8 arrays with the channels last, and their quantizations.

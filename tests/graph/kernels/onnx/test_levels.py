@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/onnx/levels.py against ONNX Runtime, on single-operator models with random
 shapes and scales.
 

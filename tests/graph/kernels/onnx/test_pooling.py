@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/onnx/pooling.py against ONNX Runtime, on single-operator models with random
 shapes and scales.
 

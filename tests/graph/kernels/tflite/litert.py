@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single-operator models for LiteRT's reference kernels.
 
 In:   int8 arrays and their quantizations.

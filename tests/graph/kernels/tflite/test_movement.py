@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """graph/kernels/tflite/movement.py against LiteRT's reference kernels, on single-operator models
 with random shapes and scales.
 

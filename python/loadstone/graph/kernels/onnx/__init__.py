@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX operators between DequantizeLinear and QuantizeLinear: what a QDQ model means, in float32.
 
     levels.py       QuantizeLinear, DequantizeLinear, clamps: shared by all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of a QDQ model on elements, and Softmax: in float32.
 
 In:   int8 activations of any shape, with their `Quantization`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QuantizeLinear and DequantizeLinear: what all operators of a QDQ model share.
 
 In:   float32, integer sums, or int8 activations with their `Quantization`.

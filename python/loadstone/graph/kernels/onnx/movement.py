@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of a QDQ model that move data: Concat, Resize.
 
 In:   int8 activations with their `Quantization`.

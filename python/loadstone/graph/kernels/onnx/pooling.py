@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and means of a QDQ model, summed in ONNX Runtime's order.
 
 In:   int8 activations with their `Quantization`.

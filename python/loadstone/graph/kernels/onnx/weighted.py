@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conv, MatMul and Gemm of a QDQ model, as ONNX Runtime's integer kernels compute them.
 
 In:   int8 activations with their `Quantization`; int8 weights OHWI; int32 bias.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's integer operators, equal bit for bit to the reference kernels of LiteRT 2.3
 (BUILTIN_REF).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's arithmetic on elements: ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE, LEAKY_RELU.
 
 In:   int8 activations of any shape, with their `Quantization`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's functions of one real number, in fixed point or tables: SOFTMAX, LOGISTIC,
 HARD_SWISH, ABS, RSQRT, SQRT.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From real values to int8 and back, as TFLite does it: what all its operators share.
 
 In:   float32, or int8 activations with their `Quantization`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's operators that move data: CONCATENATION, PAD, RESIZE.
 
 In:   int8 activations with their `Quantization`.

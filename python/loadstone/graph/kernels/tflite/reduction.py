@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's operators that make one number of many: SUM, REDUCE_PROD, L2_NORMALIZATION.
 
 In:   int8 activations with their `Quantization`.

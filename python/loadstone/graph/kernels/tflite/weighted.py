@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite's operators that multiply by weights and accumulate.
 
 In:   int8 activations with their `Quantization`; int8 weights OHWI; int32 bias.
