@@ -227,7 +227,7 @@ def test_a_hundred_interpreters_leave_nothing(sine: HostModel) -> None:
     (x,) = images(1)
     plain = bytes_kept(lambda: tflite_builder.run(sine.data, [x]))
     ours = bytes_kept(lambda: run(opened(sine.data), x))
-    assert ours - plain < 20_000
+    assert ours - max(plain, 0) < 20_000  # what was garbage before may be gone
 
 
 @pytest.mark.parametrize("one_delegate", [True, False])
