@@ -5,6 +5,7 @@ does."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -142,6 +143,26 @@ def test_a_module_builds_where_hosts_look_for_it(host: str, tmp_path: Path) -> N
     for symbol in ("lds_session_open", "lds_baremetal_hal", "lds_registers_native", "model_bytes"):
         assert f" {symbol}\n" in listed, symbol
     assert (module / "model.lds").read_bytes() in archive.read_bytes()
+
+
+def test_a_module_builds_by_its_platformio_manifest(tmp_path: Path) -> None:
+    """The sources that the manifest filters, with its flags from the library's folder alone."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    copy_model().save(tmp_path / "m.lds")
+    module = tmp_path / "module"
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "module", "-o", str(module)]) == 0
+    build = json.loads((module / "library.json").read_text())["build"]
+    nothing, *patterns = build["srcFilter"]
+    assert nothing == "-<*>"
+    sources = [str(p) for form in patterns for p in module.glob(form[2:-1])]
+    assert len(sources) > 10
+    command = ["arm-none-eabi-gcc", "-mcpu=cortex-m33", "-mthumb", "-Werror", "-r", "-nostdlib"]
+    flags = [*build["flags"], "-o", str(tmp_path / "all.o")]
+    done = subprocess.run(
+        [*command, *flags, *sources], cwd=module, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (module / "model.lds").read_bytes() in (tmp_path / "all.o").read_bytes()
 
 
 def application(

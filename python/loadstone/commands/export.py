@@ -4,7 +4,8 @@ compiled model.
 
 In:   an artifact, the kind of board.
 Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
-      (cortex-m) a port and a linker script; for a module what Zephyr, ESP-IDF and CMake look for.
+      (cortex-m) a port and a linker script; for a module what Zephyr, ESP-IDF, PlatformIO and
+      CMake look for.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
 
@@ -38,7 +39,7 @@ _EPILOG = """\
 examples:
   loadstone export model.lds --board cortex-m -o firmware && make -C firmware CPU=cortex-m55
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
-  loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a CMake library
+  loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a PlatformIO or CMake library
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
   loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
 
