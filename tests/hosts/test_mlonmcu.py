@@ -89,6 +89,18 @@ def test_a_wrong_output_is_found(home: Path) -> None:
         reference.write_bytes(right)
 
 
+def test_mistakes_are_one_line(home: Path, tmp_path: Path) -> None:
+    model = str(home.parent / "ad.tflite")
+    for words, why in (
+        (["environment", str(home)], "there is an environment.yml already"),
+        (["model", model, str(tmp_path / "none.npz"), "--home", str(home)], "none.npz"),
+        (["model", str(tmp_path / "none.tflite"), "x.npz", "--home", str(home)], "none.tflite"),
+    ):
+        said = run(*words, status=1)
+        assert why in said
+        assert len(said.splitlines()) == 1
+
+
 def test_a_damaged_artifact_is_refused_by_the_program(home: Path) -> None:
     report(home, "ad")
     (program,) = (home / "temp/sessions/latest/runs").rglob("bin/generic_mlonmcu")

@@ -166,8 +166,11 @@ def register() -> None:
 
 
 def write_environment(home: str | Path) -> Path:
-    """A folder that MLONMCU_HOME may name: its environment.yml, and the folders that it names."""
+    """A folder that MLONMCU_HOME may name: its environment.yml, and the folders that it names.
+    Raises LoadstoneError where there is an environment, which may be somebody's."""
     home = Path(home).resolve()
+    if (home / "environment.yml").exists():
+        raise LoadstoneError(f"{home}: there is an environment.yml already: name another folder")
     for folder in ("deps", "logs", "models", "plugins", "results", "temp"):
         (home / folder).mkdir(parents=True, exist_ok=True)
     text = json.dumps({"home": str(home), **_ENVIRONMENT}, indent=2)  # JSON is YAML
@@ -252,5 +255,5 @@ def main(words: Sequence[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except LoadstoneError as error:
+    except (LoadstoneError, OSError) as error:
         sys.exit(f"loadstone: {error}")
