@@ -160,7 +160,8 @@ class _Cache:
 
     def _batch(self, number: int) -> Iterator[bytes]:
         """The list of an instruction and those of the next ones that are not resident either."""
-        most, count, found = min(self.depth // 4, _AHEAD_UOPS), 0, set()
+        most, count = min(self.depth // 4, _AHEAD_UOPS), 0
+        found: set[bytes] = set()
         for uops in self.wanted[number : number + _AHEAD_INSTRUCTIONS]:
             if uops in self.resident or uops in found:
                 continue
