@@ -67,6 +67,6 @@ def load(path: str | Path) -> None:
     if tvm.get_global_func(_SIGN, allow_missing=True) is not None:
         return
     try:
-        ctypes.CDLL(str(path))
+        ctypes.CDLL(str(Path(path).resolve()))  # a name without a folder is looked for elsewhere
     except OSError as error:
         raise LoadstoneError(f"{path}: cannot be loaded: {error}") from error
