@@ -5,10 +5,12 @@ test_externals.py)."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from loadstone.numerics import Array
 from loadstone.runtime import device
 from loadstone.runtime.external_steps import CallTimes
 from tests.runtime.test_device import external_model
@@ -27,7 +29,7 @@ def test_a_first_call_that_prepares_counts_as_the_second() -> None:
 def test_what_a_function_compiles_first_is_not_the_time_of_a_run() -> None:
     calls = []
 
-    def total(arrays: list[np.ndarray], text: str) -> list[np.ndarray]:
+    def total(arrays: Sequence[Array], text: str) -> list[Array]:
         calls.append(text)
         time.sleep(2.0 if len(calls) == 1 else 0.0)
         return [arrays[0].astype(np.int32).sum(axis=1)]
