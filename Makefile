@@ -7,6 +7,7 @@
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
 #   make bitstream  the same for a ULX3S, untested on hardware
+#   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
@@ -18,7 +19,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all quick check lib rtl synth route bitstream measure fuzz bench docs clean system
+.PHONY: help demo test test-all test-avx512 quick check lib rtl synth route bitstream measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -50,6 +51,11 @@ test: lib
 # More random networks, seeds and mutants, a minute of each fuzzer, and every network on every device.
 test-all: export LOADSTONE_ALL = 1
 test-all: test
+
+# Random programs, of bfloat16 and of int8, on a processor with AVX-512 that Bochs emulates: apt-get install bochs bochs-term
+PROGRAMS ?= 2000
+test-avx512: lib
+	$(BIN)/python -m tests.bochs --programs $(PROGRAMS)
 
 quick: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10
