@@ -4,6 +4,7 @@
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
 #   make test     every test                          make quick   the tests without the slow ones
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
+#   make test-emulated  the tests on a processor without AVX, emulated; goes on where it stopped
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
 #   make bitstream  the same for a ULX3S, untested on hardware
@@ -19,7 +20,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all test-avx512 quick check lib rtl synth route bitstream measure fuzz bench docs clean system
+.PHONY: help demo test test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -56,6 +57,10 @@ test-all: test
 PROGRAMS ?= 2000
 test-avx512: lib
 	$(BIN)/python -m tests.bochs --programs $(PROGRAMS)
+
+# File by file, rising limits; a day on one core. WORDS="--table", "--failed", "tests/test_errors.py --seconds 600"
+test-emulated: lib
+	$(BIN)/python -m tests.emulated $(WORDS)
 
 quick: lib
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10

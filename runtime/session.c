@@ -354,6 +354,7 @@ int lds_session_sync(lds_session *s, const lds_tensor *t, int direction) {
 static void operand_of(lds_session *s, uint32_t tensor, lds_operand *out) {
   lds_model_tensor(s->model, tensor, &out->tensor);
   out->data = (uint8_t *)s->region[out->tensor.region].cpu + out->tensor.offset_bytes;
+  if (s->move != NULL) s->move(s, out);
 }
 
 uint32_t lds_session_operands(lds_session *s, const lds_step *step, lds_operand *operands, int32_t *parameters) {
@@ -382,10 +383,11 @@ int lds_session_step(const lds_session *s, uint32_t step, lds_step_info *out) {
 }
 
 int lds_session_operand(lds_session *s, uint32_t step, uint32_t index, lds_operand *out) {
-  lds_step_info info;
-  const int status = lds_session_step(s, step, &info);
-  if (status != LDS_OK || out == NULL || index >= info.inputs + info.outputs) return LDS_ERR_ARGUMENT;
-  operand_of(s, lds_model_word(s->model, lds_model_step(s->model, step).first + index), out);
+  lds_step found;
+  if (s == NULL || out == NULL || step >= s->model->section[LDS_STEPS].count) return LDS_ERR_ARGUMENT;
+  found = lds_model_step(s->model, step);
+  if (index >= found.inputs + found.outputs) return LDS_ERR_ARGUMENT;
+  operand_of(s, lds_model_word(s->model, found.first + index), out);
   return LDS_OK;
 }
 

@@ -21,7 +21,10 @@ struct lds_session {
   lds_dma_buffer code;                /* programs of accelerators, one behind the other */
   lds_device *running;                /* the device that works, or worked last */
   uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream; the next: code */
-  uint32_t to_fill;                   /* bit r: region r needs its constants or zeros */
+  void (*move)(const lds_session *s, lds_operand *operand); /* to memory of the caller's: bind.c, where it is linked in */
+  const lds_binding *bound;
+  uint32_t bound_count;
+  uint32_t to_fill; /* bit r: region r needs its constants or zeros */
   lds_phase phase;
   uint32_t step; /* that is being executed */
   uint32_t progress;
