@@ -2,7 +2,7 @@
  *
  * In:   its name.
  * Out:  its driver, and the lock under which it is used.
- * Next: device.c opens the driver, easy.c runs networks on it.
+ * Next: device.c opens the driver, easy.c runs networks on it, memory.c gives away its memory.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_EASY_DEVICE_H
@@ -14,6 +14,12 @@
 #include "lds_hal_linux.h"
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
+
+/* A piece of the device's memory that an application has. */
+typedef struct lds_device_memory {
+  lds_dma_buffer buffer;
+  struct lds_device_memory *next;
+} lds_device_memory;
 
 struct lds_easy_device {
   lds_device_name name;
@@ -27,9 +33,13 @@ struct lds_easy_device {
   lds_linux *board;
   lds_easy_external external; /* of networks that are opened from now on; NULL: no external steps */
   void *external_ctx;
+  lds_device_memory *memory;
 };
 
 /* Opens the driver on demand, with the lock held: the simulator is what its first network was compiled for. */
 int lds_device_driver(lds_easy_device *d, const lds_model *model, lds_easy_error *error);
+
+/* lds_easy_memory_has, with the lock held. */
+int lds_device_has(const lds_easy_device *d, const void *data, size_t size_bytes, uint64_t *bus);
 
 #endif /* LDS_EASY_DEVICE_H */

@@ -2,7 +2,7 @@
  *
  * In:   a device's name, an artifact, arrays.
  * Out:  outputs, and errors as one line that names the model, the step and the layer.
- * Next: runtime/session.c does the work.
+ * Next: runtime/session.c does the work. memory.c has the memory in which arrays are not copied.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L /* pthread */
@@ -21,8 +21,11 @@ struct lds_easy {
   void *memory;
   lds_model model;
   lds_session *session;
+  lds_binding *ports; /* inputs, then outputs: which may be elsewhere, and in a run where they are */
   uint64_t copied_bytes, cycles;
 };
+
+enum { ARRAY_ALIGN = 8 }; /* of the largest element */
 
 /* --- networks ---------------------------------------------------------------------------------------------------------------- */
 /* What the runtime found, with the place: of an instruction or a step, and of a device's error. */
@@ -64,6 +67,16 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   return status == LDS_OK ? LDS_OK : fail_at(error, net, status, &fault);
 }
 
+static int find_ports(lds_easy *net, lds_easy_error *error) {
+  const uint32_t inputs = lds_easy_input_count(net), outputs = lds_easy_output_count(net);
+  uint32_t k;
+  net->ports = calloc((size_t)inputs + outputs + 1u, sizeof *net->ports);
+  if (net->ports == NULL) return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s': out of memory", lds_easy_name(net));
+  for (k = 0; k < inputs; ++k) (void)lds_binding_input(&net->model, k, &net->ports[k]);
+  for (k = 0; k < outputs; ++k) (void)lds_binding_output(&net->model, k, &net->ports[inputs + k]);
+  return LDS_OK;
+}
+
 static int open_owned(lds_easy_device *device, const void *bytes, size_t size_bytes, void *file, const char *what, lds_easy **out,
                       lds_easy_error *error) {
   lds_easy *net = calloc(1, sizeof *net);
@@ -82,6 +95,7 @@ static int open_owned(lds_easy_device *device, const void *bytes, size_t size_by
   } else {
     status = lds_device_driver(device, &net->model, error);
     if (status == LDS_OK) status = open_session(net, error);
+    if (status == LDS_OK) status = find_ports(net, error);
   }
   (void)pthread_mutex_unlock(&device->lock);
   if (status != LDS_OK) {
@@ -144,6 +158,7 @@ void lds_easy_close(lds_easy *net) {
   lds_session_close(net->session);
   (void)pthread_mutex_unlock(&net->device->lock);
   lds_easy_device_close(net->device);
+  free(net->ports);
   free(net->memory);
   free(net->file);
   free(net);
@@ -199,17 +214,46 @@ uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; 
 uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
-/* Samples [first, first + count) into the device's memory; the rest of its batch is zeros. */
+/* Whether a port's array is used where it is: a whole run of the device in its memory, apart from those that are already. */
+static int bound(lds_easy *net, uint32_t port, uint8_t *array, uint32_t count) {
+  lds_binding *b = &net->ports[port];
+  uint32_t k;
+  b->data = NULL;
+  if (b->size_bytes == 0 || count != net->model.samples || (uintptr_t)array % ARRAY_ALIGN != 0) return 0;
+  if (!lds_device_has(net->device, array, b->size_bytes, NULL)) return 0;
+  for (k = 0; k < port; ++k) {
+    const lds_binding *other = &net->ports[k];
+    const int is_input = port < lds_easy_input_count(net);
+    const uintptr_t here = (uintptr_t)array, there = (uintptr_t)other->data;
+    if (!is_input && there != 0 && here < there + other->size_bytes && there < here + b->size_bytes) return 0;
+  }
+  b->data = array;
+  return 1;
+}
+
+/* Samples [first, first + count) to where the device has them; the rest of its batch is zeros. */
 static void bring(lds_easy *net, const void *const *inputs, uint32_t first, uint32_t count) {
   uint32_t k;
   for (k = 0; k < lds_easy_input_count(net); ++k) {
     uint8_t *there = lds_session_input(net->session, k);
     const size_t size_bytes = lds_easy_input_bytes(net, k);
     const uint8_t *here = inputs == NULL ? NULL : inputs[k];
-    if (here == NULL || here == there) continue;
+    net->ports[k].data = NULL;
+    if (here == NULL || here == there || bound(net, k, (uint8_t *)(uintptr_t)here + first * size_bytes, count)) continue;
     memcpy(there, here + first * size_bytes, count * size_bytes);
     memset(there + count * size_bytes, 0, (net->model.samples - count) * size_bytes);
     net->copied_bytes += count * size_bytes;
+  }
+}
+
+/* Outputs that are made where they are wanted. */
+static void prepare(lds_easy *net, void *const *outputs, uint32_t first, uint32_t count) {
+  const uint32_t inputs = lds_easy_input_count(net);
+  uint32_t k;
+  for (k = 0; k < lds_easy_output_count(net); ++k) {
+    uint8_t *here = outputs == NULL ? NULL : outputs[k];
+    net->ports[inputs + k].data = NULL;
+    if (here != NULL) (void)bound(net, inputs + k, here + first * lds_easy_output_bytes(net, k), count);
   }
 }
 
@@ -219,7 +263,7 @@ static void take(lds_easy *net, void *const *outputs, uint32_t first, uint32_t c
     const uint8_t *there = lds_session_output(net->session, k);
     const size_t size_bytes = lds_easy_output_bytes(net, k);
     uint8_t *here = outputs == NULL ? NULL : outputs[k];
-    if (here == NULL || here == there) continue;
+    if (here == NULL || here == there || net->ports[lds_easy_input_count(net) + k].data != NULL) continue;
     memcpy(here + first * size_bytes, there, count * size_bytes);
     net->copied_bytes += count * size_bytes;
   }
@@ -253,7 +297,10 @@ int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs,
   for (first = 0; first < samples && status == LDS_OK; first += net->model.samples) {
     const uint32_t left = samples - first, count = left < net->model.samples ? left : net->model.samples;
     bring(net, inputs, first, count);
+    prepare(net, outputs, first, count);
+    (void)lds_session_bind(net->session, net->ports, lds_easy_input_count(net) + lds_easy_output_count(net));
     status = lds_session_run(net->session);
+    (void)lds_session_bind(net->session, NULL, 0);
     if (status == LDS_OK) {
       lds_counters counters = {0};
       lds_session_counters(net->session, &counters);

@@ -102,6 +102,7 @@ typedef struct lds_table {
 typedef struct lds_model {
   const uint8_t *bytes;
   uint32_t size_bytes, config_hash, samples;
+  const uint8_t *fingerprint; /* of the device, 20 bytes */
   lds_table section[LDS_SECTIONS];
 } lds_model;
 
@@ -228,6 +229,19 @@ LDS_EXPORT int lds_session_get_output(lds_session *session, uint32_t index, void
 /* Zero-copy: the tensor's memory. Write inputs before start, read outputs after wait; NULL for an index that is not. */
 LDS_EXPORT void *lds_session_input(lds_session *session, uint32_t index);
 LDS_EXPORT void *lds_session_output(lds_session *session, uint32_t index);
+
+/* The caller's own memory in place of the session's, for one input or output. */
+typedef struct lds_binding {
+  uint8_t *data;                             /* at a multiple of the element's size; NULL: the session's memory */
+  uint32_t region, offset_bytes, size_bytes; /* what it stands for, by the two functions below */
+} lds_binding;
+/* Everything but data, of a model that a session is open for. size_bytes 0: it cannot be bound, because the device itself sees it, steps
+ * write an input, leave a part of an output as it was, or another tensor shares its memory. LDS_ERR_ARGUMENT: an index that is not. */
+LDS_EXPORT int lds_binding_input(const lds_model *model, uint32_t index, lds_binding *out);
+LDS_EXPORT int lds_binding_output(const lds_model *model, uint32_t index, lds_binding *out);
+/* For the runs from now on, instead of those before; the table stays until the next call. Memory of outputs overlaps nothing else.
+ * count 0: the session's own again. LDS_ERR_STATE while it runs. */
+LDS_EXPORT int lds_session_bind(lds_session *session, const lds_binding *bindings, uint32_t count);
 
 /* start + wait until done. LDS_ERR_STATE when this session, or another one of its device, runs. */
 LDS_EXPORT int lds_session_run(lds_session *session);

@@ -86,13 +86,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runtime/hosts/mlonmcu/mlif.c": ("run_config.h",),  # its CMakeLists.txt writes it
     "runtime/hosts/mlonmcu/support/exit.h": ("mlonmcu/platform/mlif/mlif_target.py",),
     "runtime/hosts/tvm/lds_tvm.h": ("tvm/ffi/c_api.h",),  # of tvm_ffi's wheel
+    "runtime/hosts/tvm/wheel/tvm/support/io.h": ("tvm/runtime/tensor.h", "tensor.h"),  # of TVM's
+    "runtime/hosts/tvm/wheel/tvm/support/serializer.h": ("tvm/runtime/tensor.h",),
     "tests/docs/test_references.py": ("device.py", "mine/npu.py"),
 }
 #: Dotted names that are no module of ours: attributes of a Relax function, groups, names of passes,
-#: options of MLonMCU.
+#: options of MLonMCU, global functions of TVM.
 NO_MODULES = (
     *("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax"),
-    *("loadstone.c", "loadstone.strategy", "loadstone.device"),
+    *("loadstone.c", "loadstone.strategy", "loadstone.device", "loadstone.memory"),
 )
 FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -273,6 +273,6 @@ def load(path: str | Path) -> None:
     """Takes what `build` made into this process: ExecuTorch's runtime then knows the back end.
     Raises LoadstoneError."""
     try:
-        ctypes.CDLL(str(path))
+        ctypes.CDLL(str(Path(path).resolve()))  # a name without a folder is looked for elsewhere
     except OSError as error:
         raise LoadstoneError(f"{path}: cannot be loaded: {error}") from error

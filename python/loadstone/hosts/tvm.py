@@ -40,7 +40,7 @@ __all__ = ["codegen", "link", "partition"]
 
 _ATTRIBUTES = ("loadstone.numerics",)
 #: Functions of an exported library besides the artifacts: runtime/hosts/tvm/lds_tvm.h.
-_OWN = ("loadstone_device", "loadstone_memory", "loadstone_copied_bytes")
+_OWN = ("loadstone_device", "loadstone_memory", "loadstone_copied_bytes", "loadstone_share_memory")
 
 
 def partition(model: Model, target: TargetSource, symbol: str = OFFLOADED) -> IRModule:
@@ -235,6 +235,7 @@ def _c_text(found: Mapping[str, Artifact], device: str) -> str:
         _entry("loadstone_device", "lds_tvm_set_device(args, count, result)"),
         _entry("loadstone_memory", f"lds_tvm_memory({table}, args, count, result)"),
         _entry("loadstone_copied_bytes", f"lds_tvm_copied({table}, args, count, result)"),
+        _entry(_OWN[3], f"((void)args, (void)count, lds_tvm_share({table}, result))"),
         "__attribute__((destructor)) static void loadstone_close(void) "
         f"{{ lds_tvm_close({table}); }}",
     ]

@@ -64,6 +64,17 @@ LDS_EXPORT void lds_easy_device_close(lds_easy_device *device);
 typedef int (*lds_easy_external)(void *ctx, lds_session *session, uint32_t step);
 LDS_EXPORT int lds_easy_device_external(lds_easy_device *device, lds_easy_external external, void *ctx);
 
+/* Memory of the device, at a multiple of 64 bytes for the device and the CPU: arrays in it that lds_easy_run is given are not copied.
+ * There is a device when its first network is open; before it LDS_ERR_STATE. All of it is freed before the device goes: each piece keeps
+ * the device open, as a network does. */
+LDS_EXPORT int lds_easy_memory_alloc(lds_easy_device *device, size_t size_bytes, void **out, lds_easy_error *error);
+/* What lds_easy_memory_alloc gave; anything else: nothing happens. */
+LDS_EXPORT void lds_easy_memory_free(lds_easy_device *device, void *data);
+/* Whether all of these bytes are in one such piece; *bus, which may be NULL: where the device finds them. */
+LDS_EXPORT int lds_easy_memory_has(lds_easy_device *device, const void *data, size_t size_bytes, uint64_t *bus);
+/* One lds_easy_device_close more keeps it open. */
+LDS_EXPORT void lds_easy_device_keep(lds_easy_device *device);
+
 /* A network on a device. bytes: an artifact, which must stay until lds_easy_close. */
 LDS_EXPORT int lds_easy_open(lds_easy_device *device, const void *bytes, size_t size_bytes, lds_easy **out, lds_easy_error *error);
 LDS_EXPORT int lds_easy_open_file(lds_easy_device *device, const char *path, lds_easy **out, lds_easy_error *error);
@@ -90,7 +101,9 @@ LDS_EXPORT void *lds_easy_input_data(lds_easy *net, uint32_t index);
 LDS_EXPORT void *lds_easy_output_data(lds_easy *net, uint32_t index);
 
 /* So many samples, of any number: the device runs as often as it takes. inputs, outputs: an array each, of lds_easy_input_bytes for
- * every sample, in the order of the artifact; NULL, or lds_easy_input_data itself: what stands there, for one run of the device. */
+ * every sample, in the order of the artifact; NULL, or lds_easy_input_data itself: what stands there, for one run of the device. Arrays in
+ * memory of lds_easy_memory_alloc are used where they are, and so is each whole run of the device in them. After an error the content
+ * of outputs is undefined. */
 LDS_EXPORT int lds_easy_run(lds_easy *net, const void *const *inputs, void *const *outputs, uint32_t samples, lds_easy_error *error);
 
 /* Makes the network's states what they were when it was opened (lds_session_reset). */

@@ -169,6 +169,57 @@ static int lds_tvm_memory(lds_tvm_function *const *functions, size_t functions_c
   return 0;
 }
 
+/* --- memory that TVM's tensors share with the device ------------------------------------------------------------------------- */
+/* A global function with one argument, or none, and an integer or nothing as its result. */
+static int lds_tvm_global(const char *name, const TVMFFIAny *arg, TVMFFIAny *result) {
+  TVMFFIObjectHandle function = NULL;
+  TVMFFIByteArray key;
+  int status;
+  key.data = name;
+  key.size = strlen(name);
+  if (TVMFFIFunctionGetGlobal(&key, &function) != 0) return -1;
+  if (function == NULL) {
+    return lds_tvm_fail("RuntimeError", "loadstone_share_memory", "load libloadstone_tvm.so first (loadstone.hosts.tvm_memory)");
+  }
+  memset(result, 0, sizeof *result);
+  status = TVMFFIFunctionCall(function, (TVMFFIAny *)(uintptr_t)arg, arg != NULL ? 1 : 0, result);
+  (void)TVMFFIObjectDecRef(function);
+  return status;
+}
+
+/* Uses the device that other libraries of the process have shared, if there is one, and this has none. */
+static int lds_tvm_adopt(lds_easy_device *shared) {
+  int is_ours;
+  (void)pthread_mutex_lock(&lds_tvm_lock);
+  if (shared != NULL && lds_tvm_device == NULL) {
+    lds_easy_device_keep(shared);
+    lds_tvm_device = shared;
+  }
+  is_ours = shared == NULL || lds_tvm_device == shared;
+  (void)pthread_mutex_unlock(&lds_tvm_lock);
+  return is_ours;
+}
+
+/* loadstone_share_memory(): TVM's tensors are in this library's device's memory from now on, and its functions copy none of them. Needs
+ * memory.cc in the process. The device is that of the first library that shares; the others use it, if they have run nothing so far. */
+static int lds_tvm_share(lds_tvm_function *const *functions, size_t functions_count, TVMFFIAny *result) {
+  lds_easy_error error;
+  TVMFFIAny device;
+  size_t k;
+  if (lds_tvm_global("loadstone.memory.device", NULL, result) != 0) return -1;
+  if (!lds_tvm_adopt((lds_easy_device *)(intptr_t)result->v_int64)) {
+    return lds_tvm_fail("RuntimeError", "loadstone_share_memory",
+                        "another library shares its device already: call it before the first call of a function of this one");
+  }
+  for (k = 0; k < functions_count; ++k) {
+    if (lds_tvm_net(functions[k], &error) == NULL) return lds_tvm_fail("RuntimeError", functions[k]->symbol, error.text);
+  }
+  memset(&device, 0, sizeof device);
+  device.type_index = kTVMFFIInt;
+  device.v_int64 = (int64_t)(intptr_t)lds_tvm_device;
+  return lds_tvm_global("loadstone.memory.attach", &device, result);
+}
+
 /* loadstone_copied_bytes(function): between tensors and the device's memory, so far. */
 static int lds_tvm_copied(lds_tvm_function *const *functions, size_t functions_count, const TVMFFIAny *args, int32_t count,
                           TVMFFIAny *result) {

@@ -19,7 +19,7 @@ TFLite's double rounding moves its grid by one between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -45,6 +45,9 @@ _LINE_BITS = 30
 _LINES = (0, *(sign * distance for distance in (16, 48, 128, 400, 1200) for sign in (1, -1)))
 #: Farther than any bound of a constant.
 _FAR = np.int64(1) << 60
+#: Distances of M2 with a sign digit: so far the line may lie from the real scale where the first
+#: and the last breakpoints of one sign leave it most room, parts of a million.
+_TILTS = sorted((sign * far for far in range(120, 1201, 120) for sign in (1, -1)), key=abs)
 #: Distances of M1 that are tried where M2 is coarse.
 _COARSE = 9
 #: A shift of all levels but the last, and a last one by a tile.
@@ -138,6 +141,13 @@ class _Candidate:
     coarse: bool = False
 
 
+def _coarse(form: DigitForm, offsets: Sequence[int]) -> Iterator[_Candidate]:
+    """Of three digits with a shift of their own."""
+    if form.count == 3 and form.shift is not None:
+        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
+            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
+
+
 def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     """Nearest first."""
     near = [(0, 0)]
@@ -147,9 +157,7 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
         key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
-    if form.count == 3 and form.shift is not None:
-        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
-            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
+    yield from _coarse(form, offsets)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
     near_ring = near[:ring]
     for part, apart, bits in (
@@ -163,6 +171,9 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
                     for second, third in part:
                         far = part is not near_ring or bits > 2
                         yield _Candidate(offset, finer, other, second, third, far)
+    if form.count == 3 and form.signed:
+        for third, finer, other, second in product(_TILTS, range(2), (False, True), seconds):
+            yield _Candidate(0, finer, other, second, third, far=True)
 
 
 class _DigitSearch:
