@@ -8,8 +8,8 @@ Next: `make synth` and `make route`, `make bitstream`.
 yosys reads SystemVerilog with its slang front end, which makes a module of every instance. A lane
 is mapped once for all lanes, and logic by `abc`: `abc9` takes many times as long. Tables of four
 inputs alone are a quarter fewer than with those that the ECP5 makes of two, four or eight of
-them, which must stand side by side; with structural choices (`dch`) they stand in fewer levels behind
-each other, and are 3 % more. No module relies on what a memory gives for a word that is
+them, which must stand side by side; with structural choices (`dch`) they are 3 % more, in fewer
+levels behind each other. No module relies on what a memory gives for a word that is
 written in the same cycle (lds_ram.sv), so that no logic is added for it.
 """
 
