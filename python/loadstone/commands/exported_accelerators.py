@@ -28,7 +28,7 @@ def accelerator_files(artifact: Artifact, board: str) -> Mapping[str, str]:
     chosen = accelerators_of(artifact)
     if not chosen:
         return {}
-    if board == "module" and len(chosen) + bool(artifact.programs) > 1:
+    if board in ("arduino", "module") and len(chosen) + bool(artifact.programs) > 1:
         raise ArtifactError(
             f"model {artifact.name!r} has programs of several devices, and --board {board} opens "
             "one: take cortex-m or linux, which have a place for the others' registers"
