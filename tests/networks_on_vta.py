@@ -59,7 +59,10 @@ NETWORKS = {
     "mlonmcu_micro_kws_m_qoperator.onnx": Known(EDGES),
     "coral_mnv1_0.25_128_u8.tflite": Known("requantize softmax"),
     "coral_tf2_mnv2_1.0_224_ptq.tflite": Known("requantize softmax", 12_000_000),
-    "squeezenet_qdq_int8.onnx": Known(EDGES),
+    # 16 of 10,357,408 sums of convolutions lie so near a tie (at most 0.00002 of a step away) that
+    # ONNX Runtime's float32 falls to the other side: the first one in conv1 of the first sample,
+    # where 14.5000008 steps become 14. The elements that differ follow from these.
+    "squeezenet_qdq_int8.onnx": Known(EDGES, different=18),
 }
 
 

@@ -81,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
     if any("\0" in word for word in words):  # from a program: no shell can pass one
         return _mistake("a zero byte in the command: a name that no file can have")
+    if any(word in ("", "-o=", "--output=") for word in words):  # `-o "$UNSET"`; "" is also "."
+        return _mistake("an empty word in the command: a name that no file can have")
     try:
         if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
             _complete()

@@ -84,3 +84,18 @@ def test_a_device_of_ones_own_loads_what_it_needs_and_no_more() -> None:
     assert len(table) == sum(len(uops) for uops in dict.fromkeys(i.uops for i in items)) // 24
     loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
     assert sum(load.x_size for load in loads) == len(table)
+
+
+def test_what_was_driven_out_comes_back_without_its_neighbours() -> None:
+    """Every tenth list of a table that the scratchpad cannot hold is wanted again."""
+    config = load_config("vta-pynq")
+    count = 2 * config.depth(Memory.UOP)
+    lists = [np.array([[number, 0, 0]], np.int64).tobytes() for number in range(count)]
+    items = [
+        WithMicroOps(Gemm(reset=1, iter_out=1, iter_in=1), "layer", (), uops)
+        for uops in (*lists, *lists[::10])
+    ]
+    instructions, _ = placed(items, config, 64)
+    loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
+    beyond = sum(load.x_size for load in loads) - len(items)
+    assert beyond <= 4 * len(loads)  # neighbours in a beat

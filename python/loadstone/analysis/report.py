@@ -28,6 +28,7 @@ from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.state import MachineRun
+from loadstone.runtime.accelerators import further_devices
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
@@ -180,14 +181,18 @@ def profile_report(
     facts = device_figures(device) if isinstance(device, BuiltinDevice) and profiles else None
     maker = _Rows(artifact, device, known, trust)
     programs = iter(zip(profiles, arena, strict=True))
-    others = iter(table_runs(artifact, trace=True) if artifact.other_programs else ())
+    others = iter(table_runs(artifact, trace=True) if artifact.described_programs else ())
+    further = {one.name: one for one in further_devices(artifact)}
+    beside = {name: iter(profile(artifact, one, further=True)) for name, one in further.items()}
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
             maker.add_host(number, step)
+        elif isinstance(step, ProgramStep) and step.is_vta:
+            maker.add_program(number, next(beside[step.device]), (), further[step.device])
         elif isinstance(step, ProgramStep):
             maker.add_described(number, *next(others))
-        elif simulated:
-            maker.add_program(number, *next(programs))
+        elif simulated and isinstance(device, BuiltinDevice):
+            maker.add_program(number, *next(programs), device)
     return ProfileReport(
         artifact.name,
         device.name,
@@ -244,13 +249,13 @@ class _Rows:
             Row(step.name, "", number, where, how, kind, shape, begin, self.now_us, us, macs=macs)
         )
 
-    def add_program(self, number: int, entry: Profile, arena: Sequence[Lived]) -> None:
+    def add_program(
+        self, number: int, entry: Profile, arena: Sequence[Lived], device: BuiltinDevice
+    ) -> None:
         """A row for each layer."""
-        assert isinstance(self.device, BuiltinDevice)
-        clock = self.device.clock_mhz
-        for layer in layer_figures(entry, self.device):
-            self.rows.append(self._layer(number, layer, arena))
-        self.now_us += entry.result.cycles / clock
+        for layer in layer_figures(entry, device):
+            self.rows.append(self._layer(number, layer, arena, device))
+        self.now_us += entry.result.cycles / device.clock_mhz
 
     def add_described(
         self, number: int, step: ProgramStep, accelerator: Accelerator, run: MachineRun
@@ -273,10 +278,11 @@ class _Rows:
                 self.rows[-1], macs=macs, instructions=layer.count, cycles=cycles
             )
 
-    def _layer(self, number: int, layer: LayerFigures, arena: Sequence[Lived]) -> Row:
-        assert isinstance(self.device, BuiltinDevice)
-        device = self.device
+    def _layer(
+        self, number: int, layer: LayerFigures, arena: Sequence[Lived], device: BuiltinDevice
+    ) -> Row:
         view = self.views.get(f"{layer.name} on device")
+        view = view or self.views.get(f"{layer.name} for {device.name} on device")
         alive = sum(
             piece.end - piece.first
             for piece in arena

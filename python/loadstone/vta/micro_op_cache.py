@@ -6,9 +6,13 @@ Out:  the same instructions with their micro-op ranges, a LOAD of UOP in front o
       table of micro-ops in DRAM.
 Next: encode.py hands them on.
 
-The table in DRAM holds each list once, in order of first use. The scratchpad is used as a ring: a
-list is found again while it is still there, and a miss fetches, with one load, also the lists that
-follow it in DRAM, which the next instructions are about to need.
+The scratchpad is used as a ring: a list is found again while it is still there, and a miss fetches,
+with one load, also the lists that the next instructions are about to miss. The table in DRAM holds
+what each load brings, one after the other, so that a load brings nothing else; equal loads share a
+place.
+
+    instructions   a  b  a  c  b  d ...            nothing resident: one load brings a, b, c, d
+                            e  a  f  ...           e is missed: one load brings e, f; a is there
 
 VTA's RTL reads bursts of at least two beats: one of a single beat, with another read behind it,
 overruns the wrapper of its memory (docs/timing.md). So a load for VTA takes neighbours with it
@@ -32,8 +36,10 @@ from loadstone.vta.program import DramRows, PendingInstruction, ScratchRange
 
 __all__ = ["WithMicroOps", "place_micro_ops"]
 
-#: A miss fetches at most this many micro-ops ahead, and at most a quarter of the scratchpad.
+#: A miss fetches at most this many micro-ops ahead, and at most a quarter of the scratchpad,
 _AHEAD_UOPS = 512
+#: for so many instructions.
+_AHEAD_INSTRUCTIONS = 1024
 #: Regions begin at multiples of this, and so may a boundary that no burst crosses.
 _BLOCK_BYTES = 256
 #: Bytes of one row of a list: an int64 for each index of a micro-op.
@@ -65,13 +71,15 @@ def place_micro_ops(
     """The instructions, and the micro-op table (N, 3) that will stand at `table`."""
     cache = _Cache(items, table, config)
     instructions: list[PendingInstruction] = []
+    number = 0
     for item in items:
         if isinstance(item, PendingInstruction):
             instructions.append(item)
             continue
         if item.uops not in cache.resident:
-            instructions.append(cache.miss(item))
+            instructions.append(cache.miss(number, item.layer))
         instructions.append(item.at(*cache.resident[item.uops]))
+        number += 1
     return instructions, cache.table()
 
 
@@ -80,7 +88,7 @@ def _count(uops: bytes) -> int:
 
 
 class _Cache:
-    """Lists in DRAM, and the ring that holds some of them."""
+    """The table in DRAM, and the ring that holds some of its lists."""
 
     def __init__(
         self,
@@ -90,27 +98,25 @@ class _Cache:
     ) -> None:
         self.place, self.depth = place, config.depth(Memory.UOP)
         self.beat_uops = config.bus_bits // 8 // UOP_BYTES if config.profile == "vta" else 0
-        self.lists = list(
-            dict.fromkeys(item.uops for item in items if isinstance(item, WithMicroOps))
-        )
-        self.number = {uops: number for number, uops in enumerate(self.lists)}
-        ends = np.cumsum([0, *map(_count, self.lists)]).tolist()
-        self.first_in_dram = dict(zip(self.lists, ends, strict=False))
+        self.wanted = [item.uops for item in items if isinstance(item, WithMicroOps)]
         self.resident: dict[bytes, tuple[int, int]] = {}  # in the order of loading
         self.head = 0
-        self.table_end = int(ends[-1])
+        self.lists: list[bytes] = []  # the table, as far as it is filled
+        self.filled = self.reached = 0  # micro-ops of these; where the farthest load ends
+        self.first_in_dram: dict[tuple[bytes, ...], int] = {}  # of a batch
 
     def table(self) -> NDArray[np.int64]:
         """(N, 3), as far as the loads reach."""
         content = np.frombuffer(b"".join(self.lists), np.int64).reshape(-1, len(MICRO_OPS))
-        return np.pad(content, ((0, self.table_end - len(content)), (0, 0)))
+        return np.pad(content, ((0, max(self.reached, self.filled) - len(content)), (0, 0)))
 
-    def miss(self, item: WithMicroOps) -> PendingInstruction:
-        """Loads a list and those that follow it; what stood in the way is gone."""
-        batch = list(self._batch(self.number[item.uops]))
-        wanted = self.first_in_dram[item.uops]
+    def miss(self, number: int, layer: str) -> PendingInstruction:
+        """Loads the list of an instruction and those that are missed next; what stood in the way is
+        gone. number: of the instruction, among those with micro-ops."""
+        batch = tuple(self._batch(number))
+        wanted = self._placed(batch)
         start, end = self._whole_bursts(wanted, wanted + sum(map(_count, batch)))
-        self.table_end = max(self.table_end, end)
+        self.reached = max(self.reached, end)
         count = end - start
         if self.head + count > self.depth:
             self.head = 0
@@ -125,7 +131,15 @@ class _Cache:
             self.resident[uops] = (self.head, self.head + _count(uops))
             self.head += _count(uops)
         self.head = first + count
-        return _load(self.place, start, first, count, item.layer)
+        return _load(self.place, start, first, count, layer)
+
+    def _placed(self, batch: tuple[bytes, ...]) -> int:
+        """Where a batch stands in the table."""
+        if batch not in self.first_in_dram:
+            self.first_in_dram[batch] = self.filled
+            self.lists += batch
+            self.filled += sum(map(_count, batch))
+        return self.first_in_dram[batch]
 
     def _whole_bursts(self, first: int, end: int) -> tuple[int, int]:
         """The micro-ops [first, end) of the table, and neighbours where a burst would be of a
@@ -144,14 +158,17 @@ class _Cache:
             end = end_beat * self.beat_uops - base
         return first, end
 
-    def _batch(self, wanted: int) -> Iterator[bytes]:
-        """List `wanted` and those behind it in DRAM that are not resident either."""
-        yield self.lists[wanted]
-        count = _count(self.lists[wanted])
-        for uops in self.lists[wanted + 1 :]:
+    def _batch(self, number: int) -> Iterator[bytes]:
+        """The list of an instruction and those of the next ones that are not resident either."""
+        most, count = min(self.depth // 4, _AHEAD_UOPS), 0
+        found: set[bytes] = set()
+        for uops in self.wanted[number : number + _AHEAD_INSTRUCTIONS]:
+            if uops in self.resident or uops in found:
+                continue
             count += _count(uops)
-            if uops in self.resident or count > min(self.depth // 4, _AHEAD_UOPS):
+            if found and count > most:
                 return
+            found.add(uops)
             yield uops
 
 

@@ -34,6 +34,13 @@ def test_both_signs_of_the_double_rounding_have_no_line() -> None:
     assert search_digits(both, DigitForm(3, True, form.left)).ok.all()
 
 
+def test_a_line_may_lie_a_little_off_the_real_scale() -> None:
+    """A channel of MobileNetV2's last layer: at the scale itself the line has a tenth of the room
+    that it has at a slope of half a millionth more."""
+    runs = made_runs(np.array([0.0003072007910940142]), (-5_194_306, 5_275_229), "double", -53)
+    assert search_digits(runs, DigitForm(3, True, np.zeros(1, np.int64))).ok.all()
+
+
 def test_two_digits_do_not_hold_a_long_range() -> None:
     runs = made_runs(np.array([0.001]), (-400_000, 400_000), "double", -128)
     assert not search_digits(runs, DigitForm(2, False, np.zeros(1, np.int64))).ok.any()

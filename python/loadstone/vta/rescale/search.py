@@ -45,6 +45,9 @@ _LINE_BITS = 30
 _LINES = (0, *(sign * distance for distance in (16, 48, 128, 400, 1200) for sign in (1, -1)))
 #: Farther than any bound of a constant.
 _FAR = np.int64(1) << 60
+#: Distances of M2 with a sign digit: so far the line may lie from the real scale where the first
+#: and the last breakpoints of one sign leave it most room, parts of a million.
+_TILTS = sorted((sign * far for far in range(120, 1201, 120) for sign in (1, -1)), key=abs)
 #: Distances of M1 that are tried where M2 is coarse.
 _COARSE = 9
 #: A shift of all levels but the last, and a last one by a tile.
@@ -163,6 +166,9 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
                     for second, third in part:
                         far = part is not near_ring or bits > 2
                         yield _Candidate(offset, finer, other, second, third, far)
+    if form.count == 3 and form.signed:
+        for third, finer, other, second in product(_TILTS, range(2), (False, True), seconds):
+            yield _Candidate(0, finer, other, second, third, far=True)
 
 
 class _DigitSearch:
