@@ -68,6 +68,7 @@ _OPTIONS = {
     "PADV2": "PadV2Options",
     "L2_NORMALIZATION": "L2NormOptions",
     "SVDF": "SVDFOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "RELU": None,
     "RELU6": None,
     "RELU_N1_TO_1": None,
@@ -112,6 +113,7 @@ class _Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass
@@ -182,12 +184,19 @@ class Graph:
         return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
 
     def operator(
-        self, kind: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], **options: Any
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        *,
+        intermediates: Sequence[Tensor] = (),
+        **options: Any,
     ) -> None:
         """Appends an operator, by the schema's name (CONV_2D); None stands for an optional input
         left out."""
         sources = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
-        self.operators.append(_Operator(kind, sources, tuple(t.index for t in outputs), options))
+        targets, inner = ([t.index for t in some] for some in (outputs, intermediates))
+        self.operators.append(_Operator(kind, sources, tuple(targets), options, tuple(inner)))
 
     def handle(self, name: str) -> Tensor:
         """Adds VAR_HANDLE: the variable of that name."""
@@ -315,6 +324,7 @@ class _Writer:
             OpcodeIndex=opcode_index,
             Inputs=self.vector(operator.inputs, np.int32),
             Outputs=self.vector(operator.outputs, np.int32),
+            Intermediates=self.vector(operator.intermediates, np.int32),
             **options,
         )
 
