@@ -19,7 +19,7 @@ property tests compile them.
 
 Options are the fields of the schema's table for that operator in snake_case
 (`fused_activation_function`); a sequence becomes a vector. Fields left out have the schema's
-defaults, mostly 0: strides must be given.
+defaults, mostly 0: strides must be given. The options of "CUSTOM NAME" are a FlexBuffer's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from tflite import ActivationFunctionType as Activation
 from tflite import Padding
@@ -312,6 +313,15 @@ class _Writer:
 
     def operator(self, operator: _Operator, opcode_index: int) -> int:
         options: dict[str, Any] = {}
+        if operator.kind.startswith("CUSTOM "):
+            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options)), np.uint8)
+            return self.table(
+                "Operator",
+                OpcodeIndex=opcode_index,
+                Inputs=self.vector(operator.inputs, np.int32),
+                Outputs=self.vector(operator.outputs, np.int32),
+                CustomOptions=self.vector(raw, np.uint8),
+            )
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
         if name is not None:
             fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
@@ -334,11 +344,14 @@ class _Writer:
         return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
 
     def operator_code(self, kind: str) -> int:
-        code = getattr(tflite.BuiltinOperator, kind)
+        builtin, _, custom = kind.partition(" ")
+        code = getattr(tflite.BuiltinOperator, builtin)
+        named = {"CustomCode": self.builder.CreateString(custom)} if custom else {}
         return self.table(
             "OperatorCode",
+            **named,
             DeprecatedBuiltinCode=min(code, 127),
-            Version=_VERSIONS.get(kind, 2),
+            Version=1 if custom else _VERSIONS.get(kind, 2),
             BuiltinCode=code,
         )
 

@@ -58,7 +58,7 @@ def _wrapped(x: _Wide) -> _Wide:
 
 def _twice(x: _Wide, bits: int) -> _Wide:
     """Shifted left, saturated."""
-    return np.clip(x << bits, -32768, 32767)
+    return np.asarray(np.clip(x << bits, -32768, 32767), np.int64)
 
 
 def _half(x: _Wide, bits: int) -> _Wide:

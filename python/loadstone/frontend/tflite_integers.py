@@ -32,6 +32,10 @@ class Stateful(Protocol):
     record: OperatorRecord
     bb: BlockBuilder
 
+    def real(self, position: int) -> Expr:
+        """Input number `position` of the operator, as real numbers."""
+        ...
+
     def stored(self, index: int) -> Expr:
         """A tensor as the file has it."""
         ...
