@@ -323,6 +323,3 @@ def test_programs_of_another_device(
     capsys.readouterr()
     assert main(["export", f"{tmp_path}/both.lds", "--board", "linux", "-o", f"{tmp_path}/n"]) == 0
     make(tmp_path / "n", "FLAGS=-Werror", compiler="gcc")
-    capsys.readouterr()
-    assert main(["export", f"{tmp_path}/both.lds", "--board", "module", "-o", f"{tmp_path}/m"]) == 2
-    assert "programs of several devices" in capsys.readouterr().err

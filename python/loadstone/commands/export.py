@@ -21,7 +21,12 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.commands.exported_accelerators import accelerator_declarations, accelerator_files
+from loadstone.commands.exported_accelerators import (
+    REGISTER_BLOCKS,
+    accelerator_declarations,
+    accelerator_files,
+    register_files,
+)
 from loadstone.commands.exported_steps import for_the_board
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ArtifactError
@@ -59,16 +64,6 @@ BOARDS = {
         "mmio.h",
         "pool.c",
     ),
-}
-_REGISTERS = {
-    "native": "lds_registers_native",
-    "vta-chisel": "lds_registers_chisel",
-    "vta-hls": "lds_registers_hls",
-}
-_REGISTER_FILES = {
-    "native": "regs_native.c",
-    "vta-chisel": "regs_chisel.c",
-    "vta-hls": "regs_hls.c",
 }
 _STREAM_ALIGN, _PAGE = 64, 4096
 
@@ -119,7 +114,7 @@ def export(
 ) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
     artifact, steps = for_the_board(artifact)
-    files = {**steps, **accelerator_files(artifact, board)}
+    files = {**steps, **accelerator_files(artifact)}
     folder.mkdir(parents=True, exist_ok=True)
     templates = Path(str(resources.files("loadstone.boards"))) / board
     for file in templates.rglob("*"):
@@ -127,9 +122,7 @@ def export(
             target = folder / file.relative_to(templates)
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, file.read_bytes())
-    _copy_sources(
-        folder / "loadstone", [*BOARDS[board], _REGISTER_FILES[device.register_block.name]]
-    )
+    _copy_sources(folder / "loadstone", [*BOARDS[board], *register_files(artifact, device)])
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         write_whole(folder / name, text.encode())
@@ -172,7 +165,8 @@ def _dma_bytes(artifact: Artifact) -> int:
     return -(-total // _PAGE) * _PAGE
 
 
-def _session_bytes(data: bytes) -> int:
+def _session_bytes(data: bytes, further: bool) -> int:
+    """further: programs of other devices are validated, too."""
     open_model = lib().lds_model_open
     model, config, buffer = (
         ffi.new("lds_model *"),
@@ -181,6 +175,8 @@ def _session_bytes(data: bytes) -> int:
     )
     assert open_model(model, buffer, len(data)) == 0
     lib().lds_session_config_default(config)
+    if further:
+        lib().lds_session_config_accelerators(config, ffi.NULL, 0)
     return int(lib().lds_session_size_bytes(model, config))
 
 
@@ -206,12 +202,12 @@ def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, exter
 
 #include "loadstone.h"
 
-#define MODEL_REGISTERS {_REGISTERS[device.register_block.name]}
+#define MODEL_REGISTERS {REGISTER_BLOCKS[device.register_block.name][0]}
 #define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
-#define MODEL_SESSION_BYTES {_session_bytes(data)}u
+#define MODEL_SESSION_BYTES {_session_bytes(data, bool(artifact.other_programs))}u
 #define MODEL_DMA_BYTES {_dma_bytes(artifact)}u
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 

@@ -24,7 +24,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
-from loadstone.runtime.external_steps import call_external, check_externals, place_of
+from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.long_steps import LongSteps
 from loadstone.runtime.native import CData, ffi, lib, raise_for
 
@@ -83,11 +83,13 @@ class Totals:
 @dataclass(frozen=True)
 class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
-    device's memory is used. sim: lds_hal_sim *, for accelerators beside a simulated device."""
+    device's memory is used. sim: lds_hal_sim *, for devices beside a simulated one. timing: whether
+    those count cycles."""
 
     device: CData
     owner: object
     sim: CData | None = None
+    timing: bool = True
 
 
 class Session:
@@ -116,6 +118,7 @@ class Session:
         self._cancelled = False
         self._started = False
         self.totals = Totals()
+        self._calls = CallTimes()
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -133,7 +136,8 @@ class Session:
         if artifact.other_programs:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
 
-            self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.sim)
+            own = opened.device.hal, opened.sim
+            self.accelerators = AcceleratorSet(artifact, *own, timing=opened.timing)
             self.accelerators.configure(config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
@@ -327,7 +331,7 @@ class Session:
             operands = [self._operand(session, step, k, i) for k, i in enumerate(indices)]
             begin = time.perf_counter()
             call_external(host, operands)
-            spent = time.perf_counter() - begin
+            spent = self._calls.added(step, time.perf_counter() - begin)
             self.totals += Totals(external_seconds={place_of(host): spent})
         except BaseException as error:
             self._error = error
