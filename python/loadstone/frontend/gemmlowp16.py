@@ -6,7 +6,7 @@ Out:  int16 (65536,): the value at index x + 32768 is the function of x, with 15
       point.
 Next: tflite_lstm.py looks gates up in them.
 
-LiteRT's recurrent kernels call gemmlowp's fixedpoint.h with int16, whose intermediate results are
+LiteRT's recurrent kernels call gemmlowp's functions with int16, whose intermediate results are
 int16 too; no real function rounds to these integers, so that they are computed step by step.
 """
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flatbuffers import flexbuffers
@@ -49,7 +49,7 @@ def _options(table: TfliteTable) -> _Options:
     """Raises UnsupportedError for what is damaged, or not known."""
     raw = table.CustomOptionsAsNumpy()
     try:
-        found: dict[str, Any] = flexbuffers.Loads(bytes(raw))
+        found: dict[str, float] = flexbuffers.Loads(bytes(raw))
         options = _Options(
             int(found["max_detections"]),
             int(found["num_classes"]),
