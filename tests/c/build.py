@@ -38,7 +38,7 @@ STRICT = (
     "-Wcast-qual",
     "-Wundef",
 )
-#: Not optimised, which takes the compiler a third of the time; in `make test-all` as a user's build.
+#: Optimising takes the compiler three times as long: `make test-all` does.
 SANITIZED = (
     *("-g", "-O1" if ALL else "-O0"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
