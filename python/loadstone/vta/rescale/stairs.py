@@ -237,6 +237,8 @@ class _Search:
             multipliers.append(nearest + bend[position])
         good = (lowest > 0) & (multipliers[1] >= 255 * lowest)
         good &= multipliers[2] >= 255 * (lowest + multipliers[1])
+        if not good.any():
+            return good
         before, behind = (self._sums(digits, multipliers) for digits in sides)
         value, rises = self.value[channels], self.rises[channels]
         # y + constant is at least value << unit from the accumulator of the change on.
@@ -248,6 +250,8 @@ class _Search:
             own = (value > step.low) & (value <= step.high) & ((value & 1) == step.parity)
             above, below = self._windows(own, value, lower, upper)
             good &= (above[0] <= above[1]) & (below[0] <= below[1])
+            if not good.any():  # of most candidates after a stair or two
+                return good
             found.append((above, below))
         chosen = channels[good]
         self.ok[chosen] = True
