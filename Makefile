@@ -54,7 +54,7 @@ test: lib
 
 # Other processors emulated, other compilers, fuzzers, proofs: tests/slow.txt. CI runs it behind `make test`.
 test-slow: lib
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $$(sed -n 's/::.*//p' tests/slow.txt | sort -u)
 
 # More random networks, seeds and mutants, a minute of each fuzzer, and every network on every device.
 test-all: export LOADSTONE_ALL = 1

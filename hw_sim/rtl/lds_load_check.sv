@@ -19,6 +19,7 @@ module lds_load_check #(
     output logic [63:0] address,  // in the cycle after the start
     output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
     output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is right
+    output logic fine,  // from the second cycle after the start on: nothing is wrong
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
     output logic [63:0] error_address
 );
@@ -73,9 +74,11 @@ module lds_load_check #(
   // --- from the second cycle after on: no sum behind another ----------------------------------------------
   wire [64:0] past = {1'b0, first[63:0]} + 65'(size);
   wire sram_over = last > 35'(depth);
+  wire dram_over = CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses));
+  assign fine = !(dram_over || first[64] || past[64] || sram_over);
   always_comb begin
     error = ERROR_NONE;
-    if (CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses))) error = ERROR_DRAM_BOUNDS;
+    if (dram_over) error = ERROR_DRAM_BOUNDS;
     if (first[64] || past[64]) error = ERROR_BUS;
     if (sram_over) error = ERROR_SRAM_BOUNDS;
   end

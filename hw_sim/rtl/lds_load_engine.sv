@@ -43,14 +43,14 @@ module lds_load_engine (
   logic [63:0] address, bad_address;
   logic [16:0] width;
   logic [3:0] bad;
-  logic fits_nothing;
+  logic fits_nothing, fine;
   lds_load_check #(.WRITES(1'b0)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .fits_nothing, .error(bad), .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .fits_nothing, .fine, .error(bad), .error_address(bad_address)
   );
   // Late in the cycle it is known what is wrong: it counts from the next one on.
   always_ff @(posedge clk) begin
-    error <= '{valid: checked && bad != ERROR_NONE && !clear, code: bad, index: running.index, address: bad_address[31:0]};
-    if (checked) refused <= bad != ERROR_NONE;
+    error <= '{valid: checked && !fine && !clear, code: bad, index: running.index, address: bad_address[31:0]};
+    if (checked) refused <= !fine;
     if (begins || clear) refused <= 1'b0;
   end
 

@@ -37,23 +37,28 @@ module lds_padding (
   wire first_skips = y_size != 0 && left == 0 && right != 0;
   logic skips;
   logic [15:0] jump;  // over a row's data, and on to the next tile
-  wire jumps = left != 0 ? column == 17'(left_gap) : column == 17'(row_gap) && rows != 16'd1;
+  wire jumps = left != 0 ? column[4:0] == 5'(left_gap) : column[4:0] == row_gap && rows != 16'd1;
   wire writes = state == ABOVE || state == SIDES || state == BELOW;
 
-  wire row_ends = column == last_column;
+  // In the sides a column is below 32. The end of a whole row is known a cycle ahead.
+  logic row_ends;
+  wire sides_end = column[4:0] == row_gap;
+  wire [16:0] next_column = begins || (state == SIDES ? sides_end : row_ends) ? 17'd0 : column + 17'd1;
   wire [15:0] step = (state == ABOVE && row_ends && rows == 16'd1 && skips) || (state == SIDES && jumps) ? jump : state == STEP ? x_size : 16'd1;
 
   assign valid = writes && !taken;
   assign ready = state == NONE;
 
   always_ff @(posedge clk) begin
+    if (begins || valid) begin
+      column <= next_column;
+      row_ends <= begins ? x_size == 16'd1 && !has_sides : next_column == last_column;
+    end
     if (state == STEP || !taken) tile <= tile + step;  // where nothing is written it stays unread
     case (state)
       ABOVE, BELOW:
       if (!taken) begin
-        column <= column + 17'd1;
         if (row_ends) begin
-          column <= 17'd0;
           rows <= rows - 16'd1;
           if (rows == 16'd1) begin
             state <= state == BELOW ? NONE : after_above;
@@ -63,9 +68,7 @@ module lds_padding (
       end
       SIDES:
       if (!taken) begin
-        column <= column + 17'd1;
-        if (column == 17'(row_gap)) begin
-          column <= 17'd0;
+        if (sides_end) begin
           rows <= rows - 16'd1;
           if (rows == 16'd1) begin
             state <= after_rows;
@@ -86,7 +89,6 @@ module lds_padding (
       last_column <= 17'(x_size) + 17'(sides) - 17'd1;
       row_gap <= sides - 5'd1;
       left_gap <= left - 4'd1;
-      column <= 17'd0;
       tile <= insn[MEMORY_SRAM_BASE_AT+:16] + (above == 0 && first_skips ? x_size : 16'd0);
       skips <= first_skips;
       jump <= x_size + 16'd1;

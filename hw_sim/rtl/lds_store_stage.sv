@@ -21,7 +21,7 @@ module lds_store_stage (
     output logic [LA-1:0] out_tile,
     input logic [INP_BITS-1:0] out_data,  // in the cycle after
     output logic done,
-    output error_t error,
+    output error_t error,  // a cycle later
     output logic idle,  // no burst under way
     output logic [15:0] bytes,  // that are written in this cycle
     // AXI4
@@ -48,9 +48,9 @@ module lds_store_stage (
   logic [63:0] address, bad_address;
   logic [16:0] width_unused;
   logic [3:0] bad;
-  logic fits_nothing_unused;
+  logic fits_nothing_unused, fine;
   lds_load_check #(.WRITES(1'b1)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .fits_nothing(fits_nothing_unused), .error(bad),
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .fits_nothing(fits_nothing_unused), .fine, .error(bad),
       .error_address(bad_address)
   );
 
@@ -65,7 +65,7 @@ module lds_store_stage (
 
   // --- the address, once a burst --------------------------------------------------------------------------
   logic addressed;  // the burst's address has been taken
-  wire burst = asks && bad == ERROR_NONE && (!halt || sends);
+  wire burst = asks && fine && (!halt || sends);
   assign awvalid = burst && !addressed;
   assign awaddr = burst_address;
   assign awlen = 8'(beats - 9'd1);
@@ -90,14 +90,14 @@ module lds_store_stage (
   wire failed = grant && bresp != 2'd0;
   assign idle = !sends;
   assign done = second || (grant && was_last && !failed);
-  assign error = '{
-      valid: (checked && bad != ERROR_NONE) || failed,
-      code: failed ? ERROR_BUS : bad,
-      index: running.index,
-      address: failed ? burst_address[31:0] : bad_address[31:0]
-  };
 
   always_ff @(posedge clk) begin
+    error <= '{
+        valid: ((checked && !fine) || failed) && !clear,
+        code: failed ? ERROR_BUS : bad,
+        index: running.index,
+        address: failed ? burst_address[31:0] : bad_address[31:0]
+    };
     begins <= start && moves && !clear;
     checked <= begins && !clear;
     was_last <= last;

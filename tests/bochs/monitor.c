@@ -74,18 +74,27 @@ __attribute__((noreturn)) static void end(uint64_t status) {
 // --- the disk: the first of the first controller, 256 sectors at a time -----------------------------
 static void read_disk(uint64_t bytes) {
   uint8_t *to = (uint8_t *)kTable;
-  for (uint64_t sector = 0; sector * kSector < bytes; sector += 256) {
+  uint64_t left = (bytes + kSector - 1) / kSector;
+  for (uint64_t sector = 0; left != 0;) {
+    const uint64_t some = left < 256 ? left : 256;
     out8(0x3f6, 2);  // no interrupts
     while ((in8(0x1f7) & 0x80) != 0) continue;
     out8(0x1f6, (uint8_t)(0xe0 | sector >> 24));
-    out8(0x1f2, 0);
+    out8(0x1f2, (uint8_t)some);
     for (unsigned k = 0; k < 3; ++k) out8((uint16_t)(0x1f3 + k), (uint8_t)(sector >> 8 * k));
     out8(0x1f7, 0x20);
-    for (unsigned k = 0; k < 256; ++k) {
-      while ((in8(0x1f7) & 0x88) != 8) continue;
+    for (unsigned k = 0; k < some; ++k) {
+      uint8_t state;
+      while (((state = in8(0x1f7)) & 0x88) != 8)
+        if ((state & 0x81) == 1) {
+          print_text("\nthe disk cannot be read");
+          end(255);
+        }
       uint64_t words = kSector / 4;
       __asm__ volatile("rep insl" : "+D"(to), "+c"(words) : "d"(0x1f0) : "memory");
     }
+    sector += some;
+    left -= some;
   }
 }
 
