@@ -20,7 +20,7 @@ from loadstone.runtime.device import open as open_device
 from tests.tflite_builder import Graph, Padding, Tensor, interpreter, invoke
 
 RNG = np.random.default_rng(31)
-DETECTIONS, CLASSES, SIZE = 6, 3, 6
+DETECTIONS, CLASSES, SIZE = 4, 3, 6
 OPTIONS = {
     "max_detections": DETECTIONS,
     "max_classes_per_detection": 1,

@@ -16,6 +16,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 from loadstone.compiler import compile
 from loadstone.errors import UnsupportedError
 from tests.frontend.test_tflite_state import same_as_litert
+from tests.repeat import more
 from tests.tflite_builder import Activation, Graph, Tensor
 
 RNG = np.random.default_rng(23)
@@ -71,7 +72,8 @@ def lstm(graph: Graph, x: Tensor, bits: int = 3, inputs: Any = None, **options: 
 
 
 @pytest.mark.parametrize(
-    ("bits", "options"), [(3, {}), (4, {"time_major": True, "cell_clip": 1.5})]
+    ("bits", "options"),
+    [(4, {"time_major": True, "cell_clip": 1.5}), pytest.param(3, {}, marks=more)],
 )
 def test_integers(bits: int, options: dict[str, Any], tmp_path: Path) -> None:
     graph = Graph()
