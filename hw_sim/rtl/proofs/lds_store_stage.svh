@@ -42,7 +42,7 @@ always_comb begin
     assert (!sends || (asks && bad == ERROR_NONE));
     assert (sent <= beats || !asks);
     assert (sent_all == (sent == beats) || !asks);
-    assert (!before_asks || before_last == beats - 9'd1);
+    assert (!before_asks || ahead_of_last == beats - 9'd1);
     assert (sent == 0 || !asks || before_asks);
     assert (sends || !bursts.works || (!addressed && sent == 0 && !sent_all));
     assert (32'(word) < INP_WORDS);
