@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from loadstone.artifact.format import Artifact
-from loadstone.compiler import compile
+from loadstone.compiler import compile, quantize
 from loadstone.errors import ModelError, TargetError, UnsupportedError
 from tests.compiled import network
+from tests.float_models import images, small_onnx
 
 DEVICE = "vtaq-1x16x16"
 KWS = "mlpt_kws_int8.tflite"
@@ -33,6 +34,17 @@ def test_threads_compile_one_after_the_other(shared: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         made = threads.map(lambda _: compile(file, "vtaq-1x8x8").artifact.to_bytes(), range(4))
     assert len(set(made)) == 1
+
+
+def test_threads_quantize_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "small.onnx").write_bytes(small_onnx())
+    quantize(tmp_path / "small.onnx", images(4)).save(tmp_path / "first.onnx")
+    first = (tmp_path / "first.onnx").read_bytes()
+    with ThreadPoolExecutor(3) as threads:
+        made = threads.map(lambda _: quantize(tmp_path / "small.onnx", images(4)), range(3))
+    for found in made:
+        found.save(tmp_path / "int8.onnx")
+        assert (tmp_path / "int8.onnx").read_bytes() == first
 
 
 def test_activations_share_memory(shared: Path) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from loadstone import files
-from loadstone.errors import LoadstoneError
-from loadstone.files import read_whole, unpacked_arrays, write_whole, written_whole
+from loadstone.errors import ConfigError, LoadstoneError
+from loadstone.files import check_places, read_whole, unpacked_arrays, write_whole, written_whole
 
 
 def test_bytes_and_texts(tmp_path: Path) -> None:
@@ -120,3 +120,25 @@ def test_what_gives_bytes_for_ever_is_read_to_a_limit(
     os.close(writer)
     assert read_whole(f"/dev/fd/{reader}") == b"piped"
     os.close(reader)
+
+
+def test_places_are_checked_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    good = [tmp_path / "new", tmp_path / "file", "/dev/null", None, "new"]
+    check_places(good, ConfigError)
+    for path, why in (
+        (tmp_path, "it is a folder"),
+        (".", "it is a folder"),
+        (tmp_path / "none/new", "none is no folder"),
+        (tmp_path / "file/new", "file is no folder"),
+    ):
+        with pytest.raises(ConfigError, match=f"cannot be written: .*{why}"):
+            check_places([tmp_path / "new", path], ConfigError)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_takes_no_files_is_no_place(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(ConfigError, match="takes no new files"):
+        check_places([tmp_path / "new"], ConfigError)
+    tmp_path.chmod(0o755)

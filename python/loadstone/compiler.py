@@ -265,22 +265,23 @@ def quantize(
     """
     from loadstone.relax.compat import result
 
-    imported = import_model(model, reading)
-    main = imported["main"]
-    names = (
-        main.attrs["loadstone.outputs"]
-        if "loadstone.outputs" in main.attrs
-        else [variable.name for variable in result(main)]
-    )
-    names = [str(name) for name in names]
-    return quantize_module(
-        load(imported),
-        samples,
-        Options(**options, show=show),
-        labels=labels,
-        outputs=names,
-        where=where,
-    )
+    with _ONE_THREAD:
+        imported = import_model(model, reading)
+        main = imported["main"]
+        names = (
+            main.attrs["loadstone.outputs"]
+            if "loadstone.outputs" in main.attrs
+            else [variable.name for variable in result(main)]
+        )
+        names = [str(name) for name in names]
+        return quantize_module(
+            load(imported),
+            samples,
+            Options(**options, show=show),
+            labels=labels,
+            outputs=names,
+            where=where,
+        )
 
 
 def compile(  # noqa: A001

@@ -19,7 +19,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -33,6 +33,7 @@ __all__ = [
     "MAX_ARRAYS_BYTES",
     "JsonObject",
     "JsonValue",
+    "check_places",
     "is_file",
     "parsed_json",
     "read_whole",
@@ -98,6 +99,21 @@ def _replacing(target: str, old: int | None) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def check_places(paths: Iterable[str | Path | None], error: type[LoadstoneError]) -> None:
+    """Whether files can be written there, asked before minutes of work. Raises `error`."""
+    for path in (Path(path) for path in paths if path):
+        folder = Path(os.path.realpath(path)).parent
+        if path.is_dir():
+            why = "it is a folder"
+        elif not folder.is_dir():
+            why = f"{folder} is no folder"
+        elif not path.exists() and not os.access(folder, os.W_OK):
+            why = f"{folder} takes no new files"
+        else:
+            continue
+        raise error(f"{path} cannot be written: {why}")
 
 
 def read_whole(path: str | Path) -> bytes:

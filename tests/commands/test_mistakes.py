@@ -118,6 +118,26 @@ class TestRun:
         refused(["run", model, "--inputs", x, "--expect", ""], capsys)
         refused(["run", model, "--inputs", x, "-o", ""], capsys)
 
+    def test_an_empty_name_is_not_the_current_folder(
+        self,
+        model: str,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (tmp_path / "empty").mkdir()
+        monkeypatch.chdir(tmp_path / "empty")
+        for words in (["export", model, "--board", "linux"], ["vectors", model]):
+            for name in (["-o", ""], ["--output="], ["-o="]):
+                assert "an empty word" in refused([*words, *name], capsys)
+        assert os.listdir() == []
+
+    def test_where_outputs_go_is_asked_before_the_run(
+        self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ["run", model, "--inputs", str(tmp_path / "x.npz"), "--device", "sim:absent"]
+        assert "it is a folder" in refused([*words, "-o", str(tmp_path)], capsys)
+
     def test_threads_within_reason(
         self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -66,6 +66,10 @@ def test_from_a_space_to_a_compiled_network(
         (["--seed", "-1"], "--seed -1 is not in"),
         (["--best-device", "x.json"], "--best-device needs --best"),
         (["--data", "x.npz", "y.npz"], "--data names 2 file(s) for 1 models"),
+        (["--data", "text.npz"], "text.npz: labels of type <U3: the number of a class"),
+        (["--data", "less.npz"], "less.npz: labels of type int64: the number of a class, from 0"),
+        (["--html", "."], ". cannot be written: it is a folder"),
+        (["--best", "time", "--best-device", "none/x.json"], "none is no folder"),
         (["--data", "x.npz"], "x.npz: needs arrays in0 ... and labels"),
         (["--models", "a.onnx", "./a.onnx"], "two files are called 'a'"),
         (["--models", "absent.onnx"], "absent.onnx: No such file"),
@@ -75,6 +79,8 @@ def test_mistakes_are_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     np.savez(folder / "x.npz", in0=np.zeros(3))
+    np.savez(folder / "text.npz", in0=np.zeros((2, 1), np.int8), labels=np.array(["cat", "dog"]))
+    np.savez(folder / "less.npz", in0=np.zeros((2, 1), np.int8), labels=np.array([0, -1]))
     assert sweep(*words) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -48,6 +48,8 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--trials", "9" * 30], "is not in [1, 1000000]"),
         (["--workers", "many"], "--workers 'many' is neither a number of processes"),
         ([], "none.onnx"),
+        (["-o", str(tmp_path)], "cannot be written: it is a folder"),  # before it reads the model
+        (["-o", ""], "an empty word in the command"),
     ):
         assert main([*words, *more]) == 2
         assert said in capsys.readouterr().err

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.errors import ModelError
-from loadstone.files import JsonObject, unpacked_arrays, write_whole
+from loadstone.files import JsonObject, check_places, unpacked_arrays, write_whole
 from loadstone.frontend.reading import Reading, parse_shapes
 from loadstone.numerics import Array
 
@@ -157,7 +157,8 @@ def run(args: argparse.Namespace) -> None:
     from loadstone.quantization.report import as_html, as_json
 
     output = Path(args.output) if args.output else Path(Path(args.model).stem + ".int8.onnx")
-    check_places(output, args.report)
+    _check_report(args.report)
+    check_places((output, args.report), ModelError)
     labels = None
     if args.labels:
         arrays = read(args.labels)
@@ -186,16 +187,9 @@ def run(args: argparse.Namespace) -> None:
     print(as_json(found.report) if args.json else summary(found.report, output))
 
 
-def check_places(output: Path, page: str | None) -> None:
-    """Before minutes of work, not after. Raises ModelError for what cannot be written."""
+def _check_report(page: str | None) -> None:
     if page and Path(page).suffix.lower() not in (".html", ".json"):
         raise ModelError(f"--report {page}: a page ends with .html, figures with .json")
-    for path in (output, *([Path(page)] if page else [])):
-        if not path.absolute().parent.is_dir() or path.is_dir():
-            raise ModelError(
-                f"{path} cannot be written: "
-                f"{'it is a folder' if path.is_dir() else f'{path.parent} is no folder'}"
-            )
 
 
 def read(path: str) -> dict[str, Array]:

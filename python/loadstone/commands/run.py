@@ -21,7 +21,7 @@ from loadstone.artifact.format import Artifact, HostStep
 from loadstone.backend.device import Device
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import DeviceError, ModelError
-from loadstone.files import JsonObject
+from loadstone.files import JsonObject, check_places
 from loadstone.numerics import Array
 from loadstone.printable import one_line
 from loadstone.runtime import device
@@ -117,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.atol >= 0:
         raise ModelError(f"--atol {args.atol:g} is below 0: no difference is that small")
+    check_places([args.output], ModelError)
     begin = time.perf_counter()
     outputs, totals, config = _outputs(args, artifact, inputs)
     seconds = time.perf_counter() - begin

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from loadstone.errors import ConfigError, ModelError
-from loadstone.files import read_whole, unpacked_arrays, write_whole
+from loadstone.files import check_places, read_whole, unpacked_arrays, write_whole
 from loadstone.numerics import Array
 from loadstone.search.evaluate import SweptNetwork
 from loadstone.search.sampling import SEARCHES
@@ -94,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
     if args.best_device is not None and args.best is None:
         raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
+    check_places([args.output, args.html, args.best_device], ConfigError)
     space = read_space(args.space)
     networks = _networks(args.models, args.data)
     plan = SweepPlan(args.search, args.points or 100, args.seed)
@@ -137,6 +138,8 @@ def _samples(file: str) -> tuple[tuple[Array, ...], Array]:
     if "labels" not in arrays or "in0" not in arrays:
         raise ModelError(f"{file}: needs arrays in0 ... and labels, to count with")
     labels = arrays["labels"].reshape(-1)
+    if labels.dtype.kind not in "iu" or np.any(labels < 0):
+        raise ModelError(f"{file}: labels of type {labels.dtype}: the number of a class, from 0 on")
     samples = tuple(arrays[f"in{k}"] for k in range(len(arrays)) if f"in{k}" in arrays)
     for k, array in enumerate(samples):
         if len(np.atleast_1d(array)) != len(labels):

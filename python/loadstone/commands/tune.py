@@ -20,6 +20,8 @@ from loadstone.analysis.names import short_names
 from loadstone.backend.tuned_file import Tuned, write_tuned
 from loadstone.commands.plugin_options import add_plugin_options as extend
 from loadstone.commands.plugin_options import target_of
+from loadstone.errors import ConfigError
+from loadstone.files import check_places
 
 __all__ = ["configure", "extend", "run"]
 
@@ -102,6 +104,8 @@ def run(args: argparse.Namespace) -> None:
     from loadstone.search.workers import workers_of
 
     needs_optuna()
+    output = args.output or f"{Path(args.model).stem}.tuned.json"
+    check_places([output], ConfigError)
     options = TuneOptions(
         args.trials,
         args.seconds,
@@ -111,7 +115,6 @@ def run(args: argparse.Namespace) -> None:
         say=_say,
     )
     tuned = tune(SimulatedNetwork(args.model, target_of(args, args.target), args.plugins), options)
-    output = args.output or f"{Path(args.model).stem}.tuned.json"
     write_tuned(output, tuned)
     print(json.dumps(asdict(tuned), indent=2) if args.json else text(tuned, str(output)))
 

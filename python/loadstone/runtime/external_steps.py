@@ -16,7 +16,7 @@ from loadstone.backend.external import external_function, register_external
 from loadstone.errors import ArtifactError, DeviceError, LoadstoneError, cause_of
 from loadstone.numerics import Array
 
-__all__ = ["HOST", "call_external", "check_externals", "place_of"]
+__all__ = ["HOST", "CallTimes", "call_external", "check_externals", "place_of"]
 
 #: Where steps run that no accelerator takes.
 HOST = "host"
@@ -26,6 +26,24 @@ HOST = "host"
 CODE = {EXTERNAL_C: "a C compiler", EXTERNAL_RELAX: "TVM"}
 #: The runtime's own functions begin with it (artifact/host.py).
 _OWN = "loadstone."
+
+
+class CallTimes:
+    """What calls of a session's external steps took, by the clock of this machine. A step's first
+    call may compile, or load a library: as soon as there is a second one, the first counts as if it
+    had taken no longer."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, float] = {}
+
+    def added(self, step: int, seconds: float) -> float:
+        """What another call adds to the sum of all."""
+        first = self._first.get(step)
+        if first is None:
+            self._first[step] = seconds
+            return seconds
+        self._first[step] = 0.0
+        return seconds - max(0.0, first - seconds)
 
 
 def place_of(step: HostStep) -> str:

@@ -24,7 +24,7 @@ from loadstone.backend.device import Device
 from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
-from loadstone.runtime.external_steps import call_external, check_externals, place_of
+from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
 from loadstone.runtime.long_steps import LongSteps
 from loadstone.runtime.native import CData, ffi, lib, raise_for
 
@@ -118,6 +118,7 @@ class Session:
         self._cancelled = False
         self._started = False
         self.totals = Totals()
+        self._calls = CallTimes()
         if not hang_seconds > 0:
             raise DeviceError(f"hang_seconds={hang_seconds} is not above 0")
         check_externals(artifact, trust)
@@ -330,7 +331,7 @@ class Session:
             operands = [self._operand(session, step, k, i) for k, i in enumerate(indices)]
             begin = time.perf_counter()
             call_external(host, operands)
-            spent = time.perf_counter() - begin
+            spent = self._calls.added(step, time.perf_counter() - begin)
             self.totals += Totals(external_seconds={place_of(host): spent})
         except BaseException as error:
             self._error = error
