@@ -151,6 +151,40 @@ static lds_device *job_of(const lds_session *s, uint32_t step, lds_job *job) {
   return accelerator_of(s, &p)->device;
 }
 
+/* --- side by side ------------------------------------------------------------------------------------------------------------ */
+static lds_device *device_of(const lds_session *s, uint32_t step) {
+  lds_program p;
+  if (!is_program(s, step) || !lds_program_read(s->model, step, &p)) return s->device;
+  return accelerator_of(s, &p)->device;
+}
+
+/* Whether a program may start beside those from s->step on: it is said to, and its device is none of theirs. */
+static int may_start(const lds_session *s, uint32_t step) {
+  lds_program p;
+  uint32_t k;
+  if (step >= steps_of(s) || !is_program(s, step) || !lds_program_read(s->model, step, &p) || p.beside == 0) return 0;
+  for (k = s->step; k < step; ++k) {
+    if (device_of(s, k) == device_of(s, step)) return 0;
+  }
+  return 1;
+}
+
+static void start_beside(lds_session *s) {
+  lds_device *first = s->running;
+  s->next = s->step + 1u;
+  while (may_start(s, s->next)) lds_submit(s, s->next++);
+  s->running = first;
+}
+
+static void stop_beside(lds_session *s) {
+  uint32_t k;
+  for (k = s->step + 1u; k < s->next; ++k) {
+    lds_device *device = device_of(s, k);
+    if (lds_device_recover(device) == LDS_ERR_DEAD) s->running = device;
+  }
+  s->next = 0;
+}
+
 static const char *layer_of(const lds_model *model, uint32_t step, uint32_t instruction) {
   lds_program p;
   return lds_program_read(model, step, &p) ? lds_program_layer(model, &p, instruction) : "";
@@ -158,7 +192,8 @@ static const char *layer_of(const lds_model *model, uint32_t step, uint32_t inst
 
 /* --- for a session ----------------------------------------------------------------------------------------------------------- */
 void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count) {
-  static const lds_program_set programs = {check, lds_vta_scratch_bytes, open_programs, job_of, layer_of};
+  static const lds_program_set programs = {check,     lds_vta_scratch_bytes, open_programs, job_of,
+                                           device_of, start_beside,          stop_beside,   layer_of};
   config->accelerators = accelerators;
   config->accelerator_count = count;
   config->programs = &programs;

@@ -20,6 +20,12 @@ typedef struct lds_program_set {
   int (*open)(lds_session *session, lds_memory scratch, lds_fault *fault);
   /* Fills in what the program of a step is; the device that executes it. */
   lds_device *(*job)(const lds_session *session, uint32_t step, lds_job *job);
+  /* Whose the program of a step is. */
+  lds_device *(*device)(const lds_session *session, uint32_t step);
+  /* Starts what may run beside the program that was just started; session->next is behind the last. */
+  void (*start)(lds_session *session);
+  /* Stops what is in flight beside the program that is waited for. One that cannot be stopped becomes session->running. */
+  void (*stop)(lds_session *session);
   const char *(*layer)(const lds_model *model, uint32_t step, uint32_t instruction);
 } lds_program_set;
 

@@ -82,6 +82,11 @@ static int code_is_sound(const lds_model *model, uint32_t tensor, lds_program *p
   return p->code.dtype == LDS_UINT8 && p->code.rank == 1 && r.kind == LDS_REGION_CONSTANTS && r.flags == 0;
 }
 
+static int follows_program(const lds_model *model, uint32_t step) {
+  const uint32_t kind = step != 0 ? lds_model_step(model, step - 1u).kind : (uint32_t)LDS_STEP_EXTERNAL;
+  return kind == LDS_STEP_DEVICE || kind == LDS_STEP_PROGRAM;
+}
+
 int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
   const lds_step s = lds_model_step(model, step);
   const uint32_t strings = model->section[LDS_STRINGS].count;
@@ -92,11 +97,12 @@ int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
   out->device = (const char *)model->section[LDS_STRINGS].bytes + lds_model_word(model, s.first);
   out->fingerprint = s.first + 2u;
   out->instructions = lds_model_word(model, s.first + 11u);
-  out->relocation_count = lds_model_word(model, s.first + 12u);
+  out->relocation_count = lds_model_word(model, s.first + 12u) & ~LDS_PROGRAM_BESIDE;
+  out->beside = lds_model_word(model, s.first + 12u) >> 31;
   out->layer_count = lds_model_word(model, s.first + 13u);
   out->relocations = s.first + LDS_PROGRAM_WORDS;
   words += (uint64_t)LDS_RELOCATION_WORDS * out->relocation_count + (uint64_t)LDS_LAYER_WORDS * out->layer_count;
-  if (words != s.count || out->instructions == 0) return 0;
+  if (words != s.count || out->instructions == 0 || (out->beside != 0 && !follows_program(model, step))) return 0;
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
   if (!code_is_sound(model, lds_model_word(model, s.first + 10u), out)) return 0;
   return vta_is_sound(model, out) && relocations_are_sound(model, out) && layers_are_sound(model, out);

@@ -12,6 +12,8 @@
 
 /* Words of a record before its relocations, of a relocation, of a layer. */
 enum { LDS_PROGRAM_WORDS = 14, LDS_RELOCATION_WORDS = 5, LDS_LAYER_WORDS = 3 };
+/* Bit of the word that counts relocations: lds_program.beside. */
+#define LDS_PROGRAM_BESIDE 0x80000000u
 /* Of a VTA: what of a program's fingerprint is its configuration, the rest being zeros; the size of an instruction. */
 enum { LDS_VTA_FINGERPRINT_BYTES = 20, LDS_VTA_INSN_BYTES = 16 };
 
@@ -20,6 +22,7 @@ typedef struct lds_program {
   uint32_t fingerprint;                                        /* its first word */
   lds_tensor code;                                             /* uint8, in a region of constants that no device sees */
   uint32_t instructions;                                       /* how many */
+  uint32_t beside;                                             /* 1: it may start while the programs directly before it work */
   uint32_t relocations, layers, relocation_count, layer_count; /* first words */
 } lds_program;
 

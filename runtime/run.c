@@ -63,7 +63,10 @@ static void release(const lds_session *s, uint32_t count) {
   }
 }
 
-void lds_devices_release(const lds_session *s) { release(s, s->config.accelerator_count + 1u); }
+void lds_devices_release(lds_session *s) {
+  if (s->config.programs != NULL) s->config.programs->stop(s);
+  release(s, s->config.accelerator_count + 1u);
+}
 
 /* Whether all of them are now this session's; else none is. */
 static int claim(const lds_session *s) {
@@ -85,18 +88,26 @@ static void fault_at(lds_session *s, uint32_t instruction) {
 }
 
 /* --- one program ------------------------------------------------------------------------------------------------------------- */
-static void submit(lds_session *s, const lds_step *step) {
+/* From now on this device is waited for. */
+static void watch(lds_session *s, lds_device *device) {
+  s->running = device;
+  s->progress = 0;
+  s->progress_ns = now(s);
+}
+
+void lds_submit(lds_session *s, uint32_t index) {
+  const lds_step step = lds_model_step(s->model, index);
+  lds_device *device = s->device;
   lds_job job;
   uint32_t r;
   memset(&job, 0, sizeof job);
-  if (step->kind == LDS_STEP_PROGRAM) {
-    s->running = s->config.programs->job(s, s->step, &job);
+  if (step.kind == LDS_STEP_PROGRAM) {
+    device = s->config.programs->job(s, index, &job);
   } else {
-    s->running = s->device;
-    job.insn_bus = s->stream.bus + (uint64_t)step->first * LDS_INSN_BYTES;
-    job.insn_count = step->count;
-    job.insn_cpu = (const uint8_t *)s->stream.cpu + (size_t)step->first * LDS_INSN_BYTES;
-    job.insn_bytes = step->count * LDS_INSN_BYTES;
+    job.insn_bus = s->stream.bus + (uint64_t)step.first * LDS_INSN_BYTES;
+    job.insn_count = step.count;
+    job.insn_cpu = (const uint8_t *)s->stream.cpu + (size_t)step.first * LDS_INSN_BYTES;
+    job.insn_bytes = step.count * LDS_INSN_BYTES;
   }
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count; ++r) {
     if (s->region[r].flags == 0) continue;
@@ -104,9 +115,8 @@ static void submit(lds_session *s, const lds_step *step) {
     job.region_size_bytes[r] = s->region[r].size_bytes;
     if ((s->region[r].flags & LDS_DMA_DEVICE_WRITES) != 0) job.writable |= 1u << r;
   }
-  s->progress = 0;
-  s->progress_ns = now(s);
-  s->running->registers->start(s->running->hal, &job);
+  watch(s, device);
+  device->registers->start(device->hal, &job);
 }
 
 static int acknowledge(const lds_device *device) {
@@ -210,13 +220,18 @@ static int sync_ports(lds_session *s, int section, int direction) {
   return LDS_OK;
 }
 
-/* Host steps up to the next program, which is started: LDS_BUSY. LDS_OK after the last step. */
+/* Host steps up to the next program, which is started, with what may run beside it: LDS_BUSY. LDS_OK after the last step. */
 static int advance(lds_session *s) {
   for (; s->step < s->model->section[LDS_STEPS].count; ++s->step) {
     const lds_step step = lds_model_step(s->model, s->step);
     int status;
     if (step.kind == LDS_STEP_DEVICE || step.kind == LDS_STEP_PROGRAM) {
-      submit(s, &step);
+      if (s->step < s->next) { /* it is in flight already */
+        watch(s, s->config.programs->device(s, s->step));
+        return LDS_BUSY;
+      }
+      lds_submit(s, s->step);
+      if (s->config.programs != NULL) s->config.programs->start(s);
       return LDS_BUSY;
     }
     status = run_host_step(s, &step);
@@ -244,7 +259,7 @@ int lds_session_start(lds_session *s) {
   if (s->phase == LDS_RUNNING || !claim(s)) return LDS_ERR_STATE;
   memset(&s->fault, 0, sizeof s->fault);
   memset(&s->counters, 0, sizeof s->counters);
-  s->step = 0;
+  s->step = s->next = 0;
   for (k = 0; (device = device_of(s, k)) != NULL; ++k) {
     if (device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD) return finish(s, LDS_ERR_DEAD);
   }
@@ -282,8 +297,9 @@ int lds_session_stop(lds_session *s) {
   int status = LDS_OK;
   if (s == NULL) return LDS_ERR_ARGUMENT;
   if (s->phase == LDS_RUNNING) {
-    if (lds_device_recover(s->running) == LDS_ERR_DEAD) status = LDS_ERR_DEAD;
+    (void)lds_device_recover(s->running);
     lds_devices_release(s);
+    if (s->running->dead != 0) status = LDS_ERR_DEAD;
   }
   s->phase = LDS_IDLE;
   return status;

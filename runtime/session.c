@@ -164,19 +164,23 @@ int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_byt
   return validate_all(model, lds_validate, model->section[LDS_INSTRUCTIONS].bytes, constants, scratch, fault);
 }
 
-static uint64_t bits(uint64_t word, uint32_t first, uint32_t width) { return word >> first & lds_mask(width); }
-
+/* In words of 32 bits, which a small processor has: the number of the tile is in both, the region behind it. */
 static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
-  uint64_t word = lds_get_u64(bytes), tile;
-  const uint32_t opcode = (uint32_t)bits(word, 0, 3), region = (uint32_t)bits(word, LDS_BIT_MEMORY_REGION, 3);
-  const uint32_t log_bytes = lds_log_tile_bytes(c, (uint32_t)bits(word, LDS_BIT_MEMORY_MEMORY_ID, 3));
-  const uint64_t bus = s->region[region].bus;
+  enum { AT = LDS_BIT_MEMORY_DRAM_BASE, REGION_AT = LDS_BIT_MEMORY_REGION - 32 };
+  uint32_t low = lds_u32(bytes), high = lds_u32(bytes + 4), k;
+  const uint32_t opcode = low & 7u, log_bytes = lds_log_tile_bytes(c, low >> LDS_BIT_MEMORY_MEMORY_ID & 7u);
+  const uint64_t bus = s->region[high >> REGION_AT & 7u].bus, tile = (bus >> log_bytes) + (low >> AT | high << (32 - AT));
+  const uint8_t *x_size = bytes + LDS_BIT_MEMORY_X_SIZE / 8u;
   if (opcode != LDS_OPCODE_LOAD && opcode != LDS_OPCODE_STORE) return LDS_OK;
-  if (bits(lds_get_u64(bytes + 8), LDS_BIT_MEMORY_X_SIZE - 64u, 16) == 0) return LDS_OK; /* a no-op is zeros */
-  tile = (bus >> log_bytes) + bits(word, LDS_BIT_MEMORY_DRAM_BASE, 32);
-  if (bits(bus, 0, log_bytes) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
-  word &= ~(lds_mask(3) << LDS_BIT_MEMORY_REGION | lds_mask(32) << LDS_BIT_MEMORY_DRAM_BASE);
-  lds_put_u64(bytes, word | tile << LDS_BIT_MEMORY_DRAM_BASE);
+  if ((x_size[0] | x_size[1]) == 0) return LDS_OK; /* a no-op is zeros */
+  if (((uint32_t)bus & (((uint32_t)1 << log_bytes) - 1u)) != 0 || tile > UINT32_MAX) return LDS_ERR_ADDRESS;
+  low = (low & (((uint32_t)1 << AT) - 1u)) | (uint32_t)tile << AT;
+  high = (high >> (REGION_AT + 3) << (REGION_AT + 3)) | (uint32_t)tile >> (32 - AT);
+  for (k = 0; k < 8u; ++k) {
+    bytes[k] = (uint8_t)low;
+    low = low >> 8 | high << 24;
+    high >>= 8;
+  }
   return LDS_OK;
 }
 
@@ -328,7 +332,10 @@ void lds_session_close(lds_session *s) {
   if (s == NULL) return;
   hal = s->device->hal;
   running = s->phase == LDS_RUNNING;
-  if (running) (void)lds_device_recover(s->running);
+  if (running) {
+    (void)lds_device_recover(s->running);
+    lds_devices_release(s);
+  }
   s->phase = LDS_IDLE;
   for (r = 0; r < LDS_REGIONS && s->running->dead == 0; ++r) {
     if ((s->owned >> r & 1u) != 0) hal->dma_free(hal->ctx, &s->region[r]);
@@ -336,7 +343,6 @@ void lds_session_close(lds_session *s) {
   if ((s->owned >> LDS_REGIONS & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->stream);
   if ((s->owned >> (LDS_REGIONS + 1) & 1u) != 0 && s->running->dead == 0) hal->dma_free(hal->ctx, &s->code);
   if (s->running->dead == 0) s->owned = 0;
-  if (running) lds_devices_release(s);
 }
 
 int lds_session_reset(lds_session *s) {

@@ -20,7 +20,7 @@ struct lds_session {
   lds_dma_buffer region[LDS_REGIONS]; /* .cpu: where the host sees it; .flags 0: the host's own memory */
   lds_dma_buffer stream;              /* the pinned instructions */
   lds_dma_buffer code;                /* programs of accelerators, one behind the other */
-  lds_device *running;                /* the device that works, or worked last */
+  lds_device *running;                /* the device that is waited for, or worked last */
   uint32_t owned;                     /* bit r: region r is to be freed; bit LDS_REGIONS: the stream; the next: code */
   void (*move)(const lds_session *s, lds_operand *operand); /* to memory of the caller's: bind.c, where it is linked in */
   const lds_binding *bound;
@@ -28,6 +28,7 @@ struct lds_session {
   uint32_t to_fill; /* bit r: region r needs its constants or zeros */
   lds_phase phase;
   uint32_t step; /* that is being executed */
+  uint32_t next; /* behind those that are in flight, `step` the first of them */
   uint32_t progress;
   uint64_t progress_ns; /* when the device last moved */
   lds_counters counters;
@@ -46,8 +47,10 @@ int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
 /* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */
 int lds_device_recover(lds_device *device);
-/* All devices of a session are anyone's again. */
-void lds_devices_release(const lds_session *session);
+/* Starts the program of a step; its device is s->running from now on. */
+void lds_submit(lds_session *session, uint32_t step);
+/* All devices of a session are anyone's again; those that work beside the one that was waited for are stopped. */
+void lds_devices_release(lds_session *session);
 /* Names the layer of an instruction of a step in *fault. */
 void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, lds_fault *fault);
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.spec import Capability
 from tests.artifact.test_reader import sealed
 from tests.c.test_readers import c_accepts, python_accepts
-from tests.further import FIRST, SECOND, chain, expected, inputs
+from tests.further import FIRST, SECOND, branches, chain, expected, inputs
 
 
 def check(graph: g.Graph, artifact: Artifact, shadow: bool = False) -> None:
@@ -133,6 +134,31 @@ def test_both_readers_refuse_the_same_files() -> None:
         assert python_accepts(file) == c_accepts(file), (place - words, data[place])
         accepted += c_accepts(file)
     assert 0 < accepted < 300
+
+
+@pytest.mark.parametrize("shadow", [False, True])
+def test_branches_run_side_by_side(shadow: bool) -> None:
+    """Packed before both programs, unpacked behind both; the memory of neither is the other's."""
+    graph, artifact = branches()
+    steps = [s.opcode.name if isinstance(s, HostStep) else type(s).__name__ for s in artifact.steps]
+    assert steps == ["PACK", "PACK", "DeviceProgram", "ProgramStep", "UNPACK", "UNPACK"]
+    assert artifact.other_programs[0].beside
+    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    check(graph, artifact, shadow)
+    assert not chain()[1].other_programs[0].beside
+    views = [t for t in artifact.tensors if t.name.endswith("on device")]
+    spans = sorted((t.offset_bytes, t.offset_bytes + t.size_bytes) for t in views)
+    assert len(spans) == 4
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+def test_a_program_beside_no_other_is_refused_by_both_readers() -> None:
+    _, artifact = chain()  # its second program stands behind a step of the host
+    data = bytearray(artifact.to_bytes())
+    fingerprint = data.index(SECOND.fingerprint(), 136)
+    data[fingerprint + 4 * 10 + 3] ^= 0x80
+    assert not python_accepts(sealed(data))
+    assert not c_accepts(sealed(data))
 
 
 def test_another_connection_has_one_device() -> None:

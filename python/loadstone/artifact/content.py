@@ -132,11 +132,16 @@ class ArtifactContent:
                 "R17",
                 f"input {self.tensors[index].name!r} is in constants",
             )
+        before: DeviceProgram | ProgramStep | HostStep | None = None
         for step in self.steps:
             if isinstance(step, HostStep | ProgramStep):
                 step.check(self.tensors, self.regions)
             else:
                 _check_program(step)
+            follows = isinstance(before, DeviceProgram | ProgramStep)
+            alone = not isinstance(step, ProgramStep) or not step.beside
+            require(alone or follows, "R23", f"program {step.name!r} is beside no other")
+            before = step
 
 
 def _check_program(program: DeviceProgram) -> None:

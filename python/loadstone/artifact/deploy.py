@@ -27,7 +27,7 @@ from loadstone.artifact import host_step as steps
 from loadstone.artifact.arena import ArenaPlan
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host import host_steps
-from loadstone.artifact.lifetimes import Lifetimes, Step, find_lifetimes, programs_of
+from loadstone.artifact.lifetimes import Lifetimes, Step, find_lifetimes, programs_of, side_by_side
 from loadstone.artifact.memory_layout import (
     Content,
     MemoryLayout,
@@ -80,8 +80,8 @@ def deploy(
     align_bytes = max([device.align_bytes, *(r.align_bytes for r in programs_of(segments))])
     memory = plan_memory(graph, segments, lifetimes, align_bytes)
     assembly = _Assembly(graph, lifetimes, memory)
-    for segment in segments:
-        assembly.add(segment, scope)
+    for group in side_by_side(segments):
+        assembly.add(group, scope)
     assembly.finish()
     artifact = Artifact(
         graph.name,
@@ -134,14 +134,21 @@ class _Assembly:
         self.on_device: dict[str, str] = {}  # tensors that a program has made: whose
         self.packed: set[str] = set()  # device layouts that the host has packed
 
-    def add(self, segment: Step, scope: Scope) -> None:
-        """The steps of one segment."""
-        if isinstance(segment, LoweredRegion):
-            self._add_program(segment, scope)
-        elif isinstance(segment, ExternalRegion):
-            self._add_external(segment)
-        else:
-            self.steps += host_steps(segment, self)
+    def add(self, group: Sequence[Step], scope: Scope) -> None:
+        """The steps of one segment, or of regions that run side by side: what they read is packed
+        first, and what others read is unpacked behind all."""
+        regions = list(programs_of(group))
+        for region in regions:
+            self._add_packs(region)
+        for number, region in enumerate(regions):
+            self._add_program(region, scope, beside=number > 0)
+        for region in regions:
+            self._add_unpacks(region)
+        for segment in group:
+            if isinstance(segment, ExternalRegion):
+                self._add_external(segment)
+            elif not isinstance(segment, LoweredRegion):
+                self.steps += host_steps(segment, self)
 
     def regions(self) -> tuple[MemoryRegion, ...]:
         """All six, in the order of their numbers, none smaller than 64 bytes; a seventh where other
@@ -232,8 +239,8 @@ class _Assembly:
             steps.external(region.name, inputs, outputs, region.function, region.attributes)
         )
 
-    def _add_program(self, region: LoweredRegion, scope: Scope) -> None:
-        """Packs what it reads and the host makes, the program, unpacks what others read."""
+    def _add_packs(self, region: LoweredRegion) -> None:
+        """Of what it reads and the host makes."""
         made = {t.name for o in region.operators for t in o.outputs}
         for layout, _, _ in region.layouts:
             if self.memory.addresses[layout.name].region == RegionIndex.CONSTANTS:
@@ -245,11 +252,17 @@ class _Assembly:
             if not here and layout.name not in self.packed and not layout.scratch:
                 self.packed.add(layout.name)
                 self.steps.append(self._pack(layout))
+
+    def _add_program(self, region: LoweredRegion, scope: Scope, *, beside: bool) -> None:
         uops = Address(RegionIndex.MICRO_OPS, self.micro_ops.end)
         with scope(region):
             program, table = region.build(self.memory.addresses, uops)
         self.micro_ops.add(table)
-        self.steps.append(self._step(program))
+        self.steps.append(self._step(program, beside=beside))
+
+    def _add_unpacks(self, region: LoweredRegion) -> None:
+        """Of what others read."""
+        made = {t.name for o in region.operators for t in o.outputs}
         for layout, _, _ in region.layouts:
             name = layout.tensor.name
             if name in made and not layout.scratch:
@@ -260,7 +273,9 @@ class _Assembly:
                 )
         self.on_device |= dict.fromkeys(made, region.device)
 
-    def _step(self, program: DeviceProgram | TableProgram) -> DeviceProgram | ProgramStep:
+    def _step(
+        self, program: DeviceProgram | TableProgram, *, beside: bool
+    ) -> DeviceProgram | ProgramStep:
         """The code of another device stands in a region of its own."""
         if isinstance(program, DeviceProgram):
             return program
@@ -277,6 +292,7 @@ class _Assembly:
             program.instructions,
             program.relocations,
             program.layers,
+            beside,
         )
 
     def _pack(self, layout: DeviceLayout) -> HostStep:

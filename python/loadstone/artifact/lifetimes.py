@@ -30,6 +30,7 @@ __all__ = [
     "find_lifetimes",
     "is_packed_now",
     "programs_of",
+    "side_by_side",
 ]
 
 #: One step of a network: a device program to be, one call of a function, an operator of the host.
@@ -71,6 +72,32 @@ def programs_of(segments: Sequence[Step]) -> Iterator[LoweredRegion]:
     return (segment for segment in segments if isinstance(segment, LoweredRegion))
 
 
+def side_by_side(segments: Sequence[Step]) -> list[tuple[Step, ...]]:
+    """The segments in order, those together that run at once: regions that follow each other, of
+    as many devices, none of which reads what another makes. The artifact's own device comes first:
+    a session starts the others beside it."""
+    groups: list[tuple[Step, ...]] = []
+    for segment in segments:
+        if groups and _can_join(groups[-1], segment):
+            groups[-1] = (*groups[-1], segment)
+        else:
+            groups.append((segment,))
+    return [tuple(sorted(g, key=_is_of_another)) if len(g) > 1 else g for g in groups]
+
+
+def _is_of_another(segment: Step) -> bool:
+    return isinstance(segment, LoweredRegion) and segment.device != ""
+
+
+def _can_join(group: Sequence[Step], segment: Step) -> bool:
+    if not isinstance(segment, LoweredRegion):
+        return False
+    regions = list(programs_of(group))
+    read = {t.name for o in segment.operators for t in o.inputs}
+    made = {t.name for r in regions for o in r.operators for t in o.outputs}
+    return bool(regions) and segment.device not in {r.device for r in regions} and not read & made
+
+
 def aliases_of(segments: Sequence[Step]) -> Mapping[str, tuple[str, int]]:
     """Layouts that are parts of others: name -> (name of the whole, offset in bytes)."""
     return {name: part for region in programs_of(segments) for name, part in region.aliases.items()}
@@ -110,17 +137,31 @@ class _Finder:
 
     def find(self) -> Lifetimes:
         position = 0
-        for segment in self.segments:
-            if isinstance(segment, LoweredRegion):
-                self.use_program(segment, position)
-                position += len(segment.operators)
-            else:
-                for tensor in (*segment.inputs, *segment.outputs):
-                    self.use_rows(tensor, position)
-                position += 1
+        for group in side_by_side(self.segments):
+            first = position
+            for segment in group:
+                if isinstance(segment, LoweredRegion):
+                    self.use_program(segment, position)
+                    position += len(segment.operators)
+                else:
+                    for tensor in (*segment.inputs, *segment.outputs):
+                        self.use_rows(tensor, position)
+                    position += 1
+            if len(group) > 1:
+                self.keep_all(group, first, position - 1)
         return Lifetimes(
             tuple(self.arena.values()), tuple(self.rows.values()), frozenset(self.unpacked)
         )
+
+    def keep_all(self, group: Sequence[Step], first: int, last: int) -> None:
+        """All that programs side by side touch is alive while any of them works."""
+        for region in programs_of(group):
+            for layout, _, _ in region.layouts:
+                if not is_packed_now(layout, self.graph, self.aliases):
+                    self.use_layout(layout, first, last)
+                if layout.tensor.name in self.rows:
+                    self.use_rows(layout.tensor, first)
+                    self.use_rows(layout.tensor, last)
 
     def use_program(self, region: LoweredRegion, position: int) -> None:
         """position: of its first operator."""

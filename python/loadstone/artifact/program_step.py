@@ -29,12 +29,14 @@ __all__ = ["PROGRAM_STEP", "ProgramStep"]
 PROGRAM_STEP = 254
 _HEAD_WORDS, _RELOCATION_WORDS, _LAYER_WORDS = 14, 5, 3
 _MAX_SHIFT = 16
+_BESIDE = 1 << 31  # of the word that counts relocations
 
 
 @dataclass(frozen=True)
 class ProgramStep:
     """One program of `device`. attributes: how that is configured, as JSON. code: index of the
-    tensor that holds the instructions, in a region that no device sees. layers: its source map."""
+    tensor that holds the instructions, in a region that no device sees. layers: its source map.
+    beside: it may start while the programs directly before it work."""
 
     name: str
     device: str
@@ -44,6 +46,7 @@ class ProgramStep:
     instructions: int
     relocations: tuple[Relocation, ...] = ()
     layers: tuple[LayerRange, ...] = ()
+    beside: bool = False
 
     def __len__(self) -> int:
         return self.instructions
@@ -97,7 +100,7 @@ class ProgramStep:
         """The record. string: the offset of a text."""
         head = [string(self.device), string(self.attributes)]
         head += struct.unpack("<8I", self.fingerprint)
-        counts = [len(self.relocations), len(self.layers)]
+        counts = [len(self.relocations) | self.beside * _BESIDE, len(self.layers)]
         words = [*head, self.code, self.instructions, *counts]
         for r in self.relocations:
             words += [r.offset_bytes, r.bit | r.width << 16, r.shift, r.region, r.addend_bytes]
@@ -110,6 +113,7 @@ class ProgramStep:
         """From a record. string: the text at an offset. Raises ArtifactError."""
         require(len(words) >= _HEAD_WORDS, "R23", f"program {name!r} has {len(words)} words")
         code, instructions, relocations, layers = words[10:_HEAD_WORDS]
+        beside, relocations = relocations >= _BESIDE, relocations % _BESIDE
         wanted = _HEAD_WORDS + _RELOCATION_WORDS * relocations + _LAYER_WORDS * layers
         require(len(words) == wanted, "R23", f"program {name!r} has {len(words)} words")
         begin = _HEAD_WORDS + _RELOCATION_WORDS * relocations
@@ -124,4 +128,5 @@ class ProgramStep:
             instructions,
             tuple(Relocation(w[0], w[1] & 0xFFFF, w[1] >> 16, *w[2:]) for w in places),
             tuple(LayerRange(string(text), first, count) for first, count, text in ranges),
+            beside,
         )
