@@ -9,6 +9,7 @@
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
 #   make bitstream  the same for a ULX3S, untested on hardware
+#   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 #   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
@@ -21,7 +22,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -54,12 +55,17 @@ test: lib
 
 # Other processors emulated, other compilers, fuzzers, proofs: tests/slow.txt. CI runs it behind `make test`.
 test-slow: lib
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $$(sed -n 's/::.*//p' tests/slow.txt | sort -u)
 
 # More random networks, seeds and mutants, a minute of each fuzzer, and every network on every device.
 test-all: export LOADSTONE_ALL = 1
 test-all: lib
 	$(PYTEST)
+
+# Random programs, of bfloat16 and of int8, on a processor with AVX-512 that Bochs emulates: apt-get install bochs bochs-term
+PROGRAMS ?= 2000
+test-avx512: lib
+	$(BIN)/python -m tests.bochs --programs $(PROGRAMS)
 
 # File by file, rising limits; a day on one core. WORDS="--table", "--failed", "tests/test_errors.py --seconds 600"
 test-emulated: lib

@@ -15,6 +15,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 
 
 from loadstone import graph as g
+from loadstone.errors import UnsupportedError
 from loadstone.numerics import Rounding
 from tests.draw import Random
 from tests.frontend.onnx_models import kinds, operands
@@ -112,3 +113,18 @@ def test_operators_on_integers_keep_their_quantization(kind: str) -> None:
     made = onnx_graph(model)
     assert "host" not in kinds(made)
     check_same(made, [data], run(model, [data]))
+
+
+@pytest.mark.parametrize("operator", ["QLinearConv", "QLinearMatMul"])
+def test_scales_whose_product_float32_cannot_hold_are_refused(operator: str) -> None:
+    """0.25 * 1e-42 has eight bits, and over 1e-42 it is 0.2493 in ONNX Runtime."""
+    graph = Graph()
+    is_conv = operator == "QLinearConv"
+    x = graph.input((1, 4, 1, 1) if is_conv else (1, 4), np.int8)
+    weights = np.ones((3, 4, 1, 1) if is_conv else (4, 3), np.int8)
+    small = operands(graph, 1e-42, 0, np.int8)
+    y = graph.node(
+        operator, x, *operands(graph, 0.25, 0, np.int8), graph.constant(weights), *small, *small
+    )
+    with pytest.raises(UnsupportedError, match=r"product of its scales, 2\.49e-43, is no normal"):
+        onnx_graph(graph.save([(y, np.int8)]))

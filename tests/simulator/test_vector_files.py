@@ -10,6 +10,7 @@ import pytest
 
 from loadstone.errors import LoadstoneError
 from loadstone.simulator.vector_files import (
+    file_stem,
     folder_index,
     gathered,
     hex_text,
@@ -55,3 +56,10 @@ def test_the_index_lists_files(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text("[]")
     with pytest.raises(LoadstoneError, match="holds no list"):
         folder_index(tmp_path)
+
+
+def test_a_program_s_name_is_a_file_s_in_one_folder() -> None:
+    assert file_stem("net_00") == "net_00"
+    assert file_stem("../../a/b c") == "_.._a_b_c"
+    assert file_stem("..") == "program"
+    assert len(file_stem("x" * 5000)) == 100

@@ -171,14 +171,8 @@ def profile_report(
     """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
     program that does not reach FINISH, ArtifactError for steps that nobody can run."""
     known = known or Known()
-    simulated = artifact.programs and isinstance(device, BuiltinDevice)
-    profiles = profile(artifact, device) if simulated and isinstance(device, BuiltinDevice) else []
-    arena = [
-        tuple(arena_occupation(entry, device, artifact))
-        for entry in profiles
-        if isinstance(device, BuiltinDevice)
-    ]
-    facts = device_figures(device) if isinstance(device, BuiltinDevice) and profiles else None
+    first = device if artifact.programs and isinstance(device, BuiltinDevice) else None
+    profiles, arena, facts = _simulated(artifact, first)
     maker = _Rows(artifact, device, known, trust)
     programs = iter(zip(profiles, arena, strict=True))
     others = iter(table_runs(artifact, trace=True) if artifact.described_programs else ())
@@ -191,8 +185,8 @@ def profile_report(
             maker.add_program(number, next(beside[step.device]), (), further[step.device])
         elif isinstance(step, ProgramStep):
             maker.add_described(number, *next(others))
-        elif simulated and isinstance(device, BuiltinDevice):
-            maker.add_program(number, *next(programs), device)
+        elif first is not None:
+            maker.add_program(number, *next(programs), first)
     return ProfileReport(
         artifact.name,
         device.name,
@@ -203,6 +197,18 @@ def profile_report(
         tuple(arena),
         next((r.size_bytes for r in artifact.regions if r.name == "arena"), 0),
     )
+
+
+def _simulated(
+    artifact: Artifact, device: BuiltinDevice | None
+) -> tuple[list[Profile], list[tuple[Lived, ...]], DeviceFigures | None]:
+    """The programs of the artifact's first device, who lives where in the arena of each, and what
+    the device can do."""
+    profiles = profile(artifact, device) if device else []
+    if device is None or not profiles:
+        return [], [], None
+    arena = [tuple(arena_occupation(entry, device, artifact)) for entry in profiles]
+    return profiles, arena, device_figures(device)
 
 
 class _Rows:

@@ -9,8 +9,9 @@ Next: vectors.py and replay.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,13 @@ from loadstone.isa.codec import At, TableInsn, encode
 from loadstone.isa.text import assemble
 from loadstone.runtime.accelerators import accelerators_of
 from loadstone.simulator.table_vectors import TableVector, VectorProgram, table_programs
-from loadstone.simulator.vector_files import gathered, hex_text
+from loadstone.simulator.vector_files import file_stem, gathered, hex_text
 
 __all__ = [
     "FIRST",
     "accelerator_of_index",
     "accelerator_of_model",
+    "assembled",
     "memory_image",
     "programs_of_model",
     "stream_program",
@@ -37,20 +39,28 @@ __all__ = [
     "write_hex",
 ]
 
+Made = TypeVar("Made")
+
 #: Bus address of the first byte of memory where nobody says another.
 FIRST = 0x1000
+#: Bytes of addresses that stay free behind an image: a program stands there.
+_BEHIND = 1 << 30
 
 
 def memory_image(text: str | None) -> tuple[NDArray[np.uint8], int]:
     """FILE[@ADDRESS] as bytes, (bytes,), and their bus address."""
     if text is None:
         return np.zeros(0, np.uint8), FIRST
-    name, _, address = (
-        text.rpartition("@")
-        if re.search("@(0x)?[0-9a-fA-F]+$", text)
-        else (text, "", f"{FIRST:#x}")
+    found = re.fullmatch(r"(.+)@(0x[0-9a-fA-F]+|[0-9]+)", text)
+    name, address = found.groups() if found else (text, f"{FIRST:#x}")
+    image = np.frombuffer(read_whole(name), np.uint8).copy()
+    if len(address) <= 20:  # digits of 2^64
+        base = int(address, 16 if address.startswith("0x") else 10)
+        if base <= (1 << 64) - _BEHIND - image.size:
+            return image, base
+    raise LoadstoneError(
+        f"--memory {text}: an image of {image.size} bytes must end 1 GiB below 2^64, or sooner"
     )
-    return np.frombuffer(read_whole(name), np.uint8).copy(), int(address, 0)
 
 
 def accelerator_of_index(plugins: Registry, device: JsonObject, text: str | None) -> Accelerator:
@@ -111,14 +121,24 @@ def table_bytes(accelerator: Accelerator, text: str) -> bytes:
     return encode(accelerator.table, insns)
 
 
+def assembled(source: Path, assemble_text: Callable[[str], Made]) -> Made:
+    """What a file of text is as instructions. Raises AssemblerError that names the file."""
+    data = read_whole(source)
+    try:
+        return assemble_text(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        at = f"byte {error.start} is 0x{data[error.start]:02X}"
+        raise AssemblerError(f"{source}: is no UTF-8 text: {at}") from None
+    except AssemblerError as error:
+        raise AssemblerError(f"{source}, {error}") from None
+
+
 def stream_program(source: Path, accelerator: Accelerator, memory: str | None) -> VectorProgram:
     """A program of text (.txt, .asm) or bytes (.bin)."""
-    data = read_whole(source)
-    if source.suffix != ".bin":
-        try:
-            data = table_bytes(accelerator, data.decode("utf-8"))
-        except (AssemblerError, UnicodeDecodeError) as error:
-            raise AssemblerError(f"{source}, {error}") from None
+    if source.suffix == ".bin":
+        data = read_whole(source)
+    else:
+        data = assembled(source, lambda text: table_bytes(accelerator, text))
     if not data:
         raise EncodingError(f"{source}: holds no instruction")
     image, base = memory_image(memory)
@@ -134,5 +154,6 @@ def write_hex(folder: Path, vectors: Sequence[TableVector]) -> None:
             (p.dram_base + at, gathered(v.dram_out(), np.array([[at, size]])).tobytes())
             for at, size in offsets
         ]
-        write_whole(folder / f"{p.name}.before.hex", hex_text(before))
-        write_whole(folder / f"{p.name}.after.hex", hex_text(after))
+        name = file_stem(p.name)
+        write_whole(folder / f"{name}.before.hex", hex_text(before))
+        write_whole(folder / f"{name}.after.hex", hex_text(after))

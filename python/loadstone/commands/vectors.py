@@ -23,6 +23,7 @@ from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import (
     accelerator_of_index,
     accelerator_of_model,
+    assembled,
     memory_image,
     programs_of_model,
     stream_program,
@@ -38,7 +39,7 @@ from loadstone.simulator.table_vectors import (
     measure_table,
     save_table_vectors,
 )
-from loadstone.simulator.vector_files import DramRegion
+from loadstone.simulator.vector_files import DramRegion, file_stem
 from loadstone.simulator.vectors import (
     Stimulus,
     Vector,
@@ -120,12 +121,23 @@ def run(args: argparse.Namespace) -> None:
     if args.hex:
         raise LoadstoneError("vectors: --hex is for a plug-in's device: none is named")
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
+    _check_names([v.name for v in vectors])
     save_vectors(args.output, vectors)
     for v in vectors:
         print(
             f"{v.name:<28} {v.insns.size // INSN_BYTES:>7} instructions  {v.dram_in.size:>9} "
             f"bytes  {v.cycles[0]:>9} cycles"
         )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Two programs of one name would be one file."""
+    files = [file_stem(name) for name in names]
+    twice = next(
+        (name for name, file in zip(names, files, strict=True) if files.count(file) > 1), ""
+    )
+    if twice:
+        raise LoadstoneError(f"vectors: two programs are called {twice!r}: write them apart")
 
 
 def _table_programs(
@@ -155,6 +167,7 @@ def _of_tables(programs: list[VectorProgram] | None) -> list[VectorProgram]:
 def _write_tables(args: argparse.Namespace, programs: Sequence[VectorProgram]) -> None:
     if len({program.accelerator.table.fingerprint for program in programs}) > 1:
         raise LoadstoneError("vectors for different devices do not go into one folder")
+    _check_names([program.name for program in programs])
     vectors = [measure_table(program) for program in programs]
     counts = save_table_vectors(args.output, vectors)
     if args.hex:
@@ -205,7 +218,7 @@ def _of_stream(source: Path, args: argparse.Namespace) -> Vector:
             )
         insns = data.reshape(-1, INSN_BYTES)
     else:
-        insns = assemble(read_whole(source).decode("utf-8"), config)
+        insns = assembled(source, lambda text: assemble(text, config))
     image, base = memory_image(args.memory)
     return measure(Stimulus(source.stem, config, insns, base, image))
 

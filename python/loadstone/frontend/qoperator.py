@@ -44,6 +44,8 @@ def rewrite_to_qdq(graph: GraphProto, describe: Callable[[NodeProto], str]) -> b
                     f"{describe(node)}: scales and zero points must be constants of the "
                     f"model ({error})"
                 ) from None
+            except _FewBits as error:
+                raise UnsupportedError(f"{describe(node)}: {error}") from None
         elif node.op_type in _INTEGER_MOVES and node.input and node.input[0] in writer.parameters:
             writer.node = node
             writer.move(node)
@@ -71,6 +73,10 @@ _INTEGER_MOVES = (
     "Slice",
     "Identity",
 )
+
+
+class _FewBits(Exception):
+    pass
 
 
 @dataclass
@@ -143,16 +149,29 @@ def _conv(writer: _Writer, node: NodeProto) -> None:
     w_scale."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = node.input
     inputs = [writer.dequantize(x, x_scale, x_zero), writer.dequantize(w, w_scale, w_zero, axis=0)]
+    scale = _product(writer, x_scale, w_scale)
     if bias and bias[0]:
-        inputs.append(_bias(writer, bias[0], x_scale, w_scale))
+        inputs.append(_bias(writer, bias[0], scale))
     writer.emit("Conv", inputs, y_scale, y_zero, _kept(node, "channels_last"))
 
 
-def _bias(writer: _Writer, bias: str, x_scale: str, w_scale: str) -> str:
-    scale = (
-        writer.array(x_scale).astype(np.float32) * writer.array(w_scale).astype(np.float32)
-    ).astype(np.float32)
-    scale = scale.reshape(-1) if scale.size > 1 else scale.reshape(())
+def _product(writer: _Writer, x_scale: str, w_scale: str) -> Array:
+    """The scale of the sums, () or (channels,). ONNX Runtime multiplies in float32, where a product
+    that is no normal number has few bits left: its results are then not those of the real numbers.
+    """
+    x, w = (writer.array(name).astype(np.float32) for name in (x_scale, w_scale))
+    with np.errstate(all="ignore"):
+        scale = np.asarray(x * w, np.float32)
+        few = (scale < np.finfo(np.float32).tiny) & (x > 0) & (w > 0)
+    if np.any(few):
+        raise _FewBits(
+            f"the product of its scales, {scale[few][0]:.3g}, is no normal number of float32: "
+            "quantize the model with scales that are"
+        )
+    return scale.reshape(-1) if scale.size > 1 else scale.reshape(())
+
+
+def _bias(writer: _Writer, bias: str, scale: Array) -> str:
     return writer.dequantize(
         bias, writer.constant(scale), writer.constant(np.zeros(scale.shape, np.int32)), axis=0
     )
@@ -162,6 +181,7 @@ def _matmul(writer: _Writer, node: NodeProto) -> None:
     """(a, a_scale, a_zp, b, b_scale, b_zp, y_scale, y_zp); b may have a scale per column."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
     inputs = [writer.dequantize(a, a_scale, a_zero), writer.dequantize(b, b_scale, b_zero, axis=1)]
+    _product(writer, a_scale, b_scale)
     writer.emit("MatMul", inputs, y_scale, y_zero)
 
 
@@ -174,8 +194,9 @@ def _gemm(writer: _Writer, node: NodeProto) -> None:
         writer.dequantize(a, a_scale, a_zero),
         writer.dequantize(b, b_scale, b_zero, axis=column),
     ]
+    scale = _product(writer, a_scale, b_scale)
     if c:
-        inputs.append(_bias(writer, c, a_scale, b_scale))
+        inputs.append(_bias(writer, c, scale))
     writer.emit("Gemm", inputs, y_scale, y_zero, node.attribute)
 
 

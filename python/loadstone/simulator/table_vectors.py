@@ -48,6 +48,8 @@ from loadstone.simulator.table_profile import relocated
 from loadstone.simulator.vector_files import (
     LATENCIES,
     DramRegion,
+    check_spans,
+    file_stem,
     gathered,
     listed_files,
     merged,
@@ -287,11 +289,10 @@ def _load(path: Path, entry: JsonObject, accelerator: Accelerator) -> TableVecto
         )
         spans = data["out_regions"].astype(np.int64).reshape(-1, 2)
         out = np.ascontiguousarray(data["out"], np.uint8)
-        inside = [(r.base - program.dram_base, r.size_bytes) for r in regions] + spans.tolist()
-        if any(at < 0 or size < 0 or at + size > program.dram_in.size for at, size in inside):
-            raise ValueError("a region leaves its image")
-        if out.size != spans[:, 1].sum():
-            raise ValueError(f"out has {out.size} bytes, out_regions {spans[:, 1].sum()}")
+        image_bytes = program.dram_in.size
+        check_spans(program.dram_base, image_bytes, spans.tolist(), out.size)
+        inside = [(r.base - program.dram_base, r.size_bytes) for r in regions]
+        check_spans(program.dram_base, image_bytes, inside, sum(size for _, size in inside))
         return TableVector(
             program,
             spans,
@@ -314,7 +315,7 @@ def save_table_vectors(folder: Path, vectors: Sequence[TableVector]) -> list[int
     folder.mkdir(parents=True, exist_ok=True)
     programs = []
     for v in vectors:
-        p, path = v.program, folder / f"{v.program.name}.npz"
+        p, path = v.program, folder / f"{file_stem(v.program.name)}.npz"
         offsets = instruction_offsets(p.accelerator.table, p.code.tobytes())
         cycles = {f"cycles_lat{latency}": v.cycles.get(latency, -1) for latency in LATENCIES}
         moved = dict(zip(("read_bytes", "write_bytes"), v.moved, strict=True))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from loadstone.files import JsonObject, parsed_json, read_whole, write_whole
 __all__ = [
     "LATENCIES",
     "DramRegion",
+    "check_spans",
+    "file_stem",
     "folder_index",
     "gathered",
     "hex_text",
@@ -77,6 +80,25 @@ def with_written(
     return changed
 
 
+def check_spans(
+    dram_base: int, image_bytes: int, spans: Sequence[Sequence[int]], out_bytes: int
+) -> None:
+    """Raises ValueError unless an image lies within 64-bit addresses, every [offset, length] within
+    the image, and `out` has their bytes."""
+    if not 0 <= dram_base <= (1 << 64) - image_bytes:
+        raise ValueError(f"dram_base {dram_base}: {image_bytes} bytes do not end below 2^64")
+    if any(at < 0 or size < 0 or at + size > image_bytes for at, size in spans):
+        raise ValueError("a region leaves its image")
+    if out_bytes != sum(size for _, size in spans):
+        raise ValueError(f"out has {out_bytes} bytes, out_regions {sum(s for _, s in spans)}")
+
+
+def file_stem(name: str) -> str:
+    """The name of a program as that of a file in one folder: a model from elsewhere, or an index,
+    may have chosen one that leads out of it."""
+    return re.sub(r"[^\w.+-]", "_", name)[:100].lstrip(".") or "program"
+
+
 def hex_text(parts: Iterable[tuple[int, bytes]]) -> str:
     """(bus address, bytes) as what Verilog's $readmemh reads into an array of bytes: @ADDRESS, then
     sixteen bytes a line."""
@@ -95,6 +117,11 @@ def folder_index(folder: Path) -> JsonObject:
     index = parsed_json(read_whole(path), str(path), LoadstoneError)
     if not isinstance(index, dict) or not isinstance(index.get("programs"), list):
         raise LoadstoneError(f"{path}: holds no list of programs")
+    for entry in index["programs"]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("file"), str):
+            raise LoadstoneError(f"{path}: holds a program without the name of its file")
+    if not isinstance(index.get("device", {}), dict):
+        raise LoadstoneError(f"{path}: its device is no object of names and values")
     return index
 
 

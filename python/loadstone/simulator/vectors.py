@@ -38,6 +38,8 @@ from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vector_files import (
     LATENCIES,
     DramRegion,
+    check_spans,
+    file_stem,
     gathered,
     listed_files,
     merged,
@@ -144,6 +146,8 @@ def _config_of(index: JsonObject) -> HwConfig:
         }
     except KeyError as error:
         raise ConfigError(f"index.json: device has no {error.args[0]}; give --device") from None
+    except (TypeError, AttributeError):
+        raise ConfigError("index.json: its device is not described by numbers") from None
     widths = {"LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": 3, "LOG_ACC_WIDTH": 5}
     return load_config({"name": "vta", "timing": "vta-rtl", **widths, **described})
 
@@ -160,7 +164,7 @@ def _load(path: Path, entry: JsonObject, config: HwConfig) -> Vector:
             config = replace(
                 config, capabilities=config.capabilities | Capability.ALU_MUL | Capability.LOAD_ACC8
             )
-        return Vector(
+        vector = Vector(
             name=str(entry.get("name", path.stem)),
             config=config,
             insns=np.ascontiguousarray(data["insns"], np.uint8),
@@ -177,6 +181,8 @@ def _load(path: Path, entry: JsonObject, config: HwConfig) -> Vector:
             group=group,
             description=str(entry.get("description", "")),
         )
+        _check(vector)
+        return vector
     except KeyError as error:
         raise LoadstoneError(
             f"{path}: has no array {error.args[0].split(' ')[0]!r}; a vector needs insns, "
@@ -184,6 +190,13 @@ def _load(path: Path, entry: JsonObject, config: HwConfig) -> Vector:
         ) from None
     except (OSError, ValueError) as error:
         raise LoadstoneError(f"{path}: is no vector: {error}") from None
+
+
+def _check(v: Vector) -> None:
+    """Raises ValueError where a vector reaches beyond its memory."""
+    check_spans(v.dram_base, v.dram_in.size, v.out_regions.tolist(), v.out.size)
+    inside = [(r.base - v.dram_base, r.size_bytes) for r in v.regions if r.size_bytes]
+    check_spans(v.dram_base, v.dram_in.size, inside, sum(size for _, size in inside))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -270,7 +283,7 @@ def save_vectors(folder: str | Path, vectors: Sequence[Vector]) -> None:
         raise LoadstoneError("vectors for different devices do not go into one folder")
     programs = []
     for v in vectors:
-        path = folder / f"{v.name}.npz"
+        path = folder / f"{file_stem(v.name)}.npz"
         arrays: dict[str, Any] = {
             "insns": v.insns.reshape(-1, INSN_BYTES),
             "dram_base": np.int64(v.dram_base),
