@@ -12,6 +12,7 @@
 #   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
+#   make wheel    for other Linux machines, in dist/: its name says the oldest glibc that it runs with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -21,7 +22,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs wheel clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -143,6 +144,15 @@ $(DOCS_STAMP): pyproject.toml | system
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
+
+# auditwheel reads the versions of symbols that the libraries need: with the tools of Debian 12 glibc 2.35 or newer.
+wheel: lib
+	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["wheel"], sep="\n")' > .venv/wheel.txt
+	$(BIN)/pip install -q -r .venv/wheel.txt
+	@rm -f build/wheel/loadstone-*.whl
+	$(BIN)/pip wheel -q . --no-deps --no-build-isolation -w build/wheel
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair build/wheel/loadstone-*.whl -w dist
+	@ls dist/loadstone-*manylinux*.whl
 
 bench: lib
 	$(BIN)/python -m tests.bench

