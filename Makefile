@@ -2,12 +2,14 @@
 # Two commands: `make demo` runs the main job, `make test` passes the tests. Both make their own .venv.
 #
 #   make demo     compile and run the sample          make check   lint, types, format, generated files, layers
-#   make test     every test                          make quick   the tests without the slow ones
+#   make test     the tests, 7 minutes                  make quick   the tests without the slow ones
+#   make test-slow  the tests left out there: they take long
 #   make test-all every test, with all repetitions    make bench   measured speeds and cycles, as ratios
 #   make test-emulated  the tests on a processor without AVX, emulated; goes on where it stopped
 #   make lib      the native library only             make measure  what the tree's order is measured by
 #   make rtl      VTA-Q as hardware, verilated: DEVICE=vtaq-tiny   make synth   yosys: how large it is   make route   how fast
 #   make bitstream  the same for a ULX3S, untested on hardware
+#   make test-avx512 the simulator's AVX-512 path on an emulated processor (bochs): PROGRAMS=2000
 #   make fuzz     arbitrary input against everything that reads input: SECONDS=600
 #   make docs     the site, in build/docs; a link that leads nowhere is an error
 SHELL := /bin/bash
@@ -19,7 +21,7 @@ BIN := .venv/bin
 EXTRAS ?= compiler,dev
 STAMP := .venv/$(EXTRAS).stamp
 
-.PHONY: help demo test test-all test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs clean system
+.PHONY: help demo test test-slow test-all test-avx512 test-emulated quick check lib rtl synth route bitstream measure fuzz bench docs clean system
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -45,19 +47,31 @@ lib: $(STAMP)
 demo: lib
 	$(BIN)/loadstone demo
 
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
+
 test: lib
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=10
+	$(PYTEST) -m "not slow"
+
+# Other processors emulated, other compilers, fuzzers, proofs: tests/slow.txt. CI runs it behind `make test`.
+test-slow: lib
+	$(PYTEST) -m slow $$(sed -n 's/::.*//p' tests/slow.txt | sort -u)
 
 # More random networks, seeds and mutants, a minute of each fuzzer, and every network on every device.
 test-all: export LOADSTONE_ALL = 1
-test-all: test
+test-all: lib
+	$(PYTEST)
+
+# Random programs, of bfloat16 and of int8, on a processor with AVX-512 that Bochs emulates: apt-get install bochs bochs-term
+PROGRAMS ?= 2000
+test-avx512: lib
+	$(BIN)/python -m tests.bochs --programs $(PROGRAMS)
 
 # File by file, rising limits; a day on one core. WORDS="--table", "--failed", "tests/test_errors.py --seconds 600"
 test-emulated: lib
 	$(BIN)/python -m tests.emulated $(WORDS)
 
 quick: lib
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not full" --durations=10
+	$(PYTEST) -m "not full and not slow"
 
 check: lib
 	$(BIN)/ruff check python tests docs/examples docs/site

@@ -23,7 +23,8 @@ static const uint64_t pool_bus = 0x10000000u; /* a multiple of LDS_DMA_MAX_ALIGN
 struct lds_hal_sim {
   lds_hal hal;
   lds_simdev *device;
-  void *heap; /* what the pool stands in */
+  lds_hal_sim *memory; /* whose pool it uses: its own, or that of the device that it stands beside */
+  void *heap;          /* what the pool stands in */
   lds_pool pool;
   uint8_t *shadow; /* what the device sees; NULL: the pool itself */
   lds_pool_block blocks[BLOCKS];
@@ -34,13 +35,13 @@ static uint32_t read32(void *ctx, uint32_t offset) { return lds_simdev_read32(((
 static void write32(void *ctx, uint32_t offset, uint32_t value) { lds_simdev_write32(((lds_hal_sim *)ctx)->device, offset, value); }
 
 static int dma_alloc(void *ctx, size_t size_bytes, size_t align_bytes, uint32_t flags, lds_dma_buffer *out) {
-  return lds_pool_alloc(&((lds_hal_sim *)ctx)->pool, size_bytes, align_bytes, flags, out);
+  return lds_pool_alloc(&((lds_hal_sim *)ctx)->memory->pool, size_bytes, align_bytes, flags, out);
 }
 
-static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_hal_sim *)ctx)->pool, buffer); }
+static void dma_free(void *ctx, lds_dma_buffer *buffer) { lds_pool_free(&((lds_hal_sim *)ctx)->memory->pool, buffer); }
 
 static int dma_sync(void *ctx, const lds_dma_buffer *buffer, size_t offset, size_t size_bytes, int direction) {
-  lds_hal_sim *sim = ctx;
+  const lds_hal_sim *sim = ((lds_hal_sim *)ctx)->memory;
   uint8_t *cpu = (uint8_t *)buffer->cpu + offset;
   uint8_t *device = sim->shadow + (buffer->bus - pool_bus) + offset;
   if (offset > buffer->size_bytes || size_bytes > buffer->size_bytes - offset) return LDS_HAL_FAILED;
@@ -69,6 +70,7 @@ static int hw_reset(void *ctx) {
 }
 
 static int open_memory(lds_hal_sim *sim, size_t pool_bytes, uint32_t flags) {
+  sim->memory = sim;
   sim->pool.cpu = lds_heap_alloc(pool_bytes, &sim->heap);
   if (sim->pool.cpu == NULL) return 0;
   sim->pool.bus = pool_bus;
@@ -83,7 +85,19 @@ static int open_memory(lds_hal_sim *sim, size_t pool_bytes, uint32_t flags) {
   return lds_simdev_map(sim->device, pool_bus, sim->shadow != NULL ? sim->shadow : sim->pool.cpu, pool_bytes, 0) == LDS_SIM_OK;
 }
 
-lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, int registers, size_t pool_bytes, uint32_t flags) {
+/* The memory of another. */
+static int share_memory(lds_hal_sim *sim, lds_hal_sim *memory) {
+  uint8_t *bytes;
+  uint64_t bus;
+  size_t size_bytes;
+  sim->memory = memory;
+  if (memory->hal.dma_sync != NULL) sim->hal.dma_sync = dma_sync;
+  lds_hal_sim_memory(memory, &bytes, &bus, &size_bytes);
+  return lds_simdev_map(sim->device, bus, bytes, size_bytes, 0) == LDS_SIM_OK;
+}
+
+/* All but its memory; NULL as lds_hal_sim_create. */
+static lds_hal_sim *create(const lds_hw_config *config, uint32_t bus_bits, int registers) {
   lds_hal_sim *sim = calloc(1, sizeof *sim);
   if (sim == NULL) return NULL;
   sim->hal.abi_version = LDS_HAL_ABI_VERSION;
@@ -96,11 +110,26 @@ lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, 
   sim->hal.now_ns = now_ns;
   sim->hal.hw_reset = hw_reset;
   sim->device = lds_simdev_create(config, bus_bits, registers);
-  if (sim->device == NULL || !open_memory(sim, pool_bytes, flags)) {
-    lds_hal_sim_destroy(sim);
+  if (sim->device == NULL) {
+    free(sim);
     return NULL;
   }
   return sim;
+}
+
+static lds_hal_sim *kept_if(int sound, lds_hal_sim *sim) {
+  if (!sound) lds_hal_sim_destroy(sim);
+  return sound ? sim : NULL;
+}
+
+lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, int registers, size_t pool_bytes, uint32_t flags) {
+  lds_hal_sim *sim = create(config, bus_bits, registers);
+  return kept_if(sim != NULL && open_memory(sim, pool_bytes, flags), sim);
+}
+
+lds_hal_sim *lds_hal_sim_create_beside(lds_hal_sim *first, const lds_hw_config *config, uint32_t bus_bits, int registers) {
+  lds_hal_sim *sim = create(config, bus_bits, registers);
+  return kept_if(sim != NULL && share_memory(sim, first->memory), sim);
 }
 
 void lds_hal_sim_destroy(lds_hal_sim *sim) {

@@ -12,6 +12,7 @@
 
 #include "program.h"
 #include "sizes.h"
+#include "vta_program.h"
 
 enum { CODE_ALIGN = 64 };
 
@@ -43,6 +44,7 @@ static int same_fingerprint(const lds_model *model, const lds_program *p, const 
 static int check_one(const lds_session *s, const lds_program *p) {
   const lds_accelerator *a = accelerator_of(s, p);
   if (a == NULL) return LDS_ERR_ACCELERATOR;
+  if (a->table == NULL) return lds_vta_check(s->model, p, a->device);
   if (!same_fingerprint(s->model, p, a->table)) return LDS_ERR_CONFIG;
   switch (a->device->registers->identify(a->device->hal, lds_crc32(a->table->fingerprint, LDS_FINGERPRINT_BYTES))) {
     case LDS_HAL_OK:
@@ -95,24 +97,25 @@ static int relocate(const lds_session *s, const lds_program *p, uint8_t *code) {
   return LDS_OK;
 }
 
-static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_fault *fault) {
+static int open_program(const lds_session *s, uint32_t step, uint8_t *code, lds_memory scratch, lds_fault *fault) {
   lds_program p;
   const lds_accelerator *a;
   int status;
   if (!lds_program_read(s->model, step, &p)) return LDS_ERR_FORMAT;
   a = accelerator_of(s, &p);
   memcpy(code, lds_program_code(s->model, &p), p.code.size_bytes);
-  if (s->config.validate != NULL) {
-    fault->step = step;
-    status = lds_program_validate(s->model, step, a, code, fault);
-    fault->status = status;
-    if (status != LDS_OK) return status;
-    memset(fault, 0, sizeof *fault);
+  fault->step = step;
+  if (a->table == NULL) {
+    status = lds_vta_open(s, &p, a->device, code, scratch, fault);
+  } else {
+    status = s->config.validate != NULL ? lds_program_validate(s->model, step, a, code, fault) : LDS_OK;
+    if (status == LDS_OK) status = relocate(s, &p, code);
   }
-  return relocate(s, &p, code);
+  if (status == LDS_OK) memset(fault, 0, sizeof *fault);
+  return status;
 }
 
-static int open_programs(lds_session *s, lds_fault *fault) {
+static int open_programs(lds_session *s, lds_memory scratch, lds_fault *fault) {
   const lds_hal *hal = s->device->hal;
   const size_t size_bytes = code_offset(s, steps_of(s));
   size_t at = 0;
@@ -128,7 +131,7 @@ static int open_programs(lds_session *s, lds_fault *fault) {
     int status;
     lds_program p;
     if (!is_program(s, k) || !lds_program_read(s->model, k, &p)) continue;
-    status = open_program(s, k, (uint8_t *)s->code.cpu + at, fault);
+    status = open_program(s, k, (uint8_t *)s->code.cpu + at, scratch, fault);
     if (status != LDS_OK) return status;
     at += p.code.size_bytes;
     at += lds_padding(at, CODE_ALIGN);
@@ -155,7 +158,7 @@ static const char *layer_of(const lds_model *model, uint32_t step, uint32_t inst
 
 /* --- for a session ----------------------------------------------------------------------------------------------------------- */
 void lds_session_config_accelerators(lds_session_config *config, const lds_accelerator *accelerators, uint32_t count) {
-  static const lds_program_set programs = {check, open_programs, job_of, layer_of};
+  static const lds_program_set programs = {check, lds_vta_scratch_bytes, open_programs, job_of, layer_of};
   config->accelerators = accelerators;
   config->accelerator_count = count;
   config->programs = &programs;

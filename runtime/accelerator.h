@@ -14,8 +14,10 @@
 typedef struct lds_program_set {
   /* Every program has a sound record and its device, which is there. */
   int (*check)(const lds_session *session);
+  /* What `open` needs of the caller's memory. */
+  size_t (*scratch_bytes)(const lds_model *model);
   /* Pins the programs, validates and relocates them. s->code is theirs; the caller frees it. */
-  int (*open)(lds_session *session, lds_fault *fault);
+  int (*open)(lds_session *session, lds_memory scratch, lds_fault *fault);
   /* Fills in what the program of a step is; the device that executes it. */
   lds_device *(*job)(const lds_session *session, uint32_t step, lds_job *job);
   const char *(*layer)(const lds_model *model, uint32_t step, uint32_t instruction);

@@ -12,7 +12,7 @@
 #include "lds_isa.h"
 
 static inline lds_hw_config lds_config_of(const lds_model *model) {
-  const uint8_t *p = model->bytes + 16;
+  const uint8_t *p = model->fingerprint;
   lds_hw_config c;
   memcpy(&c, p, 12);
   c.uop_depth = lds_u32(p + 12);

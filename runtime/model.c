@@ -215,6 +215,7 @@ static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (lds_u32(p + 12) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
+  model->fingerprint = p + 16;
   model->config_hash = lds_u32(p + 36);
   model->samples = lds_u32(p + 40);
   if (p[16] != 1 || lds_crc32(p + 16, 20) != model->config_hash || model->samples == 0) return LDS_ERR_FORMAT;

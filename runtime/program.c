@@ -59,6 +59,21 @@ static int layers_are_sound(const lds_model *model, const lds_program *p) {
   return 1;
 }
 
+int lds_program_is_vta(const lds_model *model, const lds_program *p) {
+  uint32_t k;
+  for (k = LDS_VTA_FINGERPRINT_BYTES / 4u; k < LDS_FINGERPRINT_BYTES / 4u; ++k) {
+    if (lds_model_word(model, p->fingerprint + k) != 0) return 0;
+  }
+  return 1;
+}
+
+/* A VTA's configuration has a version, its instructions one size, and no addresses. */
+static int vta_is_sound(const lds_model *model, const lds_program *p) {
+  if (!lds_program_is_vta(model, p)) return 1;
+  return (lds_model_word(model, p->fingerprint) & 0xFFu) == 1u && p->relocation_count == 0 &&
+         (uint64_t)p->instructions * LDS_VTA_INSN_BYTES == p->code.size_bytes;
+}
+
 static int code_is_sound(const lds_model *model, uint32_t tensor, lds_program *p) {
   lds_region r;
   if (tensor >= model->section[LDS_TENSOR_TABLE].count) return 0;
@@ -84,7 +99,7 @@ int lds_program_read(const lds_model *model, uint32_t step, lds_program *out) {
   if (words != s.count || out->instructions == 0) return 0;
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
   if (!code_is_sound(model, lds_model_word(model, s.first + 10u), out)) return 0;
-  return relocations_are_sound(model, out) && layers_are_sound(model, out);
+  return vta_is_sound(model, out) && relocations_are_sound(model, out) && layers_are_sound(model, out);
 }
 
 int lds_program_check(const lds_model *model, uint32_t step) {
@@ -274,6 +289,7 @@ int lds_program_validate(const lds_model *model, uint32_t step, const lds_accele
   lds_program p;
   lds_insn_seen seen;
   uint32_t at = 0, next = 0, count = 0;
+  if (accelerator->table == NULL) return LDS_ERR_ARGUMENT; /* a VTA, whose validator is another */
   if (!lds_program_read(model, step, &p)) return LDS_ERR_OPERATOR;
   see_regions(model, &seen);
   while (at < p.code.size_bytes) {

@@ -12,6 +12,8 @@
 
 /* Words of a record before its relocations, of a relocation, of a layer. */
 enum { LDS_PROGRAM_WORDS = 14, LDS_RELOCATION_WORDS = 5, LDS_LAYER_WORDS = 3 };
+/* Of a VTA: what of a program's fingerprint is its configuration, the rest being zeros; the size of an instruction. */
+enum { LDS_VTA_FINGERPRINT_BYTES = 20, LDS_VTA_INSN_BYTES = 16 };
 
 typedef struct lds_program {
   const char *device;
@@ -30,6 +32,8 @@ typedef struct lds_relocation {
 /* Rule R23: 1, and *out, when the record is sound. */
 int lds_program_read(const lds_model *model, uint32_t step, lds_program *out);
 void lds_program_relocation(const lds_model *model, const lds_program *program, uint32_t index, lds_relocation *out);
+/* Whether its device is a VTA. */
+int lds_program_is_vta(const lds_model *model, const lds_program *program);
 /* Where the code stands in the file. */
 const uint8_t *lds_program_code(const lds_model *model, const lds_program *program);
 /* The layer that an instruction is for; "" for none. */

@@ -38,6 +38,8 @@ size_t lds_session_size_bytes(const lds_model *model, const lds_session_config *
     if (in_host_memory(&region, &config->region[r])) regions = lds_size_with(regions, region.align_bytes, region.size_bytes);
   }
   if (config->validate != NULL && has_program(model)) scratch = lds_size_with(0, SESSION_ALIGN, lds_validate_scratch_bytes(model));
+  if (config->validate != NULL && config->programs != NULL)
+    scratch = lds_size_max(scratch, lds_size_with(0, SESSION_ALIGN, config->programs->scratch_bytes(model)));
   return lds_size_sum(lds_size_with(0, SESSION_ALIGN, sizeof(lds_session)), lds_size_max(regions, scratch));
 }
 
@@ -62,9 +64,8 @@ static int in_place(const lds_session *s, const lds_region *region, uint64_t bus
   return region->flags == 0 || (s->config.model_bus != LDS_NOT_IN_PLACE && (bus & (region->align_bytes - 1u)) == 0);
 }
 
-/* Whether the device can address all of a buffer, and finds it at a multiple of align_bytes. */
-static int check_bus(const lds_session *s, const lds_dma_buffer *b, uint32_t align_bytes) {
-  const uint64_t last = (s->device->registers->flags & LDS_BLOCK_BUS_32) != 0 ? UINT32_MAX : UINT64_MAX;
+int lds_device_reaches(const lds_device *device, const lds_dma_buffer *b, uint32_t align_bytes) {
+  const uint64_t last = (device->registers->flags & LDS_BLOCK_BUS_32) != 0 ? UINT32_MAX : UINT64_MAX;
   return (b->bus & (align_bytes - 1u)) == 0 && lds_bus_inside(b->bus, b->size_bytes, last) ? LDS_OK : LDS_ERR_ADDRESS;
 }
 
@@ -93,7 +94,7 @@ static int open_region(lds_session *s, uint32_t r, lds_memory *memory) {
   }
   b->size_bytes = region.size_bytes;
   b->flags = region.flags;
-  return region.flags != 0 ? check_bus(s, b, region.align_bytes) : LDS_OK;
+  return region.flags != 0 ? lds_device_reaches(s->device, b, region.align_bytes) : LDS_OK;
 }
 
 /* Constants and what a state begins with from the file, or zeros; before anything of the session reads it. */
@@ -165,7 +166,6 @@ int lds_model_validate(const lds_model *model, void *scratch, size_t scratch_byt
 
 static uint64_t bits(uint64_t word, uint32_t first, uint32_t width) { return word >> first & lds_mask(width); }
 
-/* For devices without regions: the absolute tile number instead of one within a region. */
 static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes) {
   uint64_t word = lds_get_u64(bytes), tile;
   const uint32_t opcode = (uint32_t)bits(word, 0, 3), region = (uint32_t)bits(word, LDS_BIT_MEMORY_REGION, 3);
@@ -178,6 +178,15 @@ static int resolve(const lds_session *s, const lds_hw_config *c, uint8_t *bytes)
   word &= ~(lds_mask(3) << LDS_BIT_MEMORY_REGION | lds_mask(32) << LDS_BIT_MEMORY_DRAM_BASE);
   lds_put_u64(bytes, word | tile << LDS_BIT_MEMORY_DRAM_BASE);
   return LDS_OK;
+}
+
+int lds_stream_resolve(const lds_session *s, const lds_model *model, uint8_t *stream, uint32_t count) {
+  const lds_hw_config c = lds_config_of(model);
+  int status = LDS_OK;
+  uint32_t k;
+  if ((c.capabilities & LDS_CAP_REGIONS) != 0) return LDS_OK;
+  for (k = 0; k < count && status == LDS_OK; ++k) status = resolve(s, &c, stream + (size_t)k * LDS_INSN_BYTES);
+  return status;
 }
 
 /* Finds the stream its memory: a copy that nobody else writes, or the file itself. */
@@ -195,14 +204,13 @@ static int pin_stream(lds_session *s, int in_place) {
     s->owned |= 1u << LDS_REGIONS;
     memcpy(s->stream.cpu, insns.bytes, size_bytes);
   }
-  return check_bus(s, &s->stream, LDS_INSN_BYTES);
+  return lds_device_reaches(s->device, &s->stream, LDS_INSN_BYTES);
 }
 
 /* Pins the stream, validates it, resolves regions, shows it to the device. */
 static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
   const lds_table insns = s->model->section[LDS_INSTRUCTIONS];
-  const lds_hw_config c = lds_config_of(s->model);
-  const int regions = (c.capabilities & LDS_CAP_REGIONS) != 0;
+  const int regions = (lds_config_of(s->model).capabilities & LDS_CAP_REGIONS) != 0;
   const uint8_t *constants[LDS_REGIONS];
   uint8_t *scratch;
   int status;
@@ -214,7 +222,7 @@ static int open_stream(lds_session *s, lds_memory memory, lds_fault *fault) {
     scratch = lds_piece(&memory, lds_validate_scratch_bytes(s->model), SESSION_ALIGN);
     status = scratch != NULL ? validate_all(s->model, s->config.validate, s->stream.cpu, constants, scratch, fault) : LDS_ERR_MEMORY;
   }
-  for (k = 0; !regions && k < insns.count && status == LDS_OK; ++k) status = resolve(s, &c, (uint8_t *)s->stream.cpu + k * LDS_INSN_BYTES);
+  if (status == LDS_OK) status = lds_stream_resolve(s, s->model, s->stream.cpu, insns.count);
   return status == LDS_OK && s->stream.flags != 0 ? sync_all(s, &s->stream, LDS_DMA_TO_DEVICE) : status;
 }
 
@@ -231,11 +239,8 @@ int lds_device_open(lds_device *device, const lds_hal *hal, const lds_register_b
   return LDS_OK;
 }
 
-/* Whether the model is for this device, and the device is there. */
-static int check_device(const lds_model *model, const lds_device *device) {
+int lds_device_fits(const lds_device *device, const lds_model *model) {
   const int regions = (lds_config_of(model).capabilities & LDS_CAP_REGIONS) != 0;
-  /* where other devices have all the programs, this one gives its memory alone */
-  if (has_step(model, LDS_STEP_PROGRAM) && !has_program(model)) return LDS_OK;
   if (device->config_hash != 0 && device->config_hash != model->config_hash) return LDS_ERR_CONFIG;
   if (regions && (device->registers->flags & LDS_BLOCK_REGIONS) == 0) return LDS_ERR_CONFIG;
   switch (device->registers->identify(device->hal, model->config_hash)) {
@@ -246,6 +251,11 @@ static int check_device(const lds_model *model, const lds_device *device) {
     default:
       return LDS_ERR_CONFIG;
   }
+}
+
+/* Where other devices have all the programs, the session's own gives its memory alone. */
+static int check_device(const lds_model *model, const lds_device *device) {
+  return has_step(model, LDS_STEP_PROGRAM) && !has_program(model) ? LDS_OK : lds_device_fits(device, model);
 }
 
 /* Rules R19 to R21, and that there is somebody to execute each host step. */
@@ -272,7 +282,7 @@ static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
     if (s->region[r].flags != 0) status = fill_region(s, r);
   }
   if (status == LDS_OK) status = open_stream(s, memory, fault); /* ordinary regions are not filled yet: they are its scratch */
-  if (status == LDS_OK && programs != NULL) status = programs->open(s, fault);
+  if (status == LDS_OK && programs != NULL) status = programs->open(s, memory, fault);
   for (r = 0; r < s->model->section[LDS_REGION_TABLE].count && status == LDS_OK; ++r) {
     if (s->region[r].flags == 0) status = fill_region(s, r);
   }

@@ -9,6 +9,7 @@
 #define LDS_SESSION_H
 
 #include "format.h"
+#include "sizes.h"
 
 typedef enum { LDS_IDLE, LDS_RUNNING, LDS_FINISHED } lds_phase;
 
@@ -35,6 +36,12 @@ struct lds_session {
 
 /* Moves what one side wrote to the other, for one tensor. */
 int lds_session_sync(lds_session *session, const lds_tensor *tensor, int direction);
+/* Whether a model is for this device, and the device is there. */
+int lds_device_fits(const lds_device *device, const lds_model *model);
+/* Whether a device can address all of a buffer, and finds it at a multiple of align_bytes. */
+int lds_device_reaches(const lds_device *device, const lds_dma_buffer *buffer, uint32_t align_bytes);
+/* For devices without regions: absolute tile numbers instead of those within a region. model: with the device's fingerprint. */
+int lds_stream_resolve(const lds_session *session, const lds_model *model, uint8_t *stream, uint32_t count);
 /* The operands and parameters of a host step; returns their number. */
 uint32_t lds_session_operands(lds_session *session, const lds_step *step, lds_operand *operands, int32_t *parameters);
 /* Stops the device whatever it does: LDS_ERR_HUNG when it is usable again, else LDS_ERR_DEAD. */

@@ -49,7 +49,7 @@ typedef struct walk {
   uint8_t *loaded;        /* per micro-op: 1 */
 } walk;
 
-static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->bytes + 28); }
+static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->fingerprint + 12); }
 
 /* Shapes, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a configuration that can be. */
 size_t lds_validate_scratch_bytes(const lds_model *model) {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.repeat import ALL
+from tests.repeat import ALL, is_slow
 
 #: Read when numpy, TVM or PyTorch is first imported, which is after this file. Tests run in as many
 #: processes as there are cores: threads of their own would only wait for each other.
@@ -57,6 +57,7 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("figure", text))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repetitions are left out unless all is asked for; files with slow tests come first, so that
     none of these runs alone at the end. Which rung of the ladder (docs/board.md) a test is on
@@ -65,6 +66,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if repeated:
         config.hook.pytest_deselected(items=list(repeated))
         items[:] = [item for item in items if item not in repeated]
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
     slow = {item.path for item in items if item.get_closest_marker("full")}
     items.sort(key=lambda item: item.path not in slow)
     for item in items:

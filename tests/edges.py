@@ -23,7 +23,13 @@ from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, MicroO
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from tests.programs import BASE, Program
 
-__all__ = ["gemm_edges", "gemm_loops", "requantization_edges", "requantization_loops"]
+__all__ = [
+    "gemm_edges",
+    "gemm_loops",
+    "one_program",
+    "requantization_edges",
+    "requantization_loops",
+]
 
 INTEGERS = [0, 1, -1, 2, -2, 127, -128, 255, 0x1F00, 0x9F, 1 << 23, (1 << 24) + 1]
 INTEGERS += [1 << 30, (1 << 30) - 1, -(1 << 30), (1 << 31) - 1, -(1 << 31)]
@@ -84,7 +90,7 @@ def requantization_edges(rounding: Rounding) -> Iterator[tuple[Program, NDArray[
         expected = rq(
             *tiles.transpose(1, 0, 2), zero_point=zero_point, low=low, high=high, rounding=rounding
         )
-        yield _program(config, [(Memory.ACC, tiles)], [MicroOp(0, 1)], insns), expected
+        yield one_program(config, [(Memory.ACC, tiles)], [MicroOp(0, 1)], insns), expected
 
 
 def gemm_edges(config: HwConfig) -> Iterator[Program]:
@@ -106,7 +112,7 @@ def gemm_edges(config: HwConfig) -> Iterator[Program]:
     data = [(Memory.INP, signs), (Memory.WGT, weights), (Memory.ACC, sums)]
     for overwrite in range(1 + config.has(Capability.GEMM_OVERWRITE)):
         gemm = Gemm(uop_end=tiles, iter_out=1, iter_in=1, overwrite=overwrite)
-        yield _program(config, data, [MicroOp(k, k, k) for k in range(tiles)], [gemm])
+        yield one_program(config, data, [MicroOp(k, k, k) for k in range(tiles)], [gemm])
 
 
 def gemm_loops(config: HwConfig) -> Iterator[Program]:
@@ -125,7 +131,7 @@ def gemm_loops(config: HwConfig) -> Iterator[Program]:
             gemm, listed = _gemm_of_loops(config, rng, tiles, len(uops))
             gemms.append(gemm)
             uops += listed
-        yield _program(config, _random_tiles(config, rng, tiles, diagonals), uops, gemms)
+        yield one_program(config, _random_tiles(config, rng, tiles, diagonals), uops, gemms)
 
 
 def requantization_loops(config: HwConfig) -> Iterator[Program]:
@@ -154,7 +160,7 @@ def requantization_loops(config: HwConfig) -> Iterator[Program]:
                 )
         acc = rng.choice(np.array(INTEGERS, np.int64).astype(np.int32), (tiles, lanes))
         uops = [MicroOp(*(int(n) for n in rng.integers(0, tiles - 6, 2))) for _ in range(3)]
-        yield _program(config, [(Memory.ACC, acc)], uops, insns)
+        yield one_program(config, [(Memory.ACC, acc)], uops, insns)
 
 
 def _gemm_of_loops(
@@ -207,7 +213,7 @@ def _random_tiles(
     return [(Memory.INP, inputs), (Memory.WGT, weights), (Memory.ACC, sums)]
 
 
-def _program(
+def one_program(
     config: HwConfig,
     data: Sequence[tuple[Memory, NDArray[np.generic]]],
     uops: list[MicroOp],

@@ -122,7 +122,6 @@ TESTED_ELSEWHERE = {
     "quantization/executable": ("quantization/test_simulate", "what the simulation runs"),
     "quantization/onnx_writer": ("quantization/test_export_onnx", "the base of the exporter"),
     "runtime/externals": ("artifact/test_host", "steps that Python runs"),
-    "runtime/external_steps": ("runtime/test_session", "a half of the session"),
     "runtime/sources": ("commands/test_export", "it finds a folder, which an export copies"),
     "relax/c_loops": ("relax/test_c_printer", "loops as the printer writes them"),
     "artifact/c_text": ("artifact/c_kernels/test_body", "the text of kernels, compiled and run"),

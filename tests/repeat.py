@@ -1,25 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a test repeats what it does: a representative part in `make test`, all of it in `make
-test-all`.
+"""How often a test repeats what it does, and when it runs: a representative part in `make test`,
+what takes long in `make test-slow`, all of it in `make test-all`.
 
-In:   LOADSTONE_ALL, which `make test-all` sets.
-Out:  `times`, the number of repetitions; `more`, for parameters that repeat what others show.
-Next: every test that draws networks, programs or seeds, or runs the same network on many devices.
+In:   LOADSTONE_ALL, which `make test-all` sets; slow.txt beside this file.
+Out:  `times`, the number of repetitions; `more`, for parameters that repeat what others show;
+      `is_slow`, by a test's name.
+Next: every test that draws networks, programs or seeds, or runs the same network on many devices;
+      conftest.py, which marks the slow ones.
 
-What `make test` leaves out is repetition only: every operator, device, kernel path and front end
-has a test without `more`.
+What `make test` and `make test-slow` leave out is repetition only: every operator, device, kernel
+path and front end has a test without `more`.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-__all__ = ["ALL", "more", "times"]
+__all__ = ["ALL", "SLOW", "is_slow", "more", "times"]
 
 #: Whether everything is repeated.
 ALL = bool(os.environ.get("LOADSTONE_ALL"))
+
+#: Names in slow.txt.
+SLOW = frozenset(
+    line
+    for line in Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+)
 
 #: On a test or a parameter: it runs in `make test-all` only.
 more = pytest.mark.more
@@ -29,3 +39,8 @@ def times(some: int, everything: int) -> int:
     """`some` in `make test`, `everything` in `make test-all`."""
     assert 0 < some <= everything
     return everything if ALL else some
+
+
+def is_slow(name: str) -> bool:
+    """name: a node's, with its parameter ("tests/test_x.py::test_y[z]")."""
+    return name in SLOW or name.partition("[")[0] in SLOW

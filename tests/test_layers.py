@@ -22,6 +22,7 @@ import pytest
 
 from loadstone.cli import COMMANDS
 from tests.conftest import ROOT
+from tests.repeat import SLOW
 
 PACKAGE = ROOT / "python" / "loadstone"
 
@@ -204,6 +205,14 @@ def test_c_folders_know_only_their_interfaces() -> None:
                 assert header in own | allowed, f"{path.relative_to(ROOT)} includes {header}"
                 seen += 1
     assert seen > 20
+
+
+def test_slow_tests_exist() -> None:
+    for name in SLOW:
+        file, _, test = name.partition("::")
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert test.partition("[")[0] in functions, name
 
 
 def test_every_file_begins_with_its_header() -> None:

@@ -171,6 +171,12 @@ def test_digits_are_recognized_as_in_float(figure: Callable[[str], None]) -> Non
     assert different == 0
 
 
+#: Of a keyword transformer: its normalizations, tanh, what parts its heads, and its spectrogram's
+#: logarithm.
+_TRANSFORMER = (
+    "add concat log maximum mean multiply nn.softmax power rsqrt sqrt strided_slice subtract take"
+    " tanh"
+)
 #: A network; what its host does besides moves; at least so many decibels, a little below what was
 #: measured. (Int8 has 46, 39, 24, 41, - , 24 of the first six.)
 NETWORKS = {
@@ -184,6 +190,7 @@ NETWORKS = {
     "squeezenet_f32.onnx": ("nn.softmax", 30),
     "winml_squeezenet_fp16.onnx": ("nn.softmax astype", 29),
     "ulfg_slim_320_f32.onnx": ("nn.softmax concat", 38),
+    "arm_kwt1_f32.tflite": (_TRANSFORMER, 33),
 }
 QUICK = ("mlpt_ad_f32.tflite",)
 

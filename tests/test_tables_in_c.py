@@ -11,6 +11,7 @@ import re
 import pytest
 
 from loadstone.commands import export
+from loadstone.commands.exported_accelerators import REGISTER_BLOCKS
 from loadstone.vta.hw_config import device_names, load_config
 from loadstone.vta.isa import registers
 from loadstone.vta.isa.insn import CLASSES
@@ -29,13 +30,12 @@ def test_register_blocks_are_known_everywhere_they_are_chosen() -> None:
     for table in (
         hw_config._REGISTER_BLOCKS,
         simd._PAGE_BYTES,
-        export._REGISTERS,
-        export._REGISTER_FILES,
+        REGISTER_BLOCKS,
     ):
         assert set(table) == names
     for name, (_, size) in hw_config._REGISTER_BLOCKS.items():
         assert simd._PAGE_BYTES[name] == size
-        assert (ROOT / "driver" / export._REGISTER_FILES[name]).is_file()
+        assert (ROOT / "driver" / REGISTER_BLOCKS[name][1]).is_file()
 
 
 def c_names(file: str, prefix: str) -> list[str]:

@@ -19,7 +19,7 @@ property tests compile them.
 
 Options are the fields of the schema's table for that operator in snake_case
 (`fused_activation_function`); a sequence becomes a vector. Fields left out have the schema's
-defaults, mostly 0: strides must be given.
+defaults, mostly 0: strides must be given. The options of "CUSTOM NAME" are a FlexBuffer's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from tflite import ActivationFunctionType as Activation
 from tflite import Padding
@@ -68,6 +69,7 @@ _OPTIONS = {
     "PADV2": "PadV2Options",
     "L2_NORMALIZATION": "L2NormOptions",
     "SVDF": "SVDFOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "RELU": None,
     "RELU6": None,
     "RELU_N1_TO_1": None,
@@ -112,6 +114,7 @@ class _Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass
@@ -182,12 +185,19 @@ class Graph:
         return self.tensor(array.shape, array.dtype, scale, zero_point, axis=axis, data=array)
 
     def operator(
-        self, kind: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], **options: Any
+        self,
+        kind: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        *,
+        intermediates: Sequence[Tensor] = (),
+        **options: Any,
     ) -> None:
         """Appends an operator, by the schema's name (CONV_2D); None stands for an optional input
         left out."""
         sources = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
-        self.operators.append(_Operator(kind, sources, tuple(t.index for t in outputs), options))
+        targets, inner = ([t.index for t in some] for some in (outputs, intermediates))
+        self.operators.append(_Operator(kind, sources, tuple(targets), options, tuple(inner)))
 
     def handle(self, name: str) -> Tensor:
         """Adds VAR_HANDLE: the variable of that name."""
@@ -303,6 +313,15 @@ class _Writer:
 
     def operator(self, operator: _Operator, opcode_index: int) -> int:
         options: dict[str, Any] = {}
+        if operator.kind.startswith("CUSTOM "):
+            raw = np.frombuffer(flexbuffers.Dumps(dict(operator.options)), np.uint8)
+            return self.table(
+                "Operator",
+                OpcodeIndex=opcode_index,
+                Inputs=self.vector(operator.inputs, np.int32),
+                Outputs=self.vector(operator.outputs, np.int32),
+                CustomOptions=self.vector(raw, np.uint8),
+            )
         name = _OPTIONS.get(operator.kind, f"{_camel(operator.kind.lower())}Options")
         if name is not None:
             fields = {_camel(key): self.option(value) for key, value in operator.options.items()}
@@ -315,6 +334,7 @@ class _Writer:
             OpcodeIndex=opcode_index,
             Inputs=self.vector(operator.inputs, np.int32),
             Outputs=self.vector(operator.outputs, np.int32),
+            Intermediates=self.vector(operator.intermediates, np.int32),
             **options,
         )
 
@@ -324,11 +344,14 @@ class _Writer:
         return self.vector(value, np.int32) if isinstance(value, list | tuple) else value
 
     def operator_code(self, kind: str) -> int:
-        code = getattr(tflite.BuiltinOperator, kind)
+        builtin, _, custom = kind.partition(" ")
+        code = getattr(tflite.BuiltinOperator, builtin)
+        named = {"CustomCode": self.builder.CreateString(custom)} if custom else {}
         return self.table(
             "OperatorCode",
+            **named,
             DeprecatedBuiltinCode=min(code, 127),
-            Version=_VERSIONS.get(kind, 2),
+            Version=1 if custom else _VERSIONS.get(kind, 2),
             BuiltinCode=code,
         )
 

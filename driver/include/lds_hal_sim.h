@@ -25,6 +25,8 @@ typedef struct lds_hal_sim lds_hal_sim;
  * 0x10000000. The struct below stays until destroy, which stops the device whatever it does; sessions that are open then are gone. */
 LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create(const lds_hw_config *config, uint32_t bus_bits, int registers, size_t pool_bytes,
                                                uint32_t flags);
+/* A further device that sees the memory of the first one, at the same bus addresses; destroy it before that one. */
+LDS_HAL_EXPORT lds_hal_sim *lds_hal_sim_create_beside(lds_hal_sim *first, const lds_hw_config *config, uint32_t bus_bits, int registers);
 LDS_HAL_EXPORT void lds_hal_sim_destroy(lds_hal_sim *sim);
 LDS_HAL_EXPORT const lds_hal *lds_hal_sim_hal(lds_hal_sim *sim);
 LDS_HAL_EXPORT lds_simdev *lds_hal_sim_device(lds_hal_sim *sim);

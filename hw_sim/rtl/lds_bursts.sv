@@ -2,7 +2,7 @@
 //
 // In:   `setup` with rows; a grant for each burst asked for.
 // Out:  a request, standing from the second cycle on after `setup` (and `delay` cycles more), from the second cycle after each
-//       grant; `last` with the last one.
+//       grant; `last` with the last one, `single` with one of a single beat.
 // Next: lds_fetch.sv, lds_load_engine.sv, lds_store_stage.sv.
 // SPDX-License-Identifier: Apache-2.0
 import lds_config_pkg::*;
@@ -22,6 +22,7 @@ module lds_bursts #(
     output logic request,
     output logic [ADDRESS_BITS-1:0] request_address,
     output logic [8:0] request_beats,
+    output logic single,
     output logic last,
     input logic grant
 );
@@ -34,6 +35,7 @@ module lds_bursts #(
   logic [ADDRESS_BITS-1:0] row;  // the first byte of the row
   logic [ADDRESS_BITS-LOG_BEAT-1:0] at;  // in beats: what is asked for next
   logic [BEATS_BITS-1:0] left;  // beats of the row from there on
+  logic [LOG_BOUNDARY-1:0] to_boundary;  // beats from there to the boundary; 0: it stands at one
   logic [15:0] rows_left;
   logic [ROW_BITS-1:0] bytes, stride;
   logic new_row;
@@ -47,13 +49,14 @@ module lds_bursts #(
     span = end_byte[ROW_BITS:LOG_BEAT];
   endfunction
 
-  wire [LOG_BOUNDARY:0] to_boundary = (LOG_BOUNDARY + 1)'(BOUNDARY) - (LOG_BOUNDARY + 1)'(at[LOG_BOUNDARY-1:0]);
-  wire [LOG_BOUNDARY:0] most = 32'(to_boundary) < SHORTEST ? to_boundary : (LOG_BOUNDARY + 1)'(SHORTEST);
-  wire row_ends = 32'(left) <= 32'(most);
+  // Three comparisons side by side, as much hangs on the result.
+  wire [LOG_BOUNDARY:0] most = to_boundary != 0 && 32'(to_boundary) < SHORTEST ? (LOG_BOUNDARY + 1)'(to_boundary) : (LOG_BOUNDARY + 1)'(SHORTEST);
+  wire row_ends = 32'(left) <= SHORTEST && (to_boundary == 0 || 32'(left) <= 32'(to_boundary));
 
   assign request = state == ASKING;
   assign request_address = {at, {LOG_BEAT{1'b0}}};
   assign request_beats = row_ends ? 9'(left) : 9'(most);
+  assign single = SHORTEST == 1 || left == 1 || 32'(to_boundary) == 1;
   assign last = row_ends && rows_left == 16'd1;
 
   always_ff @(posedge clk) begin
@@ -76,9 +79,11 @@ module lds_bursts #(
       default: begin
         if (new_row) begin
           at <= row[ADDRESS_BITS-1:LOG_BEAT];
+          to_boundary <= -row[LOG_BEAT+:LOG_BOUNDARY];
           left <= span(row[LOG_BEAT-1:0], bytes);
         end else begin
           at <= at + (ADDRESS_BITS - LOG_BEAT)'(taken);
+          to_boundary <= to_boundary - LOG_BOUNDARY'(taken);
           left <= left - BEATS_BITS'(taken);
         end
         state <= ASKING;
@@ -87,6 +92,7 @@ module lds_bursts #(
     if (setup) begin
       row <= address;
       at <= address[ADDRESS_BITS-1:LOG_BEAT];
+      to_boundary <= -address[LOG_BEAT+:LOG_BOUNDARY];
       left <= span(address[LOG_BEAT-1:0], row_bytes);
       bytes <= row_bytes;
       stride <= stride_bytes;

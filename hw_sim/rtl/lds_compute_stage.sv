@@ -15,6 +15,7 @@ module lds_compute_stage (
     input entry_t running,
     input region_t [MAX_REGIONS-1:0] regions,
     output logic request,
+    output logic refused,
     output logic request_first,  // it is one for micro-ops
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
@@ -68,7 +69,7 @@ module lds_compute_stage (
   error_t load_error;
   wire [2:0] memory = running.insn[MEMORY_MEMORY_ID_AT+:3];
   lds_load_engine engine (
-      .clk, .clear, .start(accepted && moves), .head, .running, .regions, .pad_value(memory == MEMORY_ACC_8BIT ? pad_value : 8'd0), .request,
+      .clk, .clear, .start(accepted && moves), .head, .running, .regions, .pad_value(memory == MEMORY_ACC_8BIT ? pad_value : 8'd0), .request, .refused,
       .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error(load_error)
   );
   assign request_first = memory == MEMORY_UOP;
@@ -105,9 +106,14 @@ module lds_compute_stage (
     else if (looped) runs <= 1'b0;
     if (clear) runs <= 1'b0;
   end
+  logic was_refused, was_over;  // in the cycle before: the instruction still runs
+  always_ff @(posedge clk) begin
+    was_refused <= start && head.refused && !clear;
+    was_over <= over && !clear;
+  end
   always_comb begin
     error = load_error;
-    if (start && head.refused) error = '{valid: 1'b1, code: ERROR_BAD_INSTRUCTION, index: head.index, address: 32'd0};
-    else if (over) error = '{valid: 1'b1, code: ERROR_SRAM_BOUNDS, index: running.index, address: 32'd0};
+    if (was_refused) error = '{valid: 1'b1, code: ERROR_BAD_INSTRUCTION, index: running.index, address: 32'd0};
+    else if (was_over) error = '{valid: 1'b1, code: ERROR_SRAM_BOUNDS, index: running.index, address: 32'd0};
   end
 endmodule

@@ -38,11 +38,13 @@ module lds_control #(
   phase_t phase;
   logic reset_wanted;
   logic [3:0] quiet;
+  logic finished;  // in the cycle before: an error of that cycle may come now
 
-  error_t found;
+  error_t failed, found;
   always_comb begin
-    found = '0;
-    for (int e = ERRORS - 1; e >= 0; e--) if (errors[e].valid) found = errors[e];
+    failed = '0;
+    for (int e = ERRORS - 1; e >= 0; e--) if (errors[e].valid) failed = errors[e];
+    found = failed;
     if (!found.valid && 32'(quiet) == QUIET) found = '{valid: 1'b1, code: ERROR_DEADLOCK, index: blocked_index, address: 32'd0};
     if (!found.valid && abort) found = '{valid: 1'b1, code: ERROR_ABORTED, index: progress, address: 32'd0};
   end
@@ -54,6 +56,7 @@ module lds_control #(
   assign ended = phase == STOPPED;
 
   always_ff @(posedge clk) begin
+    finished <= phase == RUN && finish;
     case (phase)
       REST:
       if (soft_reset) phase <= STOPPED;
@@ -80,7 +83,14 @@ module lds_control #(
         else cycles <= cycles + 64'd1;
         quiet <= blocked && !found.valid ? quiet + 4'd1 : 4'd0;
       end
-      STOPPING: if (bus_idle) phase <= STOPPED;
+      STOPPING: begin
+        if (bus_idle && !finished) phase <= STOPPED;
+        if (finished && failed.valid && error == ERROR_NONE) begin
+          error <= failed.code;
+          error_pc <= failed.index;
+          error_address <= failed.address;
+        end
+      end
       default: begin
         phase <= REST;
         state <= reset_wanted ? STATE_IDLE : error == ERROR_NONE ? STATE_DONE : STATE_ERROR;

@@ -115,13 +115,15 @@ module lds_device (
   assign token_error = '{valid: overflow != 0, code: ERROR_DEADLOCK, index: running[overflows].index, address: 32'd0};
 
   // --- reads -------------------------------------------------------------------------------------------
-  logic [2:0] request, grant, beat;
+  logic [2:0] request, grant, beat, refused;
+  assign refused[0] = 1'b0;
   logic [2:0][63:0] request_address;
   logic [2:0][8:0] request_beats;
   logic compute_first, reads_idle, stores_idle, stuck;
   logic [63:0] beat_address;
   lds_read_arbiter #(.READERS(3), .READS(READS_IN_FLIGHT)) arbiter (
-      .clk, .clear, .enable(enable), .request, .compute_first, .request_address, .request_beats, .grant, .beat, .beat_address,
+      .clk, .clear, .enable(enable), .request, .compute_first, .request_address, .request_beats, .refused, .grant, .beat,
+      .beat_address,
       .idle(reads_idle), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .araddr(m_axi_araddr), .arlen(m_axi_arlen),
       .rvalid(m_axi_rvalid), .rlast(m_axi_rlast)
   );
@@ -140,12 +142,12 @@ module lds_device (
   logic [INP_BITS-1:0] out_data;
   logic [15:0] load_bytes, compute_bytes, store_bytes;
   lds_load_stage load (
-      .clk, .clear, .start(starts[L]), .head(head[L]), .running(running[L]), .regions, .request(request[1]),
+      .clk, .clear, .start(starts[L]), .head(head[L]), .running(running[L]), .regions, .request(request[1]), .refused(refused[1]),
       .request_address(request_address[1]), .request_beats(request_beats[1]), .grant(grant[1]), .beat(beat[1]), .beat_data(m_axi_rdata),
       .write(load_write), .bytes(load_bytes), .done(done[L]), .error(load_error)
   );
   lds_compute_stage compute (
-      .clk, .clear, .start(starts[C]), .head(head[C]), .running(running[C]), .regions, .request(request[2]), .request_first(compute_first),
+      .clk, .clear, .start(starts[C]), .head(head[C]), .running(running[C]), .regions, .request(request[2]), .refused(refused[2]), .request_first(compute_first),
       .request_address(request_address[2]), .request_beats(request_beats[2]), .grant(grant[2]), .beat(beat[2]), .beat_data(m_axi_rdata),
       .load_write, .out_read, .out_tile, .out_data, .bytes(compute_bytes), .done(done[C]), .finish, .error(compute_error)
   );
@@ -157,7 +159,8 @@ module lds_device (
   );
 
   // --- ends --------------------------------------------------------------------------------------------
-  wire quiet = stuck && (empty | blocked) == 3'b111 && reads_idle;
+  logic quiet;
+  always_ff @(posedge clk) quiet <= stuck && (empty | blocked) == 3'b111 && reads_idle && !clear;
   // The first of the blocked, two cycles later: a deadlock is found after many that are alike.
   logic [31:0] first_of_two, third, first_blocked;
   wire load_first = blocked[L] && (!blocked[C] || head[L].index < head[C].index);
@@ -166,7 +169,7 @@ module lds_device (
     third <= empty == 3'b111 ? stream_count - 32'd1 : blocked[S] ? head[S].index : 32'hFFFFFFFF;
     first_blocked <= first_of_two < third ? first_of_two : third;
   end
-  lds_control #(.ERRORS(5)) control (
+  lds_control #(.ERRORS(5), .QUIET(14)) control (
       .clk, .rst, .start, .abort, .soft_reset, .finish, .errors({store_error, compute_error, load_error, token_error, read_error}),
       .progress, .blocked(quiet), .blocked_index(first_blocked), .bus_idle(reads_idle && stores_idle), .clear, .launch, .enable, .halt,
       .state, .ended, .error(error_code), .error_pc, .error_address, .cycles

@@ -60,11 +60,16 @@ module lds_execute #(
   // --- T3, T4, P5 ---------------------------------------------------------------------------------------
   logic valid_3, valid_4, valid_5;
   logic [LA-1:0] dst_3, dst_4, dst_5, src_3, src_4, src_5;
+  logic [LA-1:0] src_5_1, src_5_2;  // the two tiles behind it
+  logic near_5;  // dst is one of the three
   always_ff @(posedge clk) begin
     if (!hold) begin
       {valid_3, dst_3, src_3} <= {valid, dst, src};
       {valid_4, dst_4, src_4} <= {valid_3, dst_3, src_3};
       {valid_5, dst_5, src_5} <= {valid_4, dst_4, src_4};
+      src_5_1 <= src_4 + LA'(1);
+      src_5_2 <= src_4 + LA'(2);
+      near_5 <= LA'(dst_4 - src_4) < LA'(3);
     end
     if (clear) {valid_3, valid_4, valid_5} <= '0;
   end
@@ -79,13 +84,13 @@ module lds_execute #(
   logic waits, reload, dst_turn;
   logic [1:0] operand;
   lds_hazards #(.SLOW(SLOW)) hazards (
-      .clk, .clear(between), .valid(valid_5), .is_rq, .is_mul, .is_tensor, .dst(dst_5), .src(src_5), .slow_valid, .slow_dst, .hold, .waits,
-      .reload, .operand
+      .clk, .clear(between), .valid(valid_5), .is_rq, .is_mul, .is_tensor, .dst(dst_5), .src(src_5), .src_1(src_5_1), .src_2(src_5_2), .is_near(near_5),
+      .slow_valid, .slow_dst, .hold, .waits, .reload, .operand
   );
   // With one read port a tensor operand is read first, then dst.
   wire src_turn = READ_PORTS == 1 && valid_5 && is_tensor && !dst_turn;
   assign hold = waits || reload || src_turn;
-  assign read_b = src_5 + LA'(operand);
+  assign read_b = operand == 2'd0 ? src_5 : operand == 2'd1 ? src_5_1 : src_5_2;
   assign read_a = READ_PORTS == 1 && (reload || src_turn) ? read_b : dst_5;
 
   logic [ACC_BITS-1:0] bias, multiplier, shift, src_first;
@@ -102,25 +107,25 @@ module lds_execute #(
   // --- X6 -----------------------------------------------------------------------------------------------------
   logic fast_7;
   logic [LA-1:0] dst_7;
-  logic [ACC_BITS-1:0] fast, data_7, behind_data, slow;
+  logic [ACC_BITS-1:0] data_7, behind_data, slow;
   // Whether an operand is what was written in this cycle or in the one before is known in the cycle before: ACC's data come late, and
-  // pass one multiplexer only.
-  wire write_next = (valid_6 && !is_slow) || slow_valid[SLOW-1];
-  wire [LA-1:0] write_next_at = valid_6 && !is_slow ? dst_6 : slow_dst[SLOW-1];
+  // so does a result. Those of the slow lanes are never handed on: a step waits until they are written.
+  wire write_next = valid_6 && !is_slow;
   logic written_a, written_b, other_a, other_b;  // in this cycle; anything but data_a, data_b
   always_ff @(posedge clk) begin
-    written_a <= write_next && write_next_at == dst_5;
-    written_b <= write_next && write_next_at == src_5;
-    other_a <= zero_a || (write_next && write_next_at == dst_5) || (write && write_at == dst_5);
-    other_b <= is_gemm || use_imm || READ_PORTS == 1 || (write_next && write_next_at == src_5) || (write && write_at == src_5);
+    written_a <= !zero_a && write_next && dst_6 == dst_5;
+    written_b <= !is_gemm && !use_imm && READ_PORTS == 2 && write_next && dst_6 == src_5;
+    other_a <= zero_a || (fast_7 && dst_7 == dst_5);
+    other_b <= is_gemm || use_imm || READ_PORTS == 1 || (fast_7 && dst_7 == src_5);
   end
 
   for (genvar n = 0; n < LANES; n++) begin : g_lane
-    wire [31:0] instead_a = zero_a ? 32'd0 : written_a ? write_data[32*n+:32] : behind_data[32*n+:32];
-    wire [31:0] tensor_b = READ_PORTS == 1 ? src_first[32*n+:32] : written_b ? write_data[32*n+:32] : behind_data[32*n+:32];
+    wire [31:0] instead_a = zero_a ? 32'd0 : behind_data[32*n+:32];
+    wire [31:0] tensor_b = READ_PORTS == 1 ? src_first[32*n+:32] : behind_data[32*n+:32];
     wire [31:0] instead_b = zero_b ? 32'd0 : is_gemm ? sums[32*n+:32] : use_imm ? imm : tensor_b;
-    wire [31:0] a = other_a ? instead_a : data_a[32*n+:32], b = other_b ? instead_b : data_b[32*n+:32];
-    lds_alu_lane alu_lane (.operation, .a(a), .b(b), .result(fast[32*n+:32]));
+    wire [31:0] read_or_a = other_a ? instead_a : data_a[32*n+:32], read_or_b = other_b ? instead_b : data_b[32*n+:32];
+    wire [31:0] a = written_a ? data_7[32*n+:32] : read_or_a, b = written_b ? data_7[32*n+:32] : read_or_b;
+    lds_alu_lane alu_lane (.clk, .operation, .a(a), .b(b), .result(data_7[32*n+:32]));
     if (CAN_REQUANTIZE || CAN_ALU_MUL) begin : g_slow
       lds_rq_lane rq_lane (
           .clk, .is_mul, .rounding, .acc(data_a[32*n+:32]), .bias(bias[32*n+:32]), .multiplier(is_mul ? b : multiplier[32*n+:32]),
@@ -139,8 +144,8 @@ module lds_execute #(
     valid_6 <= valid_5 && !hold;
     dst_6 <= dst_5;
     fast_7 <= valid_6 && !is_slow;
-    {dst_7, data_7} <= {dst_6, fast};
-    behind_data <= write_data;
+    dst_7 <= dst_6;
+    behind_data <= data_7;
     lane_valid <= slow_valid[SLOW-1:0];
     lane_dst <= slow_dst[SLOW-1:0];
     if (clear) begin

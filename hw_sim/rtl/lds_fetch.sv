@@ -43,7 +43,7 @@ module lds_fetch (
   logic [LOG_WORDS-1:0] write_at, read_at;
   logic [(LOG_BEATS > 0 ? LOG_BEATS : 1)-1:0] part;  // of a word: the next beat
   logic [(LOG_INSNS > 0 ? LOG_INSNS : 1)-1:0] place;  // of a word: the next instruction
-  logic last_unused;
+  logic single_unused, last_unused;
 
   wire [$clog2(FETCH_BATCH):0] next_batch = count > FETCH_BATCH ? ($clog2(FETCH_BATCH) + 1)'(FETCH_BATCH) : ($clog2(FETCH_BATCH) + 1)'(count);
   wire [BATCH_BYTES_BITS-1:0] batch_bytes = BATCH_BYTES_BITS'(next_batch) << 4;
@@ -51,7 +51,7 @@ module lds_fetch (
 
   lds_bursts #(.ROW_BITS(BATCH_BYTES_BITS)) bursts (
       .clk, .clear, .setup(state == SETUP), .address, .row_bytes(batch_bytes), .rows(16'd1), .stride_bytes('0), .delay(4'd0), .request,
-      .request_address, .request_beats, .last(last_unused), .grant
+      .request_address, .request_beats, .single(single_unused), .last(last_unused), .grant
   );
 
   // --- the buffer -----------------------------------------------------------------------------------
@@ -59,7 +59,8 @@ module lds_fetch (
   logic [WORD-1:0] front, newest, completed, stored;
   logic [LOG_WORDS-1:0] newest_at;
   logic next_word;  // the front is delivered
-  wire [LOG_WORDS-1:0] behind = read_at + LOG_WORDS'(next_word ? 2 : 1);
+  wire [LOG_WORDS-1:0] first_behind = read_at + LOG_WORDS'(1), second_behind = read_at + LOG_WORDS'(2);
+  wire [LOG_WORDS-1:0] behind = next_word ? second_behind : first_behind;
   always_comb begin
     completed = newest;
     for (int b = 0; b < BEATS; b++) if (BEATS == 1 || 32'(part) == b) completed[b*BUS_BITS+:BUS_BITS] = beat_data;
@@ -75,25 +76,28 @@ module lds_fetch (
       newest_at <= write_at;
     end
     if (beat && write_at == 0) front <= completed;
-    else if (next_word) front <= newest_at == read_at + 1'b1 ? newest : stored;
+    else if (next_word) front <= newest_at == first_behind ? newest : stored;
   end
   wire [127:0] insn = front[32'(place)*INSN_BITS+:INSN_BITS];
 
   // --- delivery -------------------------------------------------------------------------------------
-  logic [1:0] stage;
+  // What is refused goes to compute. That is known late, so that the room is looked up for both.
+  logic [1:0] wanted_stage;
   logic refused;
-  lds_insn_check check (.insn, .stage, .refused);
-
-  wire deliver = state == DELIVER && room[stage];
+  lds_insn_check check (.insn, .wanted_stage, .refused);
+  wire delivers = state == DELIVER, wanted_room = delivers && room[wanted_stage], compute_room = delivers && room[STAGE_COMPUTE[1:0]];
+  wire [2:0] wanted_push = wanted_room ? 3'b001 << wanted_stage : 3'b000;
+  wire [2:0] compute_push = compute_room ? 3'b001 << STAGE_COMPUTE : 3'b000;
+  wire deliver = refused ? compute_room : wanted_room;
   assign next_word = deliver && (INSNS == 1 || 32'(place) == INSNS - 1);
-  assign push = deliver ? 3'b001 << stage : 3'b000;
+  assign push = refused ? compute_push : wanted_push;
   always_comb begin
     pushed.refused = refused;
     pushed.index = index;
     pushed.insn = insn;
     if (refused) pushed.insn[MEMORY_MEMORY_ID_AT-1:POP_PREV_AT] = '0;  // it stops the program whatever its flags ask for
   end
-  assign stuck = state == IDLE || (state == DELIVER && !room[stage]);
+  assign stuck = state == IDLE || (delivers && !deliver);
 
   always_ff @(posedge clk) begin
     case (state)

@@ -1,6 +1,6 @@
 // Whether the step that reads ACC in this cycle must wait: RQ and MUL take so long that a tile may still be on its way.
 //
-// In:   the step; the steps inside the slow lanes.
+// In:   the step, with what is known of its tiles a cycle earlier; the steps inside the slow lanes.
 // Out:  `waits`; for RQ, whether a new operand tile is read in this cycle, and which of the three.
 // Next: lds_execute.sv. Steps of one cycle need no wait: their results are handed on.
 //
@@ -19,6 +19,9 @@ module lds_hazards #(
     input logic is_tensor,
     input logic [LA-1:0] dst,
     input logic [LA-1:0] src,
+    input logic [LA-1:0] src_1,  // the two tiles behind it
+    input logic [LA-1:0] src_2,
+    input logic is_near,  // dst is one of the three
     input logic [SLOW:0] slow_valid,
     input logic [SLOW:0][LA-1:0] slow_dst,
     input logic hold,  // for whatever reason: the step stays
@@ -29,17 +32,18 @@ module lds_hazards #(
   logic kept;
   logic [LA-1:0] kept_src;
 
-  wire [LA-1:0] src_1 = src + LA'(1), src_2 = src + LA'(2);
   assign reload = valid && is_rq && !(kept && kept_src == src);
+  logic operands_come, tiles_come;  // side by side with `reload`
   always_comb begin
-    waits = 1'b0;
-    if (valid && (is_rq || is_mul) && operand == 0)
-      for (int k = 0; k <= SLOW; k++)
-        if (slow_valid[k]) begin
-          if (reload && (slow_dst[k] == src || slow_dst[k] == src_1 || slow_dst[k] == src_2)) waits = 1'b1;
-          if (!reload && (slow_dst[k] == dst || (is_tensor && slow_dst[k] == src))) waits = 1'b1;
-        end
+    operands_come = 1'b0;
+    tiles_come = 1'b0;
+    for (int k = 0; k <= SLOW; k++)
+      if (slow_valid[k]) begin
+        if (slow_dst[k] == src || slow_dst[k] == src_1 || slow_dst[k] == src_2) operands_come = 1'b1;
+        if (slow_dst[k] == dst || (is_tensor && slow_dst[k] == src)) tiles_come = 1'b1;
+      end
   end
+  assign waits = valid && (is_rq || is_mul) && operand == 0 && (reload ? operands_come : tiles_come);
 
   always_ff @(posedge clk) begin
     if (reload && !waits) begin
@@ -49,7 +53,7 @@ module lds_hazards #(
         kept_src <= src;
       end
     end
-    if (valid && !hold && is_rq && LA'(dst - src) < LA'(3)) kept <= 1'b0;
+    if (valid && !hold && is_rq && is_near) kept <= 1'b0;
     if (clear) begin
       kept <= 1'b0;
       operand <= 2'd0;

@@ -1,13 +1,13 @@
 // Whether the device knows an instruction, and whose it is.
 //
 // In:   the 128 bits of an instruction.
-// Out:  its stage; `refused` for an opcode, value, reserved bit or capability that the device has not: compute reports it.
+// Out:  the stage that it asks for; `refused` for an opcode, value, reserved bit or capability that the device has not: compute reports it.
 // Next: lds_fetch.sv. The rules are those of hw_sim/program.cc.
 // SPDX-License-Identifier: Apache-2.0
 import lds_isa_pkg::*;
 module lds_insn_check (
     input logic [127:0] insn,
-    output logic [1:0] stage,
+    output logic [1:0] wanted_stage,
     output logic refused
 );
   localparam logic [127:0] COMMON_BITS = (128'd1 << MEMORY_MEMORY_ID_AT) - 128'd1;
@@ -65,5 +65,5 @@ module lds_insn_check (
   end
 
   assign refused = bad || (insn & ~known) != 0;
-  assign stage = refused ? STAGE_COMPUTE[1:0] : wanted[1:0];
+  assign wanted_stage = wanted[1:0];
 endmodule

@@ -18,6 +18,8 @@ module lds_load_check #(
     input region_t [MAX_REGIONS-1:0] regions,
     output logic [63:0] address,  // in the cycle after the start
     output logic [16:0] width,  // the same: tiles of a row in the scratchpad, with its padding
+    output logic fits_nothing,  // in the second cycle after the start: a LOAD of no tile is right
+    output logic fine,  // from the second cycle after the start on: nothing is wrong
     output logic [3:0] error,  // from the second cycle after the start on: ERROR_*
     output logic [63:0] error_address
 );
@@ -57,6 +59,7 @@ module lds_load_check #(
   logic [64:0] first;
   logic [16:0] depth;
   logic refuses;  // stores
+  logic base_over;
   always_ff @(posedge clk)
     if (begins) begin
       last <= 35'(insn[MEMORY_SRAM_BASE_AT+:16]) + 35'(area);
@@ -65,17 +68,21 @@ module lds_load_check #(
       first <= sum;
       depth <= depth_of(memory);
       refuses <= region.limit[63];
+      base_over <= 17'(insn[MEMORY_SRAM_BASE_AT+:16]) > depth_of(memory);
     end
 
   // --- from the second cycle after on: no sum behind another ----------------------------------------------
   wire [64:0] past = {1'b0, first[63:0]} + 65'(size);
   wire sram_over = last > 35'(depth);
+  wire dram_over = CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses));
+  assign fine = !(dram_over || first[64] || past[64] || sram_over);
   always_comb begin
     error = ERROR_NONE;
-    if (CAN_REGIONS && (room < $signed(65'(size)) || (WRITES && refuses))) error = ERROR_DRAM_BOUNDS;
+    if (dram_over) error = ERROR_DRAM_BOUNDS;
     if (first[64] || past[64]) error = ERROR_BUS;
     if (sram_over) error = ERROR_SRAM_BOUNDS;
   end
+  assign fits_nothing = !base_over && !first[64] && !(CAN_REGIONS && room[64]);
   assign error_address = sram_over ? 64'd0 : first[63:0];
 `ifdef FORMAL_LDS_LOAD_CHECK
 `include "proofs/lds_load_check.svh"

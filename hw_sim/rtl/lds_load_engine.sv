@@ -1,7 +1,7 @@
 // One LOAD: asks for its bursts, places what comes, writes padding beside it.
 //
 // In:   the instruction, `start` in its first cycle; the read channel's grants and beats; the stage's pad value.
-// Out:  writes to the scratchpads, two cycles behind the beat; `done` in the last cycle, or what is wrong.
+// Out:  writes to the scratchpads, three cycles behind the beat; `done` in the last cycle, or what is wrong, three cycles behind the start.
 // Next: lds_load_stage.sv and lds_compute_stage.sv have one each.
 //
 //   start + 2 + y_pad_0: first request.  last beat + 3: done (UOP: + 2).  last tile of padding + 1: done.
@@ -18,6 +18,7 @@ module lds_load_engine (
     input region_t [MAX_REGIONS-1:0] regions,
     input logic [7:0] pad_value,
     output logic request,
+    output logic refused,  // what was granted in the cycle before: the check's result comes too late for the arbiter
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
     input logic grant,
@@ -38,38 +39,45 @@ module lds_load_engine (
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
   wire is_uop = memory == MEMORY_UOP;
-  wire [4:0] sides = 5'(insn[MEMORY_X_PAD_0_AT+:4]) + 5'(insn[MEMORY_X_PAD_1_AT+:4]);
 
   logic [63:0] address, bad_address;
   logic [16:0] width;
   logic [3:0] bad;
+  logic fits_nothing, fine;
   lds_load_check #(.WRITES(1'b0)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .error(bad), .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width, .fits_nothing, .fine, .error(bad), .error_address(bad_address)
   );
-  assign error = '{valid: checked && bad != ERROR_NONE, code: bad, index: running.index, address: bad_address[31:0]};
+  // Late in the cycle it is known what is wrong: it counts from the next one on.
+  always_ff @(posedge clk) begin
+    error <= '{valid: checked && !fine && !clear, code: bad, index: running.index, address: bad_address[31:0]};
+    if (checked) refused <= !fine;
+    if (begins || clear) refused <= 1'b0;
+  end
 
   // --- requests -----------------------------------------------------------------------------------------
-  logic asks, last_unused;
+  logic asks, single_unused, last_unused;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
       .clk, .clear, .setup(begins && y_size != 0), .address, .row_bytes(ROW_BITS'(x_size) << tile_bytes_log2), .rows(y_size),
       .stride_bytes(ROW_BITS'(x_stride) << tile_bytes_log2), .delay(insn[MEMORY_Y_PAD_0_AT+:4]), .request(asks), .request_address,
-      .request_beats, .last(last_unused), .grant
+      .request_beats, .single(single_unused), .last(last_unused), .grant
   );
-  assign request = asks && bad == ERROR_NONE;
+  assign request = asks && !refused;
 
   // --- what comes -----------------------------------------------------------------------------------------
-  logic [15:0] rows_left, x_left, tile;
+  logic [15:0] rows_left, x_left, tile, row_tiles, next_row;  // of the scratchpad: tiles of a row, and where the next one begins
   logic [WORD_INDEX_BITS-1:0] word, last_word;
   logic [SKEW_BITS-1:0] skew, row_skew;  // the first micro-op of a beat that counts; of the row's first beat
-  wire [4:0] uops_here = 16'(UOPS) - 16'(skew) < x_left ? 5'(UOPS) - 5'(skew) : x_left[4:0];
+  wire [4:0] uops_to_end = 5'(UOPS) - 5'(skew);
+  wire row_goes_on = 16'(uops_to_end) < x_left;  // behind this beat, with micro-ops
+  wire [4:0] uops_here = row_goes_on ? uops_to_end : x_left[4:0];
   wire takes = beat && active;
   wire tile_ends = is_uop || word == last_word;
   wire [15:0] tiles_here = is_uop ? 16'(uops_here) : 16'd1;
-  wire row_ends = tile_ends && x_left == tiles_here;
+  wire row_ends = is_uop ? !row_goes_on : tile_ends && x_left == 16'd1;
   wire [SKEW_BITS-1:0] next_skew = UOPS > 1 ? row_skew + SKEW_BITS'(x_stride) : '0;
   assign bytes = !takes ? 16'd0 : is_uop ? 16'(uops_here) << 2 : 16'(BUS_BYTES);
 
-  write_t first, second;
+  write_t first, second, third;
   logic [2:0] ended;  // the last beat, one to three cycles ago and more
   always_ff @(posedge clk) begin
     first <= '{
@@ -81,17 +89,19 @@ module lds_load_engine (
     if (takes) begin
       word <= tile_ends ? '0 : word + 1'b1;
       if (tile_ends) begin
-        tile <= tile + tiles_here + (row_ends ? 16'(sides) : 16'd0);
+        tile <= row_ends ? next_row : tile + tiles_here;
         x_left <= row_ends ? x_size : x_left - tiles_here;
         skew <= row_ends ? next_skew : '0;
       end
       if (row_ends) begin
         rows_left <= rows_left - 16'd1;
         row_skew <= next_skew;
+        next_row <= next_row + row_tiles;
       end
     end
     if (begins) begin
       rows_left <= y_size;
+      row_tiles <= width[15:0];
       x_left <= x_size;
       word <= '0;
       last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
@@ -100,6 +110,7 @@ module lds_load_engine (
       row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       ended <= y_size == 0 ? 3'b111 : 3'b000;
     end
+    if (checked) next_row <= tile + row_tiles;  // no beat has come by then
     if (clear) first.valid <= 1'b0;
   end
 
@@ -107,20 +118,26 @@ module lds_load_engine (
   logic pads, padded;
   logic [15:0] pad_tile;
   lds_padding padding (
-      .clk, .clear, .insn, .begins, .taken(second.valid || bad != ERROR_NONE), .valid(pads), .tile(pad_tile), .ready(padded)
+      .clk, .clear, .insn, .begins, .taken(second.valid || refused), .valid(pads), .tile(pad_tile), .ready(padded)
   );
-  always_comb begin
-    write = second;
+  always_ff @(posedge clk) begin
+    third <= second;
     if (!second.valid) begin
-      write.valid = pads;
-      write.pad = 1'b1;
-      write.memory = memory;
-      write.tile = pad_tile;
-      write.pad_value = pad_value;
+      third.valid <= pads;
+      third.pad <= 1'b1;
+      third.memory <= memory;
+      third.tile <= pad_tile;
+      third.pad_value <= pad_value;
     end
+    if (clear) third.valid <= 1'b0;
+  end
+  always_comb begin
+    write = third;
+    write.valid = third.valid && !refused;
   end
 
-  assign done = active && padded && (is_uop ? ended[1] : ended[2]) && bad == ERROR_NONE;
+  // In the cycle of the check's result only a LOAD of nothing can be done.
+  assign done = active && padded && (is_uop ? ended[1] : ended[2]) && (checked ? fits_nothing : !refused);
   always_ff @(posedge clk) begin
     begins <= start && !clear;
     checked <= begins && !clear;

@@ -15,6 +15,7 @@ module lds_load_stage (
     input entry_t running,
     input region_t [MAX_REGIONS-1:0] regions,
     output logic request,
+    output logic refused,
     output logic [63:0] request_address,
     output logic [8:0] request_beats,
     input logic grant,
@@ -33,7 +34,7 @@ module lds_load_stage (
 
   lds_load_engine engine (
       .clk, .clear, .start(start && moves), .head, .running, .regions, .pad_value(running.insn[MEMORY_MEMORY_ID_AT+:3] == MEMORY_INP ? pad_value : 8'd0),
-      .request, .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error
+      .request, .refused, .request_address, .request_beats, .grant, .beat, .beat_data, .write, .bytes, .done(loaded), .error
   );
 
   assign done = loaded || second;

@@ -20,6 +20,7 @@ module lds_padding (
   wire [3:0] above = insn[MEMORY_Y_PAD_0_AT+:4], below = insn[MEMORY_Y_PAD_1_AT+:4];
   wire [3:0] left = insn[MEMORY_X_PAD_0_AT+:4], right = insn[MEMORY_X_PAD_1_AT+:4];
   wire [4:0] sides = 5'(left) + 5'(right);
+  wire has_sides = {left, right} != 0;
   logic [16:0] last_column;  // of a whole row
   logic [4:0] row_gap;  // of a row's tiles, the one behind which the next row begins
   logic [3:0] left_gap;  // the same, of those on its left
@@ -30,38 +31,44 @@ module lds_padding (
   logic [16:0] column;
 
   // The part that follows the rows above, and the one behind the rows themselves.
-  wire state_t after_above = y_size != 0 && sides != 0 ? SIDES : y_size != 0 && below != 0 ? STEP : below != 0 ? BELOW : NONE;
+  wire state_t after_above = y_size != 0 && has_sides ? SIDES : y_size != 0 && below != 0 ? STEP : below != 0 ? BELOW : NONE;
   wire state_t after_rows = below != 0 ? BELOW : NONE;
   // Where rows begin with data, the first tile of the sides lies behind them.
-  wire [15:0] skip = after_above == SIDES && left == 0 ? x_size : 16'd0;
-  wire jumps = left != 0 ? column == 17'(left_gap) : column == 17'(row_gap) && rows != 16'd1;
+  wire first_skips = y_size != 0 && left == 0 && right != 0;
+  logic skips;
+  logic [15:0] jump;  // over a row's data, and on to the next tile
+  wire jumps = left != 0 ? column[4:0] == 5'(left_gap) : column[4:0] == row_gap && rows != 16'd1;
   wire writes = state == ABOVE || state == SIDES || state == BELOW;
+
+  // In the sides a column is below 32. The end of a whole row is known a cycle ahead.
+  logic row_ends;
+  wire sides_end = column[4:0] == row_gap;
+  wire [16:0] next_column = begins || (state == SIDES ? sides_end : row_ends) ? 17'd0 : column + 17'd1;
+  wire [15:0] step = (state == ABOVE && row_ends && rows == 16'd1 && skips) || (state == SIDES && jumps) ? jump : state == STEP ? x_size : 16'd1;
 
   assign valid = writes && !taken;
   assign ready = state == NONE;
 
   always_ff @(posedge clk) begin
+    if (begins || valid) begin
+      column <= next_column;
+      row_ends <= begins ? x_size == 16'd1 && !has_sides : next_column == last_column;
+    end
+    if (state == STEP || !taken) tile <= tile + step;  // where nothing is written it stays unread
     case (state)
       ABOVE, BELOW:
       if (!taken) begin
-        tile <= tile + 16'd1;
-        column <= column + 17'd1;
-        if (column == last_column) begin
-          column <= 17'd0;
+        if (row_ends) begin
           rows <= rows - 16'd1;
           if (rows == 16'd1) begin
             state <= state == BELOW ? NONE : after_above;
             rows <= state == ABOVE && after_above != BELOW ? y_size : 16'(below);
-            tile <= tile + 16'd1 + (state == ABOVE ? skip : 16'd0);
           end
         end
       end
       SIDES:
       if (!taken) begin
-        tile <= tile + 16'd1 + (jumps ? x_size : 16'd0);
-        column <= column + 17'd1;
-        if (column == 17'(row_gap)) begin
-          column <= 17'd0;
+        if (sides_end) begin
           rows <= rows - 16'd1;
           if (rows == 16'd1) begin
             state <= after_rows;
@@ -70,7 +77,6 @@ module lds_padding (
         end
       end
       STEP: begin
-        tile <= tile + x_size;
         rows <= rows - 16'd1;
         if (rows == 16'd1) begin
           state <= BELOW;
@@ -83,8 +89,9 @@ module lds_padding (
       last_column <= 17'(x_size) + 17'(sides) - 17'd1;
       row_gap <= sides - 5'd1;
       left_gap <= left - 4'd1;
-      column <= 17'd0;
-      tile <= insn[MEMORY_SRAM_BASE_AT+:16] + (above == 0 ? skip : 16'd0);
+      tile <= insn[MEMORY_SRAM_BASE_AT+:16] + (above == 0 && first_skips ? x_size : 16'd0);
+      skips <= first_skips;
+      jump <= x_size + 16'd1;
       if (above != 0) begin
         state <= ABOVE;
         rows <= 16'(above);

@@ -1,6 +1,7 @@
 // The one channel on which everything is read: fetch before UOP before INP and WGT before ACC.
 //
-// In:   a request of each reader, standing until it is granted; AXI's beats.
+// In:   a request of each reader, standing until it is granted; whether the one that was granted in the cycle before is refused, so that
+//       it never comes to stand on the bus; AXI's beats.
 // Out:  one grant a cycle; AXI's read requests, all with one ID, so that beats come in the order of the requests; to whom each
 //       beat belongs.
 // Next: lds_device.sv. proofs/ proves that every beat goes to who asked for it.
@@ -19,6 +20,7 @@ module lds_read_arbiter #(
     input logic compute_first,  // compute's request is one for micro-ops
     input logic [READERS*ADDRESS_BITS-1:0] request_address,  // flat: Debian's yosys, which proves this file, knows no other arrays
     input logic [READERS*9-1:0] request_beats,
+    input logic [READERS-1:0] refused,
     output logic [READERS-1:0] grant,
     output logic [READERS-1:0] beat,
     output logic [ADDRESS_BITS-1:0] beat_address,  // where the burst of the beat began
@@ -37,7 +39,11 @@ module lds_read_arbiter #(
   logic [LOG-1:0] oldest, newest;
   logic [LOG:0] under_way;
   wire ends = rvalid && rlast;
-  wire open = enable && 32'(under_way) < READS && !ends && (!arvalid || arready);
+  logic asked;
+  logic [READERS-1:0] granted;
+  wire back = (granted & refused) != 0;  // what was granted is taken back
+  wire open = enable && 32'(under_way) < READS && !ends && !back && (!asked || arready);
+  assign arvalid = asked && !back;
 
   always_comb begin
     grant = '0;
@@ -50,29 +56,33 @@ module lds_read_arbiter #(
 
   wire [1:0] who = grant[2] ? 2'd2 : {1'b0, grant[1]};
   wire [ADDRESS_BITS-1:0] address = request_address[32'(who)*ADDRESS_BITS+:ADDRESS_BITS];
-  wire [8:0] beats = request_beats[32'(who)*9+:9];
+  logic [8:0] beats;  // of the request on the bus
+  assign arlen = 8'(beats - 9'd1);
   wire [ADDRESS_BITS+1:0] front = order[oldest];
   assign beat = rvalid ? READERS'(1) << front[ADDRESS_BITS+:2] : '0;
   assign beat_address = front[ADDRESS_BITS-1:0];
-  assign idle = under_way == 0 && !arvalid;
+  assign idle = under_way == 0 && !asked;
 
   always_ff @(posedge clk) begin
     if (clear) begin
       oldest <= 0;
       newest <= 0;
       under_way <= 0;
-      arvalid <= 1'b0;
+      asked <= 1'b0;
+      granted <= '0;
     end else begin
-      under_way <= under_way + (LOG + 1)'(grant != 0) - (LOG + 1)'(ends);
+      granted <= grant;
+      under_way <= under_way + (LOG + 1)'(grant != 0) - (LOG + 1)'(ends) - (LOG + 1)'(back);
       if (ends) oldest <= oldest + 1'b1;
       if (grant != 0) newest <= newest + 1'b1;
-      if (grant != 0) arvalid <= 1'b1;
-      else if (arready) arvalid <= 1'b0;
+      else if (back) newest <= newest - 1'b1;
+      if (grant != 0) asked <= 1'b1;
+      else if (arready || back) asked <= 1'b0;
     end
     if (grant != 0) begin
       order[newest] <= {who, address};
       araddr <= address;
-      arlen <= beats[7:0] - 8'd1;
+      beats <= request_beats[32'(who)*9+:9];
     end
   end
 

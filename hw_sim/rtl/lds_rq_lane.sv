@@ -22,9 +22,12 @@ module lds_rq_lane (
     input logic [31:0] high,
     output logic [31:0] result
 );
-  wire is_float = !is_mul && rounding == ROUNDING_FLOAT32;
-  wire is_single = !is_mul && rounding == ROUNDING_SINGLE;
-  wire is_double = !is_mul && rounding == ROUNDING_DOUBLE;
+  logic is_float, is_single, is_double;  // of all steps in the lane: no step has come by then
+  always_ff @(posedge clk) begin
+    is_float <= !is_mul && rounding == ROUNDING_FLOAT32;
+    is_single <= !is_mul && rounding == ROUNDING_SINGLE;
+    is_double <= !is_mul && rounding == ROUNDING_DOUBLE;
+  end
 
   // 1: the sum; the shift lane's signed shift, limited to [-31, 30], and its pre-shift
   logic [31:0] total_1, multiplier_1;
@@ -139,16 +142,17 @@ module lds_rq_lane (
     saturates_8 <= saturates_7 || (is_float && float_right[9]);
   end
 
-  // 9: the shift to the right, with the bit behind the point and whether there is more behind that
+  // 9: the shift to the right, with the bit behind the point, unless nothing is rounded, and whether a half is rounded up: always, or
+  //    because there is more behind it
   logic signed [63:0] value_9;
-  logic half_9, rest_9, negative_9, zero_9, saturates_9;
+  logic half_9, goes_up_9, negative_9, zero_9, saturates_9;
   wire signed [64:0] shifted = $signed({value_8, 1'b0}) >>> right_8;
   logic [31:0] behind;
   always_comb for (int n = 0; n < 32; n++) behind[n] = value_8[n] && 7'(n) + 7'd1 < 7'(right_8);
   always_ff @(posedge clk) begin
     value_9 <= shifted[64:1];
-    half_9 <= shifted[0];
-    rest_9 <= behind != 0;
+    half_9 <= shifted[0] && !is_mul;
+    goes_up_9 <= behind != 0 || is_single || (is_double && !negative_8);
     {negative_9, zero_9, saturates_9} <= {negative_8, zero_8, saturates_8};
   end
 
@@ -156,14 +160,20 @@ module lds_rq_lane (
   //     to int32). What does not fit before it is rounded is saturated to what it would be rounded to at most.
   logic signed [33:0] value_10;
   logic [31:0] low_10;
-  wire up_9 = half_9 && !is_mul && (is_float ? rest_9 || value_9[0] : is_single || !negative_9 || rest_9);
+  wire up_9 = half_9 && (goes_up_9 || (is_float && value_9[0]));
   wire flips_9 = is_float && negative_9;
   wire [34:0] sum_9 = ({value_9[33], value_9[33:0]} ^ {35{flips_9}}) + {34'd0, up_9 ^ flips_9};
-  wire fits_9 = value_9[63:33] == {31{value_9[63]}} && sum_9[34] == sum_9[33];
+  // What it is instead of the sum does not hang on the sum, and that it is so as little as can be: FLOAT32 never has more than 32 bits.
+  wire wide_9 = value_9[63:33] != {31{value_9[63]}};
+  wire early_9 = wide_9 || (is_float && (zero_9 || saturates_9));
+  wire late_9 = (is_float && !negative_9 && sum_9[31]) || sum_9[34] != sum_9[33];
+  logic [33:0] instead_9;
+  always_comb begin
+    instead_9 = {value_9[63], {33{~value_9[63]}}};
+    if (is_float) instead_9 = zero_9 ? 34'd0 : negative_9 ? -34'sd2147483648 : 34'sd2147483647;
+  end
   always_ff @(posedge clk) begin
-    if (is_float && zero_9) value_10 <= 34'sd0;
-    else if (is_float && (saturates_9 || (!negative_9 && sum_9[31]))) value_10 <= negative_9 ? -34'sd2147483648 : 34'sd2147483647;
-    else value_10 <= fits_9 ? sum_9[33:0] : {value_9[63], {33{~value_9[63]}}};
+    value_10 <= early_9 || late_9 ? instead_9 : sum_9[33:0];
     low_10 <= value_9[31:0];
   end
 

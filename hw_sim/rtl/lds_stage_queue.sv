@@ -70,8 +70,9 @@ module lds_stage_queue #(
       next_valid <= 1'b0;
       busy <= 1'b0;
     end else begin
-      places <= places + (LOG + 1)'(push) - (LOG + 1)'(done);
-      waiting <= waiting + (LOG + 1)'(push && !past) - (LOG + 1)'(refill);
+      // One up or one down: what comes late decides that alone, and no sum stands behind another.
+      if (push != done) places <= places + {{LOG{done}}, 1'b1};
+      if ((push && !past) != refill) waiting <= waiting + {{LOG{refill}}, 1'b1};
       if (push && !past) write_at <= write_at + 1'b1;
       if (refill) read_at <= read_at + 1'b1;
       if (refill || past) next_valid <= 1'b1;

@@ -21,7 +21,7 @@ module lds_store_stage (
     output logic [LA-1:0] out_tile,
     input logic [INP_BITS-1:0] out_data,  // in the cycle after
     output logic done,
-    output error_t error,
+    output error_t error,  // a cycle later
     output logic idle,  // no burst under way
     output logic [15:0] bytes,  // that are written in this cycle
     // AXI4
@@ -48,22 +48,24 @@ module lds_store_stage (
   logic [63:0] address, bad_address;
   logic [16:0] width_unused;
   logic [3:0] bad;
+  logic fits_nothing_unused, fine;
   lds_load_check #(.WRITES(1'b1)) check (
-      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .error(bad), .error_address(bad_address)
+      .clk, .head(head.insn), .insn, .begins, .regions, .address, .width(width_unused), .fits_nothing(fits_nothing_unused), .fine, .error(bad),
+      .error_address(bad_address)
   );
 
-  logic asks, last, grant;
+  logic asks, single, last, grant;
   logic [63:0] burst_address;
   logic [8:0] beats;
   lds_bursts #(.ROW_BITS(ROW_BITS)) bursts (
       .clk, .clear, .setup(begins), .address, .row_bytes(ROW_BITS'(x_size) << LOG_LANES), .rows(y_size),
       .stride_bytes(ROW_BITS'(x_stride) << LOG_LANES), .delay(4'd0), .request(asks), .request_address(burst_address), .request_beats(beats),
-      .last, .grant
+      .single, .last, .grant
   );
 
   // --- the address, once a burst --------------------------------------------------------------------------
   logic addressed;  // the burst's address has been taken
-  wire burst = asks && bad == ERROR_NONE && (!halt || sends);
+  wire burst = asks && fine && (!halt || sends);
   assign awvalid = burst && !addressed;
   assign awaddr = burst_address;
   assign awlen = 8'(beats - 9'd1);
@@ -72,12 +74,12 @@ module lds_store_stage (
   logic [LA-1:0] tile;
   logic [WORD_LOG-1:0] word;
   logic [3:0] pause;
-  logic [8:0] sent;
+  logic [8:0] sent, before_last;  // before the burst's last word are so many: known from its second cycle on
+  logic sent_all;
   logic was_last;  // the burst is the last one: it stands for two cycles at least
-  wire sent_all = sent == beats;
   assign wvalid = burst && !sent_all && pause == 0;
   assign wdata = out_data[32'(word)*BUS_BITS+:BUS_BITS];
-  assign wlast = sent == beats - 9'd1;
+  assign wlast = sent == 0 ? single : sent == before_last;
   wire takes = wvalid && wready;
   wire tile_ends = takes && (INP_WORDS == 1 || 32'(word) == INP_WORDS - 1);
   assign out_read = begins || tile_ends;
@@ -88,17 +90,18 @@ module lds_store_stage (
   wire failed = grant && bresp != 2'd0;
   assign idle = !sends;
   assign done = second || (grant && was_last && !failed);
-  assign error = '{
-      valid: (checked && bad != ERROR_NONE) || failed,
-      code: failed ? ERROR_BUS : bad,
-      index: running.index,
-      address: failed ? burst_address[31:0] : bad_address[31:0]
-  };
 
   always_ff @(posedge clk) begin
+    error <= '{
+        valid: ((checked && !fine) || failed) && !clear,
+        code: failed ? ERROR_BUS : bad,
+        index: running.index,
+        address: failed ? burst_address[31:0] : bad_address[31:0]
+    };
     begins <= start && moves && !clear;
     checked <= begins && !clear;
     was_last <= last;
+    before_last <= beats - 9'd1;
     second <= start && !moves && !clear;
     if (begins) tile <= LA'(insn[MEMORY_SRAM_BASE_AT+:16]) + 1'b1;
     else if (tile_ends) tile <= tile + 1'b1;
@@ -111,9 +114,11 @@ module lds_store_stage (
     end
     if (begins || grant) begin
       sent <= 9'd0;
+      sent_all <= 1'b0;
       addressed <= 1'b0;
     end else begin
       if (takes) sent <= sent + 9'd1;
+      if (takes && wlast) sent_all <= 1'b1;
       if (awvalid && awready) addressed <= 1'b1;
     end
     if (grant) sends <= 1'b0;

@@ -16,12 +16,18 @@ module lds_tokens #(
 );
   logic [$clog2(MOST+1)-1:0] count;
 
-  assign some = count != 0;
   assign overflow = push && !pop && 32'(count) == MOST;
   always_ff @(posedge clk) begin
-    if (clear) count <= 0;
-    else if (push && !pop && !overflow) count <= count + 1'b1;
-    else if (pop && !push) count <= count - 1'b1;
+    if (clear) begin
+      count <= 0;
+      some <= 1'b0;
+    end else if (push && !pop && !overflow) begin
+      count <= count + 1'b1;
+      some <= 1'b1;
+    end else if (pop && !push) begin
+      count <= count - 1'b1;
+      some <= 32'(count) != 1;  // known ahead, as every start hangs on it
+    end
   end
 
 `ifdef FORMAL

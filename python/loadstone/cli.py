@@ -79,11 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # NumPy's and other libraries': not for who runs a command
-    if any("\0" in word for word in words):  # from a program: no shell can pass one
-        return _mistake("a zero byte in the command: a name that no file can have")
-    if any(word in ("", "-o=", "--output=") for word in words):  # `-o "$UNSET"`; "" is also "."
-        return _mistake("an empty word in the command: a name that no file can have")
     try:
+        _check_words(words)
         if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
             _complete()
         args = _parser(words).parse_args(words or ["--help"])
@@ -105,6 +102,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return _EXIT_INTERRUPTED
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raises LoadstoneError for what is no name of a file, wherever it stands."""
+    if any("\0" in word for word in words):  # from a program: no shell can pass one
+        raise LoadstoneError("a zero byte in the command: a name that no file can have")
+    if any(word in ("", "-o=", "--output=") for word in words):  # `-o "$UNSET"`; "" is also "."
+        raise LoadstoneError("an empty word in the command: a name that no file can have")
 
 
 def _complete() -> None:

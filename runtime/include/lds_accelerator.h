@@ -96,7 +96,7 @@ struct lds_device;
 typedef struct lds_accelerator {
   const char *name; /* as the artifact calls it */
   struct lds_device *device;
-  const lds_insn_table *table;
+  const lds_insn_table *table; /* NULL: a further VTA, validated as the session's own */
   /* What the table cannot say: not 0 refuses the instruction. NULL: nothing more. */
   int (*refuse)(const lds_insn_seen *seen);
 } lds_accelerator;

@@ -102,6 +102,7 @@ typedef struct lds_table {
 typedef struct lds_model {
   const uint8_t *bytes;
   uint32_t size_bytes, config_hash, samples;
+  const uint8_t *fingerprint; /* of the device, 20 bytes */
   lds_table section[LDS_SECTIONS];
 } lds_model;
 

@@ -169,7 +169,7 @@ MALFORMED: tuple[tuple[Any, str], ...] = (
     ("llvm,vtaq-tiny", "host llvm stands before an accelerator"),
     ("vtaq-tiny,llvm,c", "host llvm stands before an accelerator"),
     ("vtaq-tiny,vtaq-tiny", "accelerator vtaq-tiny stands twice"),
-    ("vtaq-tiny,vtaq-1x16x16", "an artifact holds those of one"),
+    ("vtaq-4x16x16,vtaq-1x16x16", "the devices of a composite take equally many"),
     ("vtaq-tiny clock_mhz=2", "'clock_mhz=2' is no attribute"),
     ("vtaq-tiny -clock_mhz", "'-clock_mhz' is no attribute"),
     ("vtaq-tiny -clock_mhz=", "is no attribute"),

@@ -18,7 +18,7 @@ import pytest
 
 from tests import objects
 from tests.board.tools import ROOT, missing, need, run
-from tests.repeat import more
+from tests.repeat import ALL, more
 
 __all__ = ["LONG_MODES", "MODES", "SANITIZED", "STRICT", "compile_c", "includes", "mode_flags"]
 
@@ -38,7 +38,11 @@ STRICT = (
     "-Wcast-qual",
     "-Wundef",
 )
-SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+#: Not optimised, which takes the compiler a third of the time; in `make test-all` as a user's build.
+SANITIZED = (
+    *("-g", "-O1" if ALL else "-O0"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+)
 #: Widths of size_t that tests run with.
 MODES = [64, pytest.param(32, id="32")]
 #: Of long tests: the narrower size_t, in which sums wrap; the wider one in `make test-all`.

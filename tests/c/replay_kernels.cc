@@ -1,15 +1,15 @@
 // Recorded programs on every path of inner loops that this processor has: the same bytes and the same cycles as recorded.
 //
-// In:   a file of tests/recorded.py: programs with the memory, scratchpads and cycles that they must leave.
+// In:   a file of tests/recorded.py: programs with the memory, scratchpads and cycles that they must leave; names of paths, all without.
 // Out:  a line "PATH N programs" for each path, and exit status 0; or what differs first, and 1.
-// Next: tests/simulator/test_kernels.py runs it natively and under emulators of other processors.
+// Next: tests/simulator/test_kernels.py runs it natively and under emulators of other processors, tests/bochs on one with AVX-512.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +38,16 @@ struct Program {
 [[noreturn]] void fail(const std::string &what) {
   std::printf("%s\n", what.c_str());
   std::exit(1);
+}
+
+Bytes bytes_of(const char *name) {
+  std::ifstream file(name, std::ios::binary | std::ios::ate);
+  if (!file) fail(std::string(name) + " cannot be read");
+  Bytes bytes(static_cast<size_t>(file.tellg()));
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char *>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
+    fail(std::string(name) + " cannot be read");
+  return bytes;
 }
 
 // Numbers are 8 bytes, the lowest first; bytes follow their count.
@@ -136,16 +146,15 @@ bool replay(const Program &p, int path, const std::string &where) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2) fail("usage: replay_kernels FILE");
-  std::ifstream file(argv[1], std::ios::binary);
-  if (!file) fail(std::string(argv[1]) + " cannot be read");
-  Reader reader(Bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
+  if (argc < 2) fail("usage: replay_kernels FILE [PATH...]");
+  Reader reader(bytes_of(argv[1]));
   const uint64_t count = reader.number();
   uint64_t done[5] = {};
   for (uint64_t n = 0; n < count; ++n) {
     const Program program = reader.program();
     for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_NEON; ++path)
-      done[path] += replay(program, path, "program " + std::to_string(n) + ", " + kPaths[path]);
+      if (argc == 2 || std::find(argv + 2, argv + argc, std::string(kPaths[path])) != argv + argc)
+        done[path] += replay(program, path, "program " + std::to_string(n) + ", " + kPaths[path]);
   }
   for (int path = LDS_SIM_KERNELS_PORTABLE; path <= LDS_SIM_KERNELS_NEON; ++path)
     if (done[path] != 0) std::printf("%s %llu programs\n", kPaths[path], static_cast<unsigned long long>(done[path]));

@@ -94,7 +94,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 #: options of MLonMCU, global functions of TVM.
 NO_MODULES = (
     *("loadstone.backends", "loadstone.outputs", "loadstone.operator", "loadstone.relax"),
-    *("loadstone.c", "loadstone.strategy", "loadstone.device", "loadstone.memory"),
+    *("loadstone.c", "loadstone.strategy", "loadstone.device"),
+    *("loadstone.memory", "loadstone.memory.empty", "loadstone.memory.bus"),
+    "loadstone.memory.copied_bytes",
 )
 FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -236,18 +236,22 @@ def run(module: Any, x: Any) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def programs() -> dict[str, Any]:
-    """As torch.export.export gives it, and as run_decompositions breaks it down."""
-    core = torch.export.export(Together(*(CASES[name] for name in CORE)).eval(), (image(),))
-    return {
-        "exported": torch.export.export(Together(*CASES.values()).eval(), (image(),)),
-        "core": core.run_decompositions(),
-    }
+def exported() -> Any:
+    """Every case, as torch.export.export gives it."""
+    return torch.export.export(Together(*CASES.values()).eval(), (image(),))
+
+
+@pytest.fixture(scope="module")
+def core() -> Any:
+    """Those of CORE, as run_decompositions breaks them down."""
+    cases = Together(*(CASES[name] for name in CORE))
+    return torch.export.export(cases.eval(), (image(),)).run_decompositions()
 
 
 @pytest.mark.parametrize("form", [pytest.param("exported", marks=pytest.mark.full), "core"])
-def test_every_operator_equals_pytorch(programs: dict[str, Any], form: str) -> None:
-    results = run(canonical(from_program(programs[form], "all")), image())
+def test_every_operator_equals_pytorch(request: pytest.FixtureRequest, form: str) -> None:
+    program = request.getfixturevalue(form)
+    results = run(canonical(from_program(program, "all")), image())
     wrong = []
     for name, got in zip(CORE if form == "core" else CASES, results, strict=True):
         want = CASES[name](image()).detach().numpy()
@@ -260,8 +264,8 @@ def test_every_operator_equals_pytorch(programs: dict[str, Any], form: str) -> N
     assert not wrong
 
 
-def test_no_operator_of_the_table_is_left_out(programs: dict[str, Any]) -> None:
-    forms = programs["exported"].run_decompositions({}), programs["core"]
+def test_no_operator_of_the_table_is_left_out(exported: Any, core: Any) -> None:
+    forms = exported.run_decompositions({}), core
     used = {str(node.target) for form in forms for node in form.graph.nodes}
     unused = [
         key

@@ -45,7 +45,7 @@ class Proof:
 PROOFS = [
     Proof(
         "lds_bursts",
-        ("32'(left) <= 32'(most)", "32'(left) <= 32'(most) + 1"),
+        ("32'(left) <= 32'(to_boundary)", "32'(left) <= 32'(to_boundary) + 1"),
         "-G ROW_BITS=6 -G ADDRESS_BITS=9",
     ),
     Proof("lds_load_check", ("WRITES && refuses", "1'b0"), "-G WRITES=1"),
@@ -69,7 +69,7 @@ def test_no_state_breaks_an_assertion(module: str, root: Path, tmp_path: Path) -
     [
         ("lds_tokens", "else if (pop && !push)", "else if (pop)"),
         ("lds_read_arbiter", "32'(under_way) < READS", "1'b1"),
-        ("lds_read_arbiter", "&& (!arvalid || arready)", ""),
+        ("lds_read_arbiter", "&& (!asked || arready)", ""),
         ("lds_read_arbiter", "<= {who, address}", "<= {2'd0, address}"),
     ],
 )

@@ -50,6 +50,7 @@ always_comb begin
     assert (row >= lowest && row_end + reach == highest && reach <= highest);
     assert (highest < WIDE'(1 << ADDRESS_BITS) - WIDE'(BUS_BYTES));
     if (state == HELD) assert (held != 0);
+    if (inside_row || goes_on) assert (to_boundary == -at[LOG_BOUNDARY-1:0]);
     if (inside_row) begin
       assert (left != 0 && WIDE'(at) + WIDE'(left) == row_end_beat);
       assert (at >= row[ADDRESS_BITS-1:LOG_BEAT]);
@@ -60,7 +61,7 @@ always_comb begin
     end
     // what is asked for
     if (request) begin
-      assert (request_beats != 0 && 32'(request_beats) <= BURST_MAX_BEATS);
+      assert (request_beats != 0 && 32'(request_beats) <= BURST_MAX_BEATS && single == (request_beats == 1));
       assert (request_address >= {lowest[ADDRESS_BITS-1:LOG_BEAT], {LOG_BEAT{1'b0}}});
       assert (request_end <= highest + WIDE'(BUS_BYTES - 1));
       assert (32'(request_address[LOG_BOUNDARY+LOG_BEAT-1:0]) + (32'(request_beats) << LOG_BEAT) <= BURST_BOUNDARY_BYTES);

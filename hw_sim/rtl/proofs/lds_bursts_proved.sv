@@ -27,10 +27,13 @@ module lds_bursts #(
     output logic request,
     output logic [ADDRESS_BITS-1:0] request_address,
     output logic [8:0] request_beats,
+    output logic single,
     output logic last,
     input logic grant
 );
   any_value #(.BITS(ADDRESS_BITS + 11)) bursts (.value({request, last, request_address, request_beats}));
+
+  assign single = request_beats == 9'd1;
 
   reg works = 0, waits = 0, granted = 0, before_last = 0;
   reg [ADDRESS_BITS-1:0] before_address = 0;

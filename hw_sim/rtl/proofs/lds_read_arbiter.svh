@@ -16,6 +16,7 @@ wire [ADDRESS_BITS+1:0] watched_order = order[watched_at];
 always @(posedge clk) begin
   started <= 1;
   if (clear) watched <= 0;
+  else if (watched && back && ahead == under_way - 1'b1) watched <= 0;
   else if (!watched && watch_now && grant != 0) begin
     watched <= 1;
     watched_who <= who;
@@ -28,11 +29,15 @@ end
 
 always @* begin
   if (!started) assume (clear);
-  assume (!rvalid || under_way != 0);  // a memory answers what it was asked
+  assume (!rvalid || under_way > (LOG + 1)'(asked));  // a memory answers what it was asked, and took
 end
 always @(posedge clk)
   if (started && !clear) begin
     assert (under_way <= READS);
+    assert (!asked || under_way != 0);
+    assert (granted == 0 || asked);
+    assert (granted == 0 || granted == 1 || granted == 2 || granted == 4);
+    if (back) assert (!arvalid && grant == 0);
     assert (LOG'(newest - oldest) == LOG'(under_way));
     assert (grant == 0 || grant == 1 || grant == 2 || grant == 4);
     assert ((grant & ~request) == 0);

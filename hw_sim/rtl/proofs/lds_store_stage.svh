@@ -41,7 +41,10 @@ always_comb begin
     assert (before_asks == bursts.waits);
     assert (!sends || (asks && bad == ERROR_NONE));
     assert (sent <= beats || !asks);
-    assert (sends || !bursts.works || (!addressed && sent == 0));
+    assert (sent_all == (sent == beats) || !asks);
+    assert (!before_asks || before_last == beats - 9'd1);
+    assert (sent == 0 || !asks || before_asks);
+    assert (sends || !bursts.works || (!addressed && sent == 0 && !sent_all));
     assert (32'(word) < INP_WORDS);
     if (before_aw || before_w) assert (before_asks && sends);
     if (before_aw) assert (before_awaddr == bursts.before_address && 9'(before_awlen) + 9'd1 == bursts.before_beats);

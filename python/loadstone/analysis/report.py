@@ -28,6 +28,7 @@ from loadstone.backend.device import Device
 from loadstone.files import JsonObject
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.state import MachineRun
+from loadstone.runtime.accelerators import further_devices
 from loadstone.runtime.external_steps import place_of
 from loadstone.runtime.step_time import measured_ns
 from loadstone.simulator.layers import DeviceFigures, LayerFigures, device_figures, layer_figures
@@ -170,24 +171,22 @@ def profile_report(
     """trust: whether steps that are code may run (SECURITY.md). Raises SimulationError for a
     program that does not reach FINISH, ArtifactError for steps that nobody can run."""
     known = known or Known()
-    simulated = artifact.programs and isinstance(device, BuiltinDevice)
-    profiles = profile(artifact, device) if simulated and isinstance(device, BuiltinDevice) else []
-    arena = [
-        tuple(arena_occupation(entry, device, artifact))
-        for entry in profiles
-        if isinstance(device, BuiltinDevice)
-    ]
-    facts = device_figures(device) if isinstance(device, BuiltinDevice) and profiles else None
+    first = device if artifact.programs and isinstance(device, BuiltinDevice) else None
+    profiles, arena, facts = _simulated(artifact, first)
     maker = _Rows(artifact, device, known, trust)
     programs = iter(zip(profiles, arena, strict=True))
-    others = iter(table_runs(artifact, trace=True) if artifact.other_programs else ())
+    others = iter(table_runs(artifact, trace=True) if artifact.described_programs else ())
+    further = {one.name: one for one in further_devices(artifact)}
+    beside = {name: iter(profile(artifact, one, further=True)) for name, one in further.items()}
     for number, step in enumerate(artifact.steps):
         if isinstance(step, HostStep):
             maker.add_host(number, step)
+        elif isinstance(step, ProgramStep) and step.is_vta:
+            maker.add_program(number, next(beside[step.device]), (), further[step.device])
         elif isinstance(step, ProgramStep):
             maker.add_described(number, *next(others))
-        elif simulated:
-            maker.add_program(number, *next(programs))
+        elif first is not None:
+            maker.add_program(number, *next(programs), first)
     return ProfileReport(
         artifact.name,
         device.name,
@@ -198,6 +197,18 @@ def profile_report(
         tuple(arena),
         next((r.size_bytes for r in artifact.regions if r.name == "arena"), 0),
     )
+
+
+def _simulated(
+    artifact: Artifact, device: BuiltinDevice | None
+) -> tuple[list[Profile], list[tuple[Lived, ...]], DeviceFigures | None]:
+    """The programs of the artifact's first device, who lives where in the arena of each, and what
+    the device can do."""
+    profiles = profile(artifact, device) if device else []
+    if device is None or not profiles:
+        return [], [], None
+    arena = [tuple(arena_occupation(entry, device, artifact)) for entry in profiles]
+    return profiles, arena, device_figures(device)
 
 
 class _Rows:
@@ -244,13 +255,13 @@ class _Rows:
             Row(step.name, "", number, where, how, kind, shape, begin, self.now_us, us, macs=macs)
         )
 
-    def add_program(self, number: int, entry: Profile, arena: Sequence[Lived]) -> None:
+    def add_program(
+        self, number: int, entry: Profile, arena: Sequence[Lived], device: BuiltinDevice
+    ) -> None:
         """A row for each layer."""
-        assert isinstance(self.device, BuiltinDevice)
-        clock = self.device.clock_mhz
-        for layer in layer_figures(entry, self.device):
-            self.rows.append(self._layer(number, layer, arena))
-        self.now_us += entry.result.cycles / clock
+        for layer in layer_figures(entry, device):
+            self.rows.append(self._layer(number, layer, arena, device))
+        self.now_us += entry.result.cycles / device.clock_mhz
 
     def add_described(
         self, number: int, step: ProgramStep, accelerator: Accelerator, run: MachineRun
@@ -273,10 +284,11 @@ class _Rows:
                 self.rows[-1], macs=macs, instructions=layer.count, cycles=cycles
             )
 
-    def _layer(self, number: int, layer: LayerFigures, arena: Sequence[Lived]) -> Row:
-        assert isinstance(self.device, BuiltinDevice)
-        device = self.device
+    def _layer(
+        self, number: int, layer: LayerFigures, arena: Sequence[Lived], device: BuiltinDevice
+    ) -> Row:
         view = self.views.get(f"{layer.name} on device")
+        view = view or self.views.get(f"{layer.name} for {device.name} on device")
         alive = sum(
             piece.end - piece.first
             for piece in arena

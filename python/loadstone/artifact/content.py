@@ -61,6 +61,16 @@ class ArtifactContent:
         return tuple(s for s in self.steps if isinstance(s, ProgramStep))
 
     @property
+    def described_programs(self) -> tuple[ProgramStep, ...]:
+        """Those of devices that plug-ins describe, in order."""
+        return tuple(s for s in self.other_programs if not s.is_vta)
+
+    @property
+    def further_programs(self) -> tuple[ProgramStep, ...]:
+        """Those of further VTAs, in order."""
+        return tuple(s for s in self.other_programs if s.is_vta)
+
+    @property
     def all_programs(self) -> tuple[DeviceProgram | ProgramStep, ...]:
         """Both, in order."""
         return tuple(s for s in self.steps if not isinstance(s, HostStep))
@@ -70,6 +80,10 @@ class ArtifactContent:
         tensor = self.tensors[step.code]
         end = tensor.offset_bytes + tensor.size_bytes
         return self.regions[tensor.region].data[tensor.offset_bytes : end]
+
+    def program_of(self, step: ProgramStep) -> DeviceProgram:
+        """That of a further VTA, as one of the artifact's own device would be."""
+        return DeviceProgram(step.name, self.code_of(step), step.layers)
 
     @property
     def has_states(self) -> bool:

@@ -27,7 +27,7 @@ from loadstone.artifact import host_step as steps
 from loadstone.artifact.arena import ArenaPlan
 from loadstone.artifact.format import Artifact, HostStep
 from loadstone.artifact.host import host_steps
-from loadstone.artifact.lifetimes import Lifetimes, Step, find_lifetimes
+from loadstone.artifact.lifetimes import Lifetimes, Step, find_lifetimes, programs_of
 from loadstone.artifact.memory_layout import (
     Content,
     MemoryLayout,
@@ -77,7 +77,8 @@ def deploy(
     _refuse_outputs_that_nothing_computes(graph)
     _refuse_tensors_without_elements(graph)
     lifetimes = find_lifetimes(graph, segments)
-    memory = plan_memory(graph, segments, lifetimes, device.align_bytes)
+    align_bytes = max([device.align_bytes, *(r.align_bytes for r in programs_of(segments))])
+    memory = plan_memory(graph, segments, lifetimes, align_bytes)
     assembly = _Assembly(graph, lifetimes, memory)
     for segment in segments:
         assembly.add(segment, scope)

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 
 from loadstone.artifact.file_layout import require
 from loadstone.artifact.memory_plan import BufferView, DataType, MemoryRegion, RegionKind
-from loadstone.backend.device import FINGERPRINT_BYTES, LayerRange, Relocation
+from loadstone.backend.device import (
+    FINGERPRINT_BYTES,
+    INSN_BYTES,
+    VTA_FINGERPRINT_BYTES,
+    LayerRange,
+    Relocation,
+)
 
 __all__ = ["PROGRAM_STEP", "ProgramStep"]
 
@@ -42,6 +48,11 @@ class ProgramStep:
     def __len__(self) -> int:
         return self.instructions
 
+    @property
+    def is_vta(self) -> bool:
+        """Whether its device is a further VTA: its fingerprint is a configuration, and zeros."""
+        return not any(self.fingerprint[VTA_FINGERPRINT_BYTES:])
+
     def check(self, tensors: Sequence[BufferView], regions: Sequence[MemoryRegion]) -> None:
         """Raises ArtifactError naming the step and what is wrong."""
         # of plug-ins' programs alone: other artifacts are read without their tables
@@ -58,6 +69,10 @@ class ProgramStep:
         plain = code.dtype == DataType.UINT8 and len(code.shape) == 1
         hidden = region.kind == RegionKind.CONSTANTS and not region.on_device
         sound(plain and hidden, "its code is no tensor of bytes in constants of the host alone")
+        if self.is_vta:
+            sound(self.fingerprint[0] == 1, "its fingerprint is not of version 1")
+            whole = INSN_BYTES * self.instructions == code.size_bytes
+            sound(whole and not self.relocations, "a VTA has 16 bytes an instruction, no addresses")
         last = 0
         for r in self.relocations:
             place = 8 * r.offset_bytes + r.bit

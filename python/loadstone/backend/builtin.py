@@ -16,7 +16,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from loadstone.backend.device import NO_DEVICE, Device
+from loadstone.backend.device import NO_DEVICE, VTA_FINGERPRINT_BYTES, Device
+from loadstone.errors import ConfigError
+from loadstone.files import parsed_json
 from loadstone.vta.hw_config import TARGET_FIELDS, HwConfig, device_names, load_config
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ __all__ = [
     "backend_for",
     "device_names",
     "device_of",
+    "further_device",
     "load_config",
 ]
 
@@ -47,6 +50,20 @@ def device_of(name: str, fingerprint: bytes) -> Device | None:
     return None
 
 
+def further_device(name: str, attributes: str, fingerprint: bytes) -> HwConfig:
+    """The further VTA that an artifact's program is for. attributes: the device as JSON, an empty
+    object for a built-in one. Raises ConfigError."""
+    data = parsed_json(attributes.encode(), f"device {name}", ConfigError)
+    if not isinstance(data, dict):
+        raise ConfigError(f"device {name}: what the artifact says of it is no object")
+    found = load_config(data) if data else load_config(name)
+    if found.name != name or found.fingerprint() != fingerprint[:VTA_FINGERPRINT_BYTES]:
+        raise ConfigError(
+            f"device {name} is not the one that the artifact was compiled for: compile it again"
+        )
+    return found
+
+
 def attributes_of_device(device: HwConfig) -> tuple[Attribute, ...]:
     """What a target may say of the device, with its own values as defaults."""
     from loadstone.backend.interface import Attribute
@@ -54,9 +71,11 @@ def attributes_of_device(device: HwConfig) -> tuple[Attribute, ...]:
     return tuple(Attribute(name, getattr(device, name), doc) for name, doc in TARGET_FIELDS.items())
 
 
-def backend_for(device: HwConfig, values: Mapping[str, Any] = MappingProxyType({})) -> Backend:
-    """The back end that compiles for the device. values: of its attributes, typed. Raises
-    ConfigError for one that the device cannot have."""
+def backend_for(
+    device: HwConfig, values: Mapping[str, Any] = MappingProxyType({}), *, further: bool = False
+) -> Backend:
+    """The back end that compiles for the device. values: of its attributes, typed. further: the
+    artifact's own device is another VTA. Raises ConfigError for one that the device cannot have."""
     from loadstone.vta.backend import VtaBackend
 
-    return VtaBackend(replace(device, **values))
+    return VtaBackend(replace(device, **values), further=further)

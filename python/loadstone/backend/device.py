@@ -19,6 +19,7 @@ __all__ = [
     "FINGERPRINT_BYTES",
     "INSN_BYTES",
     "NO_DEVICE",
+    "VTA_FINGERPRINT_BYTES",
     "Device",
     "DeviceProgram",
     "LayerRange",
@@ -33,6 +34,8 @@ __all__ = [
 INSN_BYTES = 16
 #: Of the fingerprint of another device than VTA (rule R23).
 FINGERPRINT_BYTES = 32
+#: Of a VTA's: a further one's fingerprint is these, and zeros.
+VTA_FINGERPRINT_BYTES = 20
 
 
 # --- what it executes -----------------------------------------------------------------------------
@@ -72,7 +75,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class TableProgram:
-    """Code of an accelerator, its addresses left 0."""
+    """Code of an accelerator, its addresses left 0; or of a further VTA, which has none."""
 
     name: str
     device: str

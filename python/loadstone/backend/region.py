@@ -98,6 +98,11 @@ class LoweredRegion(ABC):
         return ""
 
     @property
+    def align_bytes(self) -> int:
+        """What its tensors are aligned to, where that is more than the artifact's device asks."""
+        return 1
+
+    @property
     def remarks(self) -> Mapping[str, str]:
         """By operator, how the device does it, where that is worth a line of `--explain`."""
         return {}

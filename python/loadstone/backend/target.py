@@ -115,19 +115,28 @@ def resolve(
         check_llvm_host(
             spec.host.attributes.get("mtriple", ""), spec.host.attributes.get("mcpu", "")
         )
-    backends = tuple(
-        _backend(entry, known, number == 0) for number, entry in enumerate(spec.accelerators)
-    )
-    for backend in backends:
-        backend.host = {"kind": spec.host.name, **spec.host.attributes}
+    backends: list[Backend] = []
+    for entry in spec.accelerators:
+        own = any(backend.device is not None for backend in backends)
+        backends.append(_backend(entry, known, not backends, own))
+        backends[-1].host = {"kind": spec.host.name, **spec.host.attributes}
     devices = [backend.device for backend in backends if backend.device is not None]
-    if len(devices) > 1:
-        names = " and ".join(device.name for device in devices)
-        raise TargetError(
-            f"target '{spec}': {names} are devices with programs of their own, and an "
-            "artifact holds those of one"
-        )
-    return Target(backends, devices[0] if devices else NO_DEVICE, spec)
+    _refuse_devices(spec, devices)
+    return Target(tuple(backends), devices[0] if devices else NO_DEVICE, spec)
+
+
+def _refuse_devices(spec: TargetSpec, devices: Sequence[Device]) -> None:
+    """Those that cannot share one artifact's runs or one session."""
+    for device in devices[1:]:
+        first = devices[0]
+        if device.batch != first.batch:
+            raise TargetError(
+                f"target '{spec}': {first.name} takes {first.batch} samples a run, and "
+                f"{device.name} {device.batch}: the devices of a composite take equally many"
+            )
+    names = [device.name for device in devices]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise TargetError(f"target '{spec}': two devices are called {twice}: rename one")
 
 
 def with_attributes(spec: TargetSpec, values: Mapping[tuple[str, str], str]) -> TargetSpec:
@@ -165,8 +174,9 @@ def _known(plugins: Registry | None) -> Registry:
     return known
 
 
-def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
-    """The back end of an entry, its attributes checked. first: no other stands before it."""
+def _backend(entry: Entry, plugins: Registry, first: bool, further: bool) -> Backend:
+    """The back end of an entry, its attributes checked. first: no other stands before it. further:
+    a VTA does."""
     known = {attribute.name: attribute for attribute in attributes_of(entry.name, plugins)}
     unknown = next((name for name in entry.attributes if name not in known), None)
     if unknown is not None:
@@ -180,7 +190,7 @@ def _backend(entry: Entry, plugins: Registry, first: bool) -> Backend:
     if _is_external(entry.name, plugins):
         return TvmExternal(entry.name, first)
     if entry.name not in plugins.backends:
-        return backend_for(_config(entry.name, plugins), values)
+        return backend_for(_config(entry.name, plugins), values, further=further)
     try:
         return plugins.backends[entry.name](**values)
     except ValueError as error:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone export MODEL.lds --board cortex-m|linux|module -o DIR`: a small C project around a
-compiled model.
+"""`loadstone export MODEL.lds --board BOARD -o DIR`: a small C project around a compiled model.
 
 In:   an artifact, the kind of board.
 Out:  a folder with the model's bytes, main.c, the runtime and drivers it needs, a Makefile, and
       (cortex-m) a port and a linker script; for a module what Zephyr, ESP-IDF, PlatformIO and
-      CMake look for.
+      CMake look for; for Arduino a library of its own layout, with an example.
 Next: `make -C DIR` with a cross-compiler; driver/README.md for the port to a board of your own.
 """
 
@@ -21,7 +20,12 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.commands.exported_accelerators import accelerator_declarations, accelerator_files
+from loadstone.commands.exported_accelerators import (
+    REGISTER_BLOCKS,
+    accelerator_declarations,
+    accelerator_files,
+    register_files,
+)
 from loadstone.commands.exported_steps import for_the_board
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.errors import ArtifactError
@@ -40,6 +44,7 @@ examples:
   loadstone export model.lds --board cortex-m -o firmware && make -C firmware CPU=cortex-m55
   loadstone export model.lds --board linux -o app && make -C app CROSS_COMPILE=aarch64-linux-gnu-
   loadstone export model.lds --board module -o model_module     a Zephyr module, an ESP-IDF component, a PlatformIO or CMake library
+  loadstone export model.lds --board arduino -o ~/Arduino/libraries/loadstone_model
   loadstone export model.lds --board cortex-m -o firmware --sample x.npz       a first input, built in
   loadstone export model.lds --board cortex-m -o firmware --uma-backends mine/     with programs of your own accelerator
 
@@ -47,6 +52,7 @@ then: change board.c and link.ld (cortex-m) for your board; under Linux, `./mode
 """
 #: Board -> drivers it needs beside the runtime.
 BOARDS = {
+    "arduino": ("hal_baremetal.c", "mmio.h", "pool.c"),
     "cortex-m": ("hal_baremetal.c", "mmio.h", "pool.c"),
     "module": ("hal_baremetal.c", "mmio.h", "pool.c"),
     "linux": (
@@ -60,16 +66,14 @@ BOARDS = {
         "pool.c",
     ),
 }
-_REGISTERS = {
-    "native": "lds_registers_native",
-    "vta-chisel": "lds_registers_chisel",
-    "vta-hls": "lds_registers_hls",
+#: What to do with boards that have no Makefile.
+_NEXT = {
+    "arduino": "install {} as a library, open its example RunOnce",
+    "module": "name {} to your build",
 }
-_REGISTER_FILES = {
-    "native": "regs_native.c",
-    "vta-chisel": "regs_chisel.c",
-    "vta-hls": "regs_hls.c",
-}
+#: Arduino hands a library's sources to the compiler with flags of the board's; a step in C gives
+#: the integers of the model only where products and sums are rounded one by one.
+_ARDUINO_FLAGS = b'#pragma GCC optimize("fp-contract=off")\n'
 _STREAM_ALIGN, _PAGE = 64, 4096
 
 
@@ -108,9 +112,10 @@ def run(args: argparse.Namespace) -> None:
     sample = _sample(artifact, args.sample) if args.sample else None
     folder = Path(args.output)
     export(artifact, device, args.board, folder, sample)
-    if (folder / "steps").is_dir():
-        print(f"{folder}/steps: C from {args.model}, the code of whoever made it")
-    then = f"name {folder} to your build" if args.board == "module" else f"make -C {folder}"
+    steps = folder / ("src/steps_steps.c" if args.board == "arduino" else "steps")
+    if steps.exists():
+        print(f"{steps}: C from {args.model}, the code of whoever made it")
+    then = _NEXT.get(args.board, "make -C {}").format(folder)
     print(f"{folder}: {one_line(artifact.name)} for {args.board} ({device.name}); next: {then}")
 
 
@@ -119,7 +124,7 @@ def export(
 ) -> None:
     """Writes the project. Raises ArtifactError for a model that C cannot run alone."""
     artifact, steps = for_the_board(artifact)
-    files = {**steps, **accelerator_files(artifact, board)}
+    files = {**steps, **accelerator_files(artifact)}
     folder.mkdir(parents=True, exist_ok=True)
     templates = Path(str(resources.files("loadstone.boards"))) / board
     for file in templates.rglob("*"):
@@ -127,12 +132,17 @@ def export(
             target = folder / file.relative_to(templates)
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, file.read_bytes())
-    _copy_sources(
-        folder / "loadstone", [*BOARDS[board], _REGISTER_FILES[device.register_block.name]]
-    )
+    drivers = [*BOARDS[board], *register_files(artifact, device)]
+    if board == "arduino":
+        folder = folder / "src"
+        _copy_sources(folder, folder, drivers, _ARDUINO_FLAGS)
+    else:
+        _copy_sources(folder / "loadstone", folder / "loadstone/include", drivers, b"")
     for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        write_whole(folder / name, text.encode())
+        # Arduino names one folder to the compiler, src/
+        target = folder / (name.replace("/", "_") if board == "arduino" else name)
+        target.parent.mkdir(exist_ok=True)
+        write_whole(target, (_ARDUINO_FLAGS if board == "arduino" else b"") + text.encode())
     data = artifact.to_bytes()
     write_whole(folder / "model.lds", data)
     if sample is not None:
@@ -146,15 +156,16 @@ def export(
     write_whole(folder / "model.S", assembly)
 
 
-def _copy_sources(folder: Path, drivers: list[str]) -> None:
+def _copy_sources(folder: Path, headers: Path, drivers: list[str], first: bytes) -> None:
+    """first: a line before each source's own."""
     root = source_folder()
-    (folder / "include").mkdir(parents=True, exist_ok=True)
-    headers = [*(root / "runtime/include").glob("*.h"), *(root / "driver/include").glob("*.h")]
-    for header in headers:
+    headers.mkdir(parents=True, exist_ok=True)
+    public = [*(root / "runtime/include").glob("*.h"), *(root / "driver/include").glob("*.h")]
+    for header in public:
         if header.name not in ("lds_api.h", "lds_hal_sim.h"):
-            shutil.copyfile(header, folder / "include" / header.name)
+            shutil.copyfile(header, headers / header.name)
     for source in [*(root / "runtime").glob("*.[ch]"), *(root / "driver" / d for d in drivers)]:
-        shutil.copyfile(source, folder / source.name)
+        write_whole(folder / source.name, first + source.read_bytes())
 
 
 def _dma_bytes(artifact: Artifact) -> int:
@@ -172,7 +183,8 @@ def _dma_bytes(artifact: Artifact) -> int:
     return -(-total // _PAGE) * _PAGE
 
 
-def _session_bytes(data: bytes) -> int:
+def _session_bytes(data: bytes, further: bool) -> int:
+    """further: programs of other devices are validated, too."""
     open_model = lib().lds_model_open
     model, config, buffer = (
         ffi.new("lds_model *"),
@@ -181,6 +193,8 @@ def _session_bytes(data: bytes) -> int:
     )
     assert open_model(model, buffer, len(data)) == 0
     lib().lds_session_config_default(config)
+    if further:
+        lib().lds_session_config_accelerators(config, ffi.NULL, 0)
     return int(lib().lds_session_size_bytes(model, config))
 
 
@@ -206,17 +220,25 @@ def _header(artifact: Artifact, device: Device, data: bytes, sample: bool, exter
 
 #include "loadstone.h"
 
-#define MODEL_REGISTERS {_REGISTERS[device.register_block.name]}
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define MODEL_REGISTERS {REGISTER_BLOCKS[device.register_block.name][0]}
 #define MODEL_REGISTER_BASE {device.register_block.base_address or 0x40010000:#x}u
 #define MODEL_REGISTER_BYTES {device.register_block.size_bytes:#x}u
 #define MODEL_BUS_OFFSET {device.bus_offset:#x}u
 #define MODEL_CONFIG_HASH {device.config_hash:#x}u
-#define MODEL_SESSION_BYTES {_session_bytes(data)}u
+#define MODEL_SESSION_BYTES {_session_bytes(data, bool(artifact.other_programs))}u
 #define MODEL_DMA_BYTES {_dma_bytes(artifact)}u
 #define MODEL_DMA_ALIGN {max([_PAGE, *(r.align_bytes for r in artifact.regions if r.on_device)])}u
 
 extern const uint8_t model_bytes[], model_bytes_end[];
 {_EXTERNAL if external else ""}{accelerator_declarations(artifact)}{"#define MODEL_SAMPLE 1" + chr(10) + "extern const uint8_t sample_bytes[], sample_bytes_end[];" + chr(10) if sample else ""}
+#ifdef __cplusplus
+}}
+#endif
+
 #endif /* MODEL_H */
 """
 

@@ -199,17 +199,19 @@ def _host_ms(artifact: Artifact, config: Device) -> float:
 
 
 def _described(device: str, artifact: Artifact) -> dict[str, tuple[int, float]]:
-    """Of simulated accelerators that plug-ins describe: cycles of a run, and ms at their own
+    """Of simulated devices besides the artifact's own: cycles of a run, and ms at their own
     clock. (A run's counters are the sum over all devices.)"""
     found: dict[str, tuple[int, float]] = {}
     if not artifact.other_programs or device.partition(":")[0] != "sim":
         return found
+    from loadstone.simulator.profile import further_cycles
     from loadstone.simulator.table_profile import table_runs
 
-    for _, accelerator, run in table_runs(artifact):
-        cycles, ms = found.get(accelerator.name, (0, 0.0))
-        spent = run.cycles / accelerator.clock_mhz / 1000
-        found[accelerator.name] = (cycles + run.cycles, ms + spent)
+    spent = [(one.name, one.clock_mhz, run.cycles) for _, one, run in table_runs(artifact)]
+    spent += [(one.name, one.clock_mhz, cycles) for one, cycles in further_cycles(artifact)]
+    for name, clock_mhz, of_run in spent:
+        cycles, ms = found.get(name, (0, 0.0))
+        found[name] = (cycles + of_run, ms + of_run / clock_mhz / 1000)
     return found
 
 

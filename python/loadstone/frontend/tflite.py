@@ -28,6 +28,7 @@ from loadstone.frontend.message import one_line, short
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.frontend.tflite_converters import OWN
 from loadstone.frontend.tflite_cut import cut, cut_hint
+from loadstone.frontend.tflite_detection import DETECTION
 from loadstone.frontend.tflite_file import (
     OperatorRecord,
     TensorRecord,
@@ -51,6 +52,8 @@ _importer = tflite_importer()
 
 #: Ends the name of integers before they are given another scale.
 COPIED = "/copied"
+#: Operators that say themselves what they know, and give each tensor as the file has it.
+WHOLE_OPERATORS = {**STATEFUL, **DETECTION}
 #: Operators of any type to any type: a float input with an integer constant is no sign of dynamic
 #: range quantization.
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
@@ -130,7 +133,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
             **{kind: partial(convert, self) for kind, convert in OWN.items()},
-            **{kind: partial(convert, self) for kind, convert in STATEFUL.items()},
+            **{kind: partial(convert, self) for kind, convert in WHOLE_OPERATORS.items()},
         }
         self.convert_map.update(own)
 
@@ -231,11 +234,11 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
 
     def check(self, record: OperatorRecord) -> None:
         where = f"{self.model_name}: {self.file.describe(record)}"
+        if record.code in WHOLE_OPERATORS:
+            return
         if record.code not in self.convert_map or record.code.startswith("CUSTOM"):
             hint = cut_hint(self.file, record)
             raise UnsupportedError(f"{where}: no importer for this operator; {hint}")
-        if record.code in STATEFUL:
-            return  # they say themselves what they know
         if any(index < 0 for index in record.inputs[:-1]):
             raise UnsupportedError(f"{where}: it leaves out an input that is not the last one")
         tensors = [
@@ -326,7 +329,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
                 )
             self.values[index] = self.bb.emit(expr, name_hint=target.name)
 
-    # -- what tflite_state.py asks -----------------------------------------------------------------
+    # -- what WHOLE_OPERATORS ask -----------------------------------------------------------------
 
     def give(self, index: int, expr: Expr) -> None:
         """A tensor as the file has it, computed. Raises ModelError where the file says another."""

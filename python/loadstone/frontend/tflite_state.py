@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's operators that keep something from one run to the next: SVDF, and variables.
+"""TFLite's operators that keep something from one run to the next: SVDF, LSTM, and variables.
 
 In:   an operator of a TFLite file; the Converter of tflite.py.
 Out:  what it gives, and the next value of its state, as integers or as real numbers; STATEFUL, by
@@ -13,20 +13,22 @@ scaled to int16 with gemmlowp's two roundings, and so are the sums over time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tflite
 
 from loadstone.errors import UnsupportedError
-from loadstone.frontend.tflite_file import OperatorRecord, TensorRecord, TfliteFile, TfliteTable
-from loadstone.numerics import Array, quantize_multiplier
+from loadstone.frontend.tflite_file import TensorRecord, TfliteTable
+from loadstone.frontend.tflite_integers import Integers, Stateful
+from loadstone.frontend.tflite_lstm import unidirectional_lstm
+from loadstone.numerics import Array
 from loadstone.relax.compat import constant, constant_int64, relax
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import BlockBuilder, Expr
+    from loadstone.relax.types import Expr
 
-__all__ = ["STATEFUL", "Stateful"]
+__all__ = ["STATEFUL"]
 
 _ACTIVATIONS = {
     tflite.ActivationFunctionType.NONE: (-np.inf, np.inf),
@@ -34,73 +36,6 @@ _ACTIVATIONS = {
     tflite.ActivationFunctionType.RELU6: (0.0, 6.0),
     tflite.ActivationFunctionType.RELU_N1_TO_1: (-1.0, 1.0),
 }
-
-
-class Stateful(Protocol):
-    """What these functions ask of tflite.py."""
-
-    file: TfliteFile
-    record: OperatorRecord
-    bb: BlockBuilder
-
-    def stored(self, index: int) -> Expr:
-        """A tensor as the file has it."""
-        ...
-
-    def keep(self, index: int, expr: Expr) -> None:
-        """The next value of a state, which is read from here on."""
-        ...
-
-    def give(self, index: int, expr: Expr) -> None:
-        """A tensor as the file has it, computed."""
-        ...
-
-
-# --- integers -------------------------------------------------------------------------------------
-class _Integers:
-    """Arithmetic on int64 in Relax, as gemmlowp defines it."""
-
-    def __init__(self, builder: BlockBuilder) -> None:
-        self.emit = builder.emit
-
-    def number(self, value: int) -> Expr:
-        return constant_int64(value)
-
-    def scaled(self, x: Expr, scale: float) -> Expr:
-        """numerics.requantize_double: times a multiplier, shifted right, each rounded."""
-        multiplier, shift = quantize_multiplier(np.float64(scale))
-        left, right = max(int(shift), 0), max(-int(shift), 0)
-        if left:
-            x = self.emit(relax.op.multiply(x, self.number(1 << left)))
-        product = self.emit(relax.op.multiply(x, self.number(int(multiplier))))
-        zero = self.number(0)
-        positive = self.emit(relax.op.greater_equal(product, zero))
-        nudge = self.emit(
-            relax.op.where(positive, self.number(1 << 30), self.number(1 - (1 << 30)))
-        )
-        nudged = self.emit(relax.op.add(product, nudge))
-        size = self.emit(relax.op.right_shift(self.emit(relax.op.abs(nudged)), self.number(31)))
-        upward = self.emit(relax.op.greater_equal(nudged, zero))
-        high = self.emit(relax.op.where(upward, size, self.emit(relax.op.negative(size))))
-        if not right:
-            return high
-        mask = (1 << right) - 1
-        rest = self.emit(relax.op.bitwise_and(high, self.number(mask)))
-        negative = self.emit(relax.op.less(high, zero))
-        half = self.emit(
-            relax.op.where(negative, self.number((mask >> 1) + 1), self.number(mask >> 1))
-        )
-        up = self.emit(relax.op.astype(self.emit(relax.op.greater(rest, half)), "int64"))
-        return self.emit(
-            relax.op.add(self.emit(relax.op.right_shift(high, self.number(right))), up)
-        )
-
-    def limited(self, x: Expr, kind: str) -> Expr:
-        """Saturated to an integer type; not bound yet."""
-        limits = np.iinfo(kind)
-        low = self.emit(relax.op.maximum(x, self.number(limits.min)))
-        high = self.emit(relax.op.minimum(low, self.number(limits.max)))
-        return relax.op.astype(high, kind)
 
 
 def _wide(converter: Stateful, expr: Expr) -> Expr:
@@ -166,7 +101,7 @@ def _svdf_features(converter: Stateful, inputs: tuple[int, ...]) -> Expr:
     """int16 (N, F)."""
     x, weights, _, _, state = (converter.file.tensors[index] for index in inputs)
     assert x.zero_points is not None
-    bb, integers = converter.bb, _Integers(converter.bb)
+    bb, integers = converter.bb, Integers(converter.bb)
     centred = bb.emit(
         relax.op.subtract(
             bb.emit(relax.op.astype(converter.stored(inputs[0]), "int32")),
@@ -186,7 +121,7 @@ def _svdf_units(converter: Stateful, inputs: tuple[int, ...], sums: Expr, activa
     assert target.zero_points is not None
     if activation not in (tflite.ActivationFunctionType.NONE, tflite.ActivationFunctionType.RELU):
         raise UnsupportedError(f"its activation has the number {activation}: LiteRT has RELU alone")
-    bb, integers = converter.bb, _Integers(converter.bb)
+    bb, integers = converter.bb, Integers(converter.bb)
     if inputs[3] >= 0:
         sums = bb.emit(relax.op.add(sums, constant_int64(_constant(bias))))
     scale = np.float32(_scale(state) * _scale(times)) / _scale(target)
@@ -239,6 +174,7 @@ def _assign(converter: Stateful, op: TfliteTable) -> None:
 
 STATEFUL: Mapping[str, Callable[[Stateful, TfliteTable], None]] = {
     "SVDF": _svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": unidirectional_lstm,
     "VAR_HANDLE": _nothing,
     "CALL_ONCE": _nothing,
     "READ_VARIABLE": _read,

@@ -30,6 +30,7 @@ def resolved(file: TfliteFile, data: bytes, name: str) -> TfliteFile:
     """data: of the file. Raises UnsupportedError for a variable whose first value is computed, and
     ModelError for handles that name none."""
     _check_plain(file, name)
+    file = replace(file, tensors=tuple(_begun(tensor) for tensor in file.tensors))
     handles = _handles(file)
     if not any(tensor.dtype == RESOURCE for tensor in file.tensors):
         return file
@@ -79,6 +80,13 @@ def _check_plain(file: TfliteFile, name: str) -> None:
             raise UnsupportedError(
                 f'{name}: tensor "{short(tensor.name)}" is a variable with data: LiteRT has none'
             )
+
+
+def _begun(tensor: TensorRecord) -> TensorRecord:
+    """LiteRT fills a state of int8 with its zero point, any other with zero bytes."""
+    if not (tensor.is_variable and tensor.dtype == "int8" and tensor.zero_points is not None):
+        return tensor
+    return replace(tensor, data=np.full(tensor.shape, tensor.zero_points[0], np.int8))
 
 
 def _checked_value(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerators of plug-ins for a session: their tables and register blocks in C, and, simulated,
-their registers behind the session's HAL.
+"""Further devices for a session: accelerators of plug-ins, their tables and register blocks in C,
+and further VTAs; simulated, their registers behind a HAL with the session's memory.
 
 In:   an artifact with programs of other devices; the opened device whose memory they share.
 Out:  the lds_accelerator table that lds_session_open takes, and what must live as long.
@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from loadstone.artifact.format import Artifact
+from loadstone.backend.builtin import BuiltinDevice, further_device
+from loadstone.backend.device import Device
 from loadstone.backend.plugins import load_plugins
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole
@@ -32,18 +34,25 @@ from loadstone.isa.table import DRAM, InstructionTable
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
 from loadstone.runtime.native import CData, ffi, lib
+from loadstone.runtime.simulated import open_simulated_beside
 from loadstone.runtime.sources import source_folder
 
-__all__ = ["AcceleratorSet", "accelerators_of", "driver_symbols", "sim_memory"]
+__all__ = [
+    "AcceleratorSet",
+    "accelerators_of",
+    "driver_symbols",
+    "further_devices",
+    "sim_memory",
+]
 
 _SIGNED, _ADDRESS = 1, 2
 
 
 def accelerators_of(artifact: Artifact) -> list[Accelerator]:
-    """The accelerators whose programs an artifact holds, each once. Raises ConfigError for one that
-    no plug-in describes."""
+    """The accelerators of plug-ins whose programs an artifact holds, each once. Raises
+    ConfigError for one that no plug-in describes."""
     found: dict[str, Accelerator] = {}
-    for step in artifact.other_programs:
+    for step in artifact.described_programs:
         said = step.device, step.attributes, step.fingerprint
         accelerator = accelerator_named(*said)
         if accelerator is None:
@@ -58,24 +67,37 @@ def accelerators_of(artifact: Artifact) -> list[Accelerator]:
     return list(found.values())
 
 
+def further_devices(artifact: Artifact) -> list[BuiltinDevice]:
+    """The further VTAs whose programs an artifact holds, each once. Raises ConfigError for one that
+    is not what it was."""
+    said = {
+        (step.device, step.attributes, step.fingerprint): None for step in artifact.further_programs
+    }
+    return [further_device(*which) for which in said]
+
+
 class AcceleratorSet:
     """What a session needs of its accelerators. table: lds_accelerator *; count: of its entries."""
 
-    def __init__(self, artifact: Artifact, hal: CData, sim: CData | None) -> None:
-        """hal: the session's. sim: a simulated device (lds_hal_sim), whose memory the accelerators
-        then share; None: their registers are those behind the HAL."""
-        chosen = accelerators_of(artifact)
-        memory = sim_memory(sim) if sim is not None else None
-        if memory is None and len(chosen) + bool(artifact.programs) > 1:
+    def __init__(
+        self, artifact: Artifact, hal: CData, sim: CData | None, *, timing: bool = True
+    ) -> None:
+        """hal: the session's. sim: a simulated device (lds_hal_sim), whose memory the others then
+        share; None: their registers are those behind the HAL. timing: count cycles."""
+        chosen, further = accelerators_of(artifact), further_devices(artifact)
+        if sim is None and len(chosen) + len(further) + bool(artifact.programs) > 1:
             raise DeviceError(
                 f"model {artifact.name!r} has programs of several devices, and this connection is "
                 "to one: use --device sim, or C on the board"
             )
         self.simulated: dict[str, TableDevice] = {}
+        self.further: dict[str, CData] = {}
         self.error: BaseException | None = None
-        self._keep: list[object] = [hal]
-        self.count = len(chosen)
+        self._devices: dict[str, Device] = {device.name: device for device in further}
+        self._keep: list[object] = [hal, sim]  # freed from the last to the first
+        self.count = len(chosen) + len(further)
         self.table: CData = ffi.new("lds_accelerator[]", max(self.count, 1))
+        memory = sim_memory(sim) if sim is not None else None
         for entry, accelerator in zip(self.table, chosen, strict=False):
             block, refuse = _driver(accelerator)
             own = hal
@@ -83,14 +105,26 @@ class AcceleratorSet:
                 dram = Dram([memory])
                 self.simulated[accelerator.name] = TableDevice(accelerator, dram)
                 own = self._hal(hal, self.simulated[accelerator.name])
-            device = ffi.new("lds_device *")
-            status = lib().lds_device_open(device, own, block, 0)
-            if status:
-                raise DeviceError(f"accelerator {accelerator.name} cannot be opened: {status}")
-            entry.name = self._kept(ffi.new("char[]", accelerator.name.encode()))
-            entry.device = self._kept(device)
+            self._open(entry, accelerator.name, own, block)
             entry.table = self._insn_table(accelerator.table)
             entry.refuse = refuse
+        for entry, device in zip(self.table[len(chosen) : self.count], further, strict=True):
+            own = hal
+            if sim is not None:
+                beside = self._kept(open_simulated_beside(sim, device, timing=timing))
+                self.further[device.name] = beside
+                own = lib().lds_hal_sim_hal(beside)
+            name = device.register_block.name.encode()
+            self._open(entry, device.name, own, lib().lds_registers_named(name))
+
+    def _open(self, entry: CData, name: str, hal: CData, block: CData) -> None:
+        """Fills in an lds_accelerator but for its table, which a VTA has not."""
+        device = ffi.new("lds_device *")
+        status = lib().lds_device_open(device, hal, block, 0)
+        if status:
+            raise DeviceError(f"accelerator {name} cannot be opened: {status}")
+        entry.name = self._kept(ffi.new("char[]", name.encode()))
+        entry.device = self._kept(device)
 
     def configure(self, config: CData) -> None:
         """Gives them to a session that is about to open. config: lds_session_config *."""
@@ -98,6 +132,8 @@ class AcceleratorSet:
 
     def describe_error(self, device: str, code: int) -> str:
         """What an error of an accelerator means."""
+        if device in self._devices:
+            return self._devices[device].describe_error(code)
         return f"error {code} of {device}: {ERRORS.get(code, 'unknown to its description')}"
 
     def _kept(self, made: CData) -> CData:

@@ -39,6 +39,7 @@ from loadstone.runtime.session import (
     Totals,
     register_external,
 )
+from loadstone.runtime.simulated import open_simulated
 
 __all__ = [
     "Counters",
@@ -123,24 +124,10 @@ def is_private(spec: str) -> bool:
 
 # --- devices --------------------------------------------------------------------------------------
 def _open_sim(opened: OpenedDevice) -> tuple[CData, CData]:
-    device = opened.device
-    fingerprint = ffi.from_buffer(device.fingerprint())
-    flags = lib().LDS_HAL_SIM_SHADOW if opened.shadow else 0
-    page = device.register_block.page
-    sim = lib().lds_hal_sim_create(
-        ffi.cast("lds_hw_config *", fingerprint), device.bus_bits, page, _POOL_BYTES, flags
+    opened.sim = open_simulated(
+        opened.device, _POOL_BYTES, shadow=opened.shadow, timing=opened.timing
     )
-    if sim == ffi.NULL:
-        raise DeviceError(f"device {device.name} cannot be simulated: out of memory")
-    core = lib().lds_simdev_sim(lib().lds_hal_sim_device(sim))
-    for name, constant in device.timing.items():
-        if lib().lds_sim_set_timing(core, name.encode(), constant.value):
-            raise DeviceError(
-                f"device {device.name}: {ffi.string(lib().lds_sim_message(core)).decode()}"
-            )
-    lib().lds_sim_set_option(core, lib().LDS_SIM_TIMING, int(opened.timing))
-    opened.sim = sim
-    return ffi.gc(sim, lib().lds_hal_sim_destroy), lib().lds_hal_sim_hal(sim)
+    return opened.sim, lib().lds_hal_sim_hal(opened.sim)
 
 
 def _open_null(opened: OpenedDevice) -> tuple[CData, CData]:
@@ -308,7 +295,7 @@ class OpenedDevice:
             raise_for(
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
-            self._handle = Handle(device, owner, owner if kind == "sim" else None)
+            self._handle = Handle(device, owner, owner if kind == "sim" else None, self.timing)
         return self._handle
 
     def close(self) -> None:

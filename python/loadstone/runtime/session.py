@@ -83,11 +83,13 @@ class Totals:
 @dataclass(frozen=True)
 class Handle:
     """An open device as C knows it. device: lds_device *. owner: what must live as long as the
-    device's memory is used. sim: lds_hal_sim *, for accelerators beside a simulated device."""
+    device's memory is used. sim: lds_hal_sim *, for devices beside a simulated one. timing: whether
+    those count cycles."""
 
     device: CData
     owner: object
     sim: CData | None = None
+    timing: bool = True
 
 
 class Session:
@@ -134,7 +136,8 @@ class Session:
         if artifact.other_programs:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
 
-            self.accelerators = AcceleratorSet(artifact, opened.device.hal, opened.sim)
+            own = opened.device.hal, opened.sim
+            self.accelerators = AcceleratorSet(artifact, *own, timing=opened.timing)
             self.accelerators.configure(config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:

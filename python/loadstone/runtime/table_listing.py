@@ -23,7 +23,7 @@ __all__ = ["table_listing"]
 def table_listing(artifact: Artifact) -> Iterator[str]:
     """Every program, in order. Raises ConfigError for an accelerator that no plug-in describes."""
     known = {accelerator.name: accelerator.table for accelerator in accelerators_of(artifact)}
-    for step in artifact.other_programs:
+    for step in artifact.described_programs:
         table, code = known[step.device], artifact.code_of(step)
         yield f"# {one_line(step.name)}: {step.instructions} instructions for {step.device}"
         first = {layer.first: layer.name for layer in step.layers}

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device, DeviceProgram
 from loadstone.errors import SimulationError
+from loadstone.runtime.accelerators import further_devices
 from loadstone.simulator.result import Event, Result
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.table_profile import table_layer_cycles
@@ -31,6 +32,7 @@ from loadstone.vta.isa.spec import Capability, Stage
 __all__ = [
     "LayerTime",
     "Profile",
+    "further_cycles",
     "layer_cycles",
     "profile",
     "program_cycles",
@@ -76,20 +78,21 @@ class Profile:
 
 
 def traced_programs(
-    artifact: Artifact, config: HwConfig
+    artifact: Artifact, config: HwConfig, *, further: bool = False
 ) -> Iterator[tuple[DeviceProgram, Simulator, Result]]:
     """Runs every device program once; the simulator has the events of that one until the next.
-    Raises SimulationError when one does not reach FINISH."""
+    further: those of the further VTA of that name. Raises SimulationError when one does not reach
+    FINISH."""
     simulator = Simulator(config, trace=True)
-    placed = _place(simulator, artifact)
-    for program, (insns, address) in zip(artifact.programs, placed, strict=True):
+    for program, insns, address in _place(simulator, artifact, further=further):
         yield program, simulator, simulator.run(insns, address=address)
 
 
-def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
-    """Runs every device program once. Raises SimulationError when one does not reach FINISH."""
+def profile(artifact: Artifact, config: HwConfig, *, further: bool = False) -> list[Profile]:
+    """Runs every device program once; further: as traced_programs. Raises SimulationError when one
+    does not reach FINISH."""
     profiles = []
-    for program, simulator, result in traced_programs(artifact, config):
+    for program, simulator, result in traced_programs(artifact, config, further=further):
         layer_of = [""] * len(program)
         for layer in program.layers:
             layer_of[layer.first : layer.first + layer.count] = [layer.name] * layer.count
@@ -97,13 +100,25 @@ def profile(artifact: Artifact, config: HwConfig) -> list[Profile]:
     return profiles
 
 
+def further_cycles(artifact: Artifact) -> list[tuple[HwConfig, int]]:
+    """Of every program of a further VTA, in order: whose, and its cycles."""
+    found: dict[str, Iterator[int]] = {}
+    devices = {device.name: device for device in further_devices(artifact)}
+    for name, device in devices.items():
+        simulator = Simulator(device)
+        placed = _place(simulator, artifact, further=True)
+        found[name] = iter([simulator.run(insns, address=at).cycles for _, insns, at in placed])
+    return [(devices[step.device], next(found[step.device])) for step in artifact.further_programs]
+
+
 def layer_cycles(artifact: Artifact, device: Device) -> dict[str, int]:
     """Cycles that the compute stage, or the busiest unit of another accelerator, works for each
     layer; none for a device that is not simulated here."""
-    others = table_layer_cycles(artifact) if artifact.other_programs else {}
-    if not isinstance(device, HwConfig):
-        return others
-    layers = [layer for entry in profile(artifact, device) for layer in entry.layers()]
+    others = table_layer_cycles(artifact) if artifact.described_programs else {}
+    profiles = profile(artifact, device) if isinstance(device, HwConfig) else []
+    for one in further_devices(artifact):
+        profiles += profile(artifact, one, further=True)
+    layers = [layer for entry in profiles for layer in entry.layers()]
     return {**others, **{layer.name: layer.busy_cycles["compute"] for layer in layers}}
 
 
@@ -117,10 +132,12 @@ def program_cycles(artifact: Artifact, device: Device) -> list[int]:
         )
     simulator = Simulator(device)
     placed = _place(simulator, artifact)
-    return [simulator.run(insns, address=address).cycles for insns, address in placed]
+    return [simulator.run(insns, address=address).cycles for _, insns, address in placed]
 
 
-def _place(simulator: Simulator, artifact: Artifact) -> list[tuple[NDArray[np.uint8], int]]:
+def _place(
+    simulator: Simulator, artifact: Artifact, *, further: bool = False
+) -> list[tuple[DeviceProgram, NDArray[np.uint8], int]]:
     """Puts what the device sees into the simulator's memory, where a session of the C runtime would
     put it: bursts end at page boundaries, and so cycles depend on addresses. Returns each program,
     for these places, and the address of its stream."""
@@ -139,12 +156,25 @@ def _place(simulator: Simulator, artifact: Artifact) -> list[tuple[NDArray[np.ui
         if config.has(Capability.REGIONS):
             simulator.set_region(number, base, memory.nbytes, read_only=not region.device_writes)
         end = base + memory.nbytes
-    address = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
     placed = []
-    for program in artifact.programs:
+    for program, address in _streams(artifact, end, config.name if further else ""):
         insns = np.frombuffer(program.instructions, np.uint8)
         if not config.has(Capability.REGIONS):
             insns = absolute(insns, config, bases)
-        placed.append((insns, address))
-        address += len(program.instructions)
+        placed.append((program, insns, address))
     return placed
+
+
+def _streams(artifact: Artifact, end: int, device: str) -> Iterator[tuple[DeviceProgram, int]]:
+    """Programs of the artifact's own device (""), or of a further VTA, and their addresses: its own
+    stand one behind the other, then all others, each at a multiple of 64."""
+    address = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
+    for program in artifact.programs:
+        if not device:
+            yield program, address
+        address += len(program.instructions)
+    for step in artifact.other_programs:
+        address = -(-address // _STREAM_ALIGN) * _STREAM_ALIGN
+        if step.device == device and step.is_vta:
+            yield artifact.program_of(step), address
+        address += len(artifact.code_of(step))

@@ -8,7 +8,8 @@ Next: `make synth` and `make route`, `make bitstream`.
 yosys reads SystemVerilog with its slang front end, which makes a module of every instance. A lane
 is mapped once for all lanes, and logic by `abc`: `abc9` takes many times as long. Tables of four
 inputs alone are a quarter fewer than with those that the ECP5 makes of two, four or eight of
-them, which must stand side by side. No module relies on what a memory gives for a word that is
+them, which must stand side by side; with structural choices (`dch`) they are 3 % more, in fewer
+levels behind each other. No module relies on what a memory gives for a word that is
 written in the same cycle (lds_ram.sv), so that no logic is added for it.
 """
 
@@ -40,7 +41,7 @@ TOPS = {
 FAMILIES = {
     "ecp5": (
         "synth_lattice -family ecp5 -nowidelut -no-rw-check -top {top}",
-        "abc -lut 4",
+        "abc -lut 4 -script +strash;ifraig;scorr;dc2;strash;dch,-f;if;mfs2",
         "map_cells",
     ),
     "xc7": ("synth_xilinx -family xc7 -flatten -noiopad -top {top}", "abc -lut 6", "finalize"),

@@ -65,7 +65,7 @@ def table_runs(
     end = _FIRST + sum(-(-r.size_bytes // _PAGE) * _PAGE for r in artifact.regions)
     machines: dict[str, TableMachine] = {}
     found = []
-    for step in artifact.other_programs:
+    for step in artifact.described_programs:
         accelerator = known[step.device]
         code = relocated(artifact.code_of(step), step.relocations, bases)
         fetched = DramWindow(end, np.frombuffer(bytearray(code), np.uint8), writable=False)

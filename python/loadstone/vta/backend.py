@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Segment
+from loadstone.backend.region import LoweredRegion
 from loadstone.vta.choices import device_digest
+from loadstone.vta.further import FurtherRegion
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.offload import OffloadedRegion, is_free
@@ -27,8 +29,12 @@ class VtaBackend(Backend):
 
     name: ClassVar[str] = "vta"
 
-    def __init__(self, config: HwConfig) -> None:
+    def __init__(self, config: HwConfig, *, further: bool = False) -> None:
+        """further: the artifact's own device is another VTA, and this one stands beside it."""
         self.config = self.device = config
+        self.further = further
+        if further:
+            self.name = config.name  # type: ignore[misc]  # one class for all of them
         self.schedule_digest = device_digest(config)
         if config.is_float:
             self.scheme = "float"
@@ -48,15 +54,16 @@ class VtaBackend(Backend):
         """A device of bfloat16 takes a float network as it is, batch normalizations folded."""
         return (fold_real,) if self.config.is_float and phase is Phase.RELAX else ()
 
-    def lower(self, segment: Segment) -> OffloadedRegion:
+    def lower(self, segment: Segment) -> LoweredRegion:
         """Forms, constants, and the program once they are placed."""
-        return OffloadedRegion(
+        region = OffloadedRegion(
             segment.name,
             segment.operators,
             segment.from_host,
             (*segment.inputs, *segment.outputs),
             self.config,
         )
+        return FurtherRegion(region) if self.further else region
 
     def cost_cycles(self, segment: Segment) -> int | None:
         """None: the program is simulated. What addresses alone do takes nothing, once its inputs

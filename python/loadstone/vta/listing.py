@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.artifact.format import MAGIC, Artifact
+from loadstone.backend.device import VTA_FINGERPRINT_BYTES
 from loadstone.errors import ArtifactError, EncodingError, LoadstoneError, SimulationError
 from loadstone.printable import one_line
 from loadstone.vta.hw_config import HwConfig, config_of, load_config
@@ -76,11 +77,13 @@ def _of_artifact(data: bytes, name: str, device: str | None) -> list[Program]:
         )
         for r in artifact.regions
     ]
+    found = [(p, config) for p in artifact.programs]
+    for step in artifact.further_programs:
+        own = config_of(step.fingerprint[:VTA_FINGERPRINT_BYTES], step.device)
+        found.append((artifact.program_of(step), own))
     return [
-        Program(
-            p.name, config, p.instructions, regions, {layer.first: layer.name for layer in p.layers}
-        )
-        for p in artifact.programs
+        Program(p.name, c, p.instructions, regions, {layer.first: layer.name for layer in p.layers})
+        for p, c in found
     ]
 
 
@@ -126,7 +129,8 @@ def listing(program: Program) -> Iterator[str]:
 def _micro_op_notes(program: Program) -> Callable[[Insn], str]:
     """A comment for GEMM and ALU: the micro-ops they use, where all of them were loaded from bytes
     that the file holds."""
-    machine = Machine(replace(program.config, capabilities=~Capability(0)), program.regions)
+    every = ~Capability.REQUANTIZE if program.config.is_float else ~Capability(0)
+    machine = Machine(replace(program.config, capabilities=every), program.regions)
     known = np.zeros(len(machine.uop), bool)
 
     def note(insn: Insn) -> str:

@@ -31,9 +31,9 @@ from loadstone.artifact.memory_plan import BufferView
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.files import parsed_json, read_whole, write_whole
-from loadstone.runtime.accelerators import accelerators_of
+from loadstone.runtime.accelerators import accelerators_of, further_devices
 from loadstone.runtime.step_time import measured_ns
-from loadstone.simulator.profile import program_cycles
+from loadstone.simulator.profile import further_cycles, program_cycles
 from loadstone.simulator.table_profile import table_runs
 
 __all__ = ["CostTable"]
@@ -62,11 +62,12 @@ class CostTable:
         """Every step of the artifact, in order. Raises SimulationError for a program that does not
         end."""
         programs = iter(self._programs_ns(artifact))
-        others = iter(self._other_programs_ns(artifact))
+        described = iter(self._described_programs_ns(artifact))
+        further = iter(self._further_programs_ns(artifact))
         return [
             next(programs)
             if isinstance(step, DeviceProgram)
-            else next(others)
+            else next(further if step.is_vta else described)
             if isinstance(step, ProgramStep)
             else self._host_ns(step, artifact)
             for step in artifact.steps
@@ -111,21 +112,37 @@ class CostTable:
             table.update(entries)
 
     # --- device -----------------------------------------------------------------------------------
-    def _other_programs_ns(self, artifact: Artifact) -> list[int]:
+    def _described_programs_ns(self, artifact: Artifact) -> list[int]:
         """Programs of accelerators that plug-ins describe, on their simulators."""
         keys = [
             f"{p.device} #{_digest(p.attributes, artifact.code_of(p), p.fingerprint)}"
-            for p in artifact.other_programs
+            for p in artifact.described_programs
         ]
         if any(key not in self.device_cycles for key in keys):
             cycles = [run.cycles for _, _, run in table_runs(artifact)]
             self.device_cycles.update(zip(keys, cycles, strict=True))
         clocks = {a.name: a.clock_mhz for a in accelerators_of(artifact)}
-        devices = [p.device for p in artifact.other_programs]
+        devices = [p.device for p in artifact.described_programs]
         return [
             self.device_cycles[key] * 1000 // clocks[name]
             for key, name in zip(keys, devices, strict=True)
         ]
+
+    def _further_programs_ns(self, artifact: Artifact) -> list[int]:
+        """Programs of further VTAs."""
+        micro_ops = artifact.regions[_MICRO_OPS].data if artifact.further_programs else b""
+        clocks = {device.name: device for device in further_devices(artifact)}
+        found = []
+        keys = [
+            f"{p.device} #{_digest(repr(clocks[p.device]), micro_ops, artifact.code_of(p))}"
+            for p in artifact.further_programs
+        ]
+        if any(key not in self.device_cycles for key in keys):
+            cycles = [each for _, each in further_cycles(artifact)]
+            self.device_cycles.update(zip(keys, cycles, strict=True))
+        for key, step in zip(keys, artifact.further_programs, strict=True):
+            found.append(self.device_cycles[key] * 1000 // clocks[step.device].clock_mhz)
+        return found
 
     def _programs_ns(self, artifact: Artifact) -> list[int]:
         micro_ops = artifact.regions[_MICRO_OPS].data if artifact.programs else b""

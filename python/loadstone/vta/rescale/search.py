@@ -19,7 +19,7 @@ TFLite's double rounding moves its grid by one between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -141,6 +141,13 @@ class _Candidate:
     coarse: bool = False
 
 
+def _coarse(form: DigitForm, offsets: Sequence[int]) -> Iterator[_Candidate]:
+    """Of three digits with a shift of their own."""
+    if form.count == 3 and form.shift is not None:
+        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
+            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
+
+
 def _candidates(form: DigitForm) -> Iterator[_Candidate]:
     """Nearest first."""
     near = [(0, 0)]
@@ -150,9 +157,7 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
         key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
     )
     offsets = (0,) if form.signed else (0, 1, -1, 2, -2)
-    if form.count == 3 and form.shift is not None:
-        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
-            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
+    yield from _coarse(form, offsets)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
     near_ring = near[:ring]
     for part, apart, bits in (

@@ -152,6 +152,12 @@ def _cycles(
     weights = spec.blocks * window.taps * cost.wgt_beats
     load += weights * (turns if chunks > 1 else 1)
     store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
+    if chunks > 1:
+        # A chunk goes into one half while the other is multiplied, and other turns' digits stand in
+        # the way of the first: what a chunk's load takes longer than its sum, compute waits.
+        part = groups * chunk * loaded[0] * loaded[1] * cost.inp_beats + cost.load_overhead
+        sums = spec.blocks * rows * columns * window.taps * chunk // window.in_blocks
+        compute += turns * (chunks - 1) * max(0, part - sums * cost.gemm_step)
     # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
     tile_pixels = pixels // turns
     ramp = load // turns + tile_pixels * (cost.store_tile + spec.stored * cost.inp_beats) // 4

@@ -1,0 +1,82 @@
+/* Runs the model once, on inputs of zeros, and prints the first output and the device's cycles.
+ *
+ * In:   the library that this sketch is in: the model, its runtime, the driver.
+ * Out:  lines on Serial.
+ * Next: your board's addresses in open_board, your samples at lds_session_input; docs/drivers.md explains the port.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <lds_hal_baremetal.h>
+#include <model.h>
+#include <string.h>
+
+static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIGN)));
+static uint64_t session_memory[(MODEL_SESSION_BYTES + 7) / 8];
+static lds_pool_block blocks[12];
+static lds_baremetal board;
+static lds_hal hal;
+static lds_model model;
+static lds_device device;
+
+/* micros() wraps every 71 minutes. */
+static uint64_t now_ns() {
+  static uint64_t elapsed_us;
+  static uint32_t last_us;
+  const uint32_t now_us = micros();
+  elapsed_us += (uint32_t)(now_us - last_us);
+  last_us = now_us;
+  return elapsed_us * 1000u;
+}
+
+static void open_board() {
+  board.registers = (volatile void *)MODEL_REGISTER_BASE;
+  board.pool.cpu = dma_memory;
+  board.pool.bus = (uintptr_t)dma_memory + MODEL_BUS_OFFSET;
+  board.pool.size_bytes = sizeof dma_memory;
+  board.pool.blocks = blocks;
+  board.pool.capacity = sizeof blocks / sizeof blocks[0];
+  board.now_ns = now_ns;
+  lds_baremetal_hal(&board, &hal);
+}
+
+static int run_once() {
+  lds_session_config config;
+  lds_session *session;
+  lds_counters counters;
+  lds_tensor tensor;
+  int status;
+  open_board();
+  status = lds_model_open(&model, model_bytes, (size_t)(model_bytes_end - model_bytes));
+  if (status != LDS_OK) return status;
+  status = lds_device_open(&device, &hal, &MODEL_REGISTERS, MODEL_CONFIG_HASH);
+  if (status != LDS_OK) return status;
+  lds_session_config_default(&config);
+#ifdef MODEL_ACCELERATORS
+  status = model_accelerators(&hal, &config);
+  if (status != LDS_OK) return status;
+#endif
+#ifdef MODEL_EXTERNAL
+  config.external = model_external;
+#endif
+  status = lds_session_open(&session, &model, &device, &config, session_memory, sizeof session_memory, NULL);
+  if (status != LDS_OK) return status;
+  for (uint32_t k = 0; lds_model_input(&model, k, &tensor) == LDS_OK; ++k) {
+    memset(lds_session_input(session, k), 0, tensor.size_bytes); /* your samples go here */
+  }
+  status = lds_session_run(session);
+  if (status == LDS_OK && lds_model_output(&model, 0, &tensor) == LDS_OK) {
+    const uint8_t *output = (const uint8_t *)lds_session_output(session, 0);
+    for (uint32_t k = 0; k < tensor.size_bytes; ++k) Serial.println(output[k]);
+    lds_session_counters(session, &counters);
+    Serial.println((unsigned long)counters.cycles);
+  }
+  lds_session_close(session);
+  return status;
+}
+
+void setup() {
+  Serial.begin(115200);
+  const int status = run_once();
+  if (status != LDS_OK) Serial.println(lds_status_text(status));
+}
+
+void loop() {}

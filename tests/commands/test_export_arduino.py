@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`loadstone export --board arduino`: a library of Arduino's layout, compiled as Arduino does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+from pathlib import Path
+
+from loadstone.artifact import host_step
+from loadstone.cli import main
+from tests.board.tools import need
+from tests.sample_model import copy_model
+
+#: What a sketch has of Arduino, as far as the example uses it.
+ARDUINO_H = """#include <stdint.h>
+#include <stddef.h>
+uint32_t micros();
+struct Line {
+  void begin(long) {}
+  void println(const char *) {}
+  void println(unsigned long) {}
+  void println(int) {}
+};
+extern Line Serial;
+"""
+
+
+def test_an_arduino_library_builds_as_arduino_builds_it(tmp_path: Path) -> None:
+    """Sources and headers in src/ alone, which is named to the compiler; the example as C++. A
+    processor that fuses products and sums does not, with Arduino's flags."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    text = (
+        "lds_c_0f\nvoid lds_c_0f(void *const *o);\nvoid lds_c_0f(void *const *o) {\n"
+        "  const float *x = (const float *)o[0];\n  *(float *)o[1] = x[0] * x[1] + x[2];\n}\n"
+    )
+    fused = host_step.external("fused", [0], [1], "loadstone.c", text)
+    model = copy_model()
+    dataclasses.replace(model, steps=(*model.steps, fused)).save(tmp_path / "m.lds")
+    library = tmp_path / "loadstone_model"
+    assert main(["export", f"{tmp_path}/m.lds", "--board", "arduino", "-o", str(library)]) == 0
+    names = {path.name for path in library.iterdir()}
+    assert names == {"library.properties", "src", "examples"}
+    lines = (library / "library.properties").read_text().splitlines()
+    properties = dict(line.split("=", 1) for line in lines)
+    needed = "name version author maintainer sentence paragraph category url architectures"
+    assert properties.keys() >= set(needed.split())
+    assert properties["architectures"] == "*"
+    for name in properties["includes"].split(","):
+        assert (library / "src" / name).is_file()
+    sketch = (library / "examples/RunOnce/RunOnce.ino").read_text()
+    (tmp_path / "sketch.cpp").write_text("#include <Arduino.h>\n" + sketch)
+    (tmp_path / "Arduino.h").write_text(ARDUINO_H)
+    sources = sorted(str(p) for p in (library / "src").glob("*.[cS]"))
+    flags = (
+        "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -Os -Wall -Werror -r -nostdlib -fno-exceptions"
+    )
+    for compiler, what in (("gcc", sources), ("g++", [str(tmp_path / "sketch.cpp")])):
+        out = ["-o", f"{compiler}.o", f"-I{library / 'src'}", f"-I{tmp_path}"]
+        done = subprocess.run(
+            [f"arm-none-eabi-{compiler}", *flags.split(), *out, *what],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    names = set()
+    for file in ("gcc.o", "g++.o"):
+        listed = subprocess.run(
+            ["arm-none-eabi-nm", file], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        names |= set(re.findall(r" [A-TV-Za-z] (\S+)$", listed, re.MULTILINE))
+    missing = set(re.findall(r" U (lds_\S+|model_\S+)$", listed, re.MULTILINE)) - names
+    assert not missing
+    assert {"lds_session_open", "model_bytes", "model_external", "_Z5setupv"} <= names
+    code = subprocess.run(
+        ["arm-none-eabi-objdump", "-d", "gcc.o"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "vmul.f32" in code
+    assert not re.search(r"vfn?m[as]\.f32", code)
