@@ -47,7 +47,7 @@ LOG = FOLDER / "results.tsv"
 #: The test that runs now: the one that is late when its file is ended.
 NOW = FOLDER / "now.txt"
 #: Imported once, if it is there. Not ONNX Runtime: it starts a thread, and when a copy of a process
-#: that had threads starts one, qemu 7.2 aborts (plugins/core.c, qemu_plugin_vcpu_init_hook).
+#: that had threads starts one, qemu 7.2 aborts (in its qemu_plugin_vcpu_init_hook).
 MODULES = (
     *("loadstone.cli", "loadstone.compiler", "loadstone.conformance.check", "pytest"),
     *("hypothesis", "onnx", "ai_edge_litert.interpreter", "tests.emulated_file"),

@@ -42,5 +42,5 @@ def times(some: int, everything: int) -> int:
 
 
 def is_slow(name: str) -> bool:
-    """name: a node's, with its parameter ("tests/test_x.py::test_y[z]")."""
+    """name: a node's, with its parameter (file::function[parameter])."""
     return name in SLOW or name.partition("[")[0] in SLOW

@@ -25,7 +25,7 @@ from tests.programs import Program
 __all__ = ["convolutions"]
 
 _ROWS, _WIDTH, _OUTPUTS = 16, 16, 14
-_BLOCKS = 80  # more than gemm_rows.inc takes at a time
+_BLOCKS = 80  # more than hw_sim/gemm_rows.inc takes at a time
 _DEPTHS = {Memory.INP: _ROWS * _WIDTH, Memory.WGT: 128, Memory.ACC: 256}
 
 

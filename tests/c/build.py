@@ -38,7 +38,7 @@ STRICT = (
     "-Wcast-qual",
     "-Wundef",
 )
-#: Not optimised, which takes the compiler a third of the time; in `make test-all` as a user's build.
+#: Not optimised: a third of the compiler's time; in `make test-all` as a user's build.
 SANITIZED = (
     *("-g", "-O1" if ALL else "-O0"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),

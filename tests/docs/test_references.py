@@ -53,6 +53,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "own/dla.py",
         "spoiled/npu.py",
         "costs.json",
+        "model.h",
         "NAME_meaning.h",
     ),
     "docs/c-projects.md": ("classify/classify.c",),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runtime/external_steps.py: what calls of functions took (the rest: test_device.py and
-test_externals.py)."""
+"""runtime/external_steps.py: what calls of functions took (the rest: test_session.py)."""
 
 from __future__ import annotations
 

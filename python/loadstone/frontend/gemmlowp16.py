@@ -6,7 +6,7 @@ Out:  int16 (65536,): the value at index x + 32768 is the function of x, with 15
       point.
 Next: tflite_lstm.py looks gates up in them.
 
-LiteRT's recurrent kernels call gemmlowp's fixedpoint.h with int16, whose intermediate results are
+LiteRT's recurrent kernels call gemmlowp's functions with int16, whose intermediate results are
 int16 too; no real function rounds to these integers, so that they are computed step by step.
 """
 
@@ -32,7 +32,7 @@ _48_OVER_17, _NEG_32_OVER_17, _ONE_IN_Q2 = 23130, -15420, 1 << 13
 
 @cache
 def logistic_table() -> Int16Table:
-    """1 / (1 + exp(-x)) of Q3.12."""
+    """1 / (1 + exp(-x)) of Q3.12: int16 (65536,), at x + 32768."""
     x = _all()
     positive = _twice(_reciprocal(_exp(-np.abs(x), 3)), 1)
     found = np.where(x > 0, positive, _ONE - positive)
@@ -41,7 +41,7 @@ def logistic_table() -> Int16Table:
 
 @cache
 def tanh_table(integer_bits: int) -> Int16Table:
-    """integer_bits: 0 to MAX_INTEGER_BITS."""
+    """tanh(x): int16 (65536,), at x + 32768. integer_bits: 0 to MAX_INTEGER_BITS."""
     assert 0 <= integer_bits <= MAX_INTEGER_BITS
     x = _all()
     size = _twice(_wrapped(_reciprocal(_exp(-np.abs(x), integer_bits + 1)) - _ONE_IN_Q2), 2)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flatbuffers import flexbuffers
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DETECTION"]
 
+#: What reading damaged options raises.
+_DAMAGE = (
+    *(KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError),
+    AssertionError,
+)
 #: Stands for the score of a box that is no candidate; a real one is above.
 _GONE = np.float32(-3.0e38)
 #: Steps are copies of one another.
@@ -49,7 +54,7 @@ def _options(table: TfliteTable) -> _Options:
     """Raises UnsupportedError for what is damaged, or not known."""
     raw = table.CustomOptionsAsNumpy()
     try:
-        found: dict[str, Any] = flexbuffers.Loads(bytes(raw))
+        found: dict[str, float] = flexbuffers.Loads(bytes(raw))
         options = _Options(
             int(found["max_detections"]),
             int(found["num_classes"]),
@@ -59,7 +64,7 @@ def _options(table: TfliteTable) -> _Options:
         )
         per_box = int(found["max_classes_per_detection"])
         regular = bool(found.get("use_regular_nms", False))
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+    except _DAMAGE as error:
         raise UnsupportedError(f"its options cannot be read: {error!r}") from None
     if regular or per_box != 1:
         raise UnsupportedError(

@@ -57,8 +57,8 @@ class Integers:
         self._numbers: dict[tuple[tuple[int, ...], bytes], Expr] = {}
 
     def number(self, value: ArrayLike) -> Expr:
-        """One constant for each value, however often it is used: a step in C names each as an
-        input."""
+        """value: of any shape (...). One constant for each, however often it is used: a step in C
+        names each as an input."""
         array = np.asarray(value, np.int64)
         key = (array.shape, array.tobytes())
         if key not in self._numbers:
@@ -70,7 +70,8 @@ class Integers:
         return self.emit(relax.op.astype(x, "int64"))
 
     def scaled(self, x: Expr, scale: ArrayLike) -> Expr:
-        """numerics.requantize_double: times a multiplier, shifted right, each rounded."""
+        """numerics.requantize_double: times a multiplier, shifted right, each rounded. scale: () or
+        (columns,)."""
         multiplier, shift = (array.astype(np.int64) for array in quantize_multiplier(scale))
         left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
         if np.any(left):
@@ -88,7 +89,8 @@ class Integers:
         return self.shifted(high, right) if np.any(right) else high
 
     def shifted(self, x: Expr, right: ArrayLike) -> Expr:
-        """gemmlowp's RoundingDivideByPOT: to nearest, ties away from zero."""
+        """gemmlowp's RoundingDivideByPOT: to nearest, ties away from zero. right: bits, () or
+        (columns,)."""
         mask = (np.int64(1) << np.asarray(right, np.int64)) - 1
         rest = self.emit(relax.op.bitwise_and(x, self.number(mask)))
         negative = self.emit(relax.op.less(x, self.number(0)))
