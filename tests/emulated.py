@@ -55,13 +55,16 @@ MODULES = (
 OUTCOMES = ("passed", "failed", "skipped")
 #: At the start of each Python there: the packages of this one, without PyTorch.
 SITE = """import site, sys
+from importlib.machinery import PathFinder
 
-class WithoutTorch:
-    def find_spec(self, name, path=None, target=None):
+class WithoutTorch(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
         if name.partition(".")[0] in ("torch", "torchgen", "torchao", "functorch", "executorch"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return None
+        return super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, WithoutTorch())
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch
 site.addsitedir(PACKAGES)
 """
 

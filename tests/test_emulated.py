@@ -101,8 +101,16 @@ def test_python_and_what_it_starts_is_emulated_without_pytorch(python: Path) -> 
         process.stdin.close()
     assert [Path(program).name for program in programs] == ["qemu-x86_64"] * 2
     loads = subprocess.run(
-        [python, "-c", "import torch"], capture_output=True, text=True, check=False
+        [
+            python,
+            "-c",
+            "from importlib.util import find_spec as f; print(f('torch')); import torch",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    assert loads.stdout == "None\n"
     assert loads.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'torch'"
 
 

@@ -91,7 +91,10 @@ def test_a_wrong_output_is_found(home: Path) -> None:
 
 def test_mistakes_are_one_line(home: Path, tmp_path: Path) -> None:
     model = str(home.parent / "ad.tflite")
+    np.savez(tmp_path / "half.npz", in0=np.zeros((1, 1, 640), np.int8))
+    new = tmp_path / "new"
     for words, why in (
+        (["model", model, str(tmp_path / "half.npz"), "--home", str(new)], "has no array out0"),
         (["environment", str(home)], "there is an environment.yml already"),
         (["model", model, str(tmp_path / "none.npz"), "--home", str(home)], "none.npz"),
         (["model", str(tmp_path / "none.tflite"), "x.npz", "--home", str(home)], "none.tflite"),
@@ -99,6 +102,7 @@ def test_mistakes_are_one_line(home: Path, tmp_path: Path) -> None:
         said = run(*words, status=1)
         assert why in said
         assert len(said.splitlines()) == 1
+    assert not new.exists()  # nothing of a model whose samples do not do
 
 
 def test_a_damaged_artifact_is_refused_by_the_program(home: Path) -> None:

@@ -40,6 +40,7 @@ from loadstone.artifact.host_step import HostStep
 from loadstone.compiler import compile as compile_model
 from loadstone.errors import LoadstoneError
 from loadstone.files import JsonObject, JsonValue, write_whole
+from loadstone.numerics import Array
 from loadstone.runtime.arrays import read_arrays
 from loadstone.runtime.device import device_of_artifact
 from loadstone.runtime.native import library_file
@@ -185,41 +186,44 @@ def write_model(model: str | Path, samples: str | Path, home: str | Path) -> Pat
     the run's integers. Raises LoadstoneError."""
     model = Path(model)
     artifact = compile_model(str(model), MlonmcuBackend.DEFAULTS["target"]).artifact
+    ports = {"in": artifact.inputs, "out": artifact.outputs}
+    tensors = {prefix: [artifact.tensors[i] for i in ports[prefix]] for prefix in ports}
+    arrays = {prefix: read_arrays(str(samples), tensors[prefix], prefix) for prefix in ports}
     folder = Path(home) / "models" / model.stem
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(model, folder / model.name)
     nodes = {
-        "input_nodes": _nodes(artifact, artifact.inputs, samples, folder, "in"),
-        "output_nodes": _nodes(artifact, artifact.outputs, samples, folder, "out"),
+        f"{prefix}put_nodes": [
+            _node(tensor, artifact.samples, prefix) for tensor in tensors[prefix]
+        ]
+        for prefix in ports
     }
+    for prefix, given in arrays.items():
+        _write_samples(given, folder / f"{prefix}put")
     text = json.dumps({"network_parameters": nodes}, indent=2)
     write_whole(folder / "definition.yml", text.encode())
     return folder
 
 
-def _nodes(
-    artifact: Artifact, ports: Sequence[int], samples: str | Path, folder: Path, prefix: str
-) -> list[JsonObject]:
-    """What definition.yml says of inputs or outputs; their bytes as SAMPLE_PORT.bin. A scale of one
-    makes MLonMCU take and compare integers as they are."""
-    tensors = [artifact.tensors[index] for index in ports]
-    data = folder / {"in": "input", "out": "output"}[prefix]
-    data.mkdir(exist_ok=True)
-    for port, array in enumerate(read_arrays(str(samples), tensors, prefix)):
+def _write_samples(arrays: Sequence[Array], folder: Path) -> None:
+    """The bytes of each sample, as SAMPLE_PORT.bin. arrays: (samples, ...) of each port."""
+    folder.mkdir(exist_ok=True)
+    for port, array in enumerate(arrays):
         for sample, values in enumerate(array):
-            write_whole(data / f"{sample}_{port}.bin", np.ascontiguousarray(values).tobytes())
-    return [_node(tensor, artifact.samples, prefix, data.name) for tensor in tensors]
+            write_whole(folder / f"{sample}_{port}.bin", np.ascontiguousarray(values).tobytes())
 
 
-def _node(tensor: BufferView, samples: int, prefix: str, folder: str) -> JsonObject:
+def _node(tensor: BufferView, samples: int, prefix: str) -> JsonObject:
+    """What definition.yml says of an input or output. A scale of one makes MLonMCU take and compare
+    integers as they are."""
     dtype = tensor.dtype.name.lower()
     grid = {"scale": 1, "zero_shift": 0, "dtype": dtype}
     said = {"name": tensor.name, "shape": [1, *tensor.shape[1:]], "dtype": dtype}
     said["range"] = _range(tensor)
     assert tensor.shape[0] == samples
     if prefix == "in":
-        return {**said, "quantize": grid, "example_input": {"path": folder}}
-    return {**said, "dequantize": grid, "test_output_path": folder}
+        return {**said, "quantize": grid, "example_input": {"path": "input"}}
+    return {**said, "dequantize": grid, "test_output_path": "output"}
 
 
 def _range(tensor: BufferView) -> list[JsonValue]:
