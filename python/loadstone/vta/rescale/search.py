@@ -171,8 +171,13 @@ def _candidates(form: DigitForm) -> Iterator[_Candidate]:
                     for second, third in part:
                         far = part is not near_ring or bits > 2
                         yield _Candidate(offset, finer, other, second, third, far)
+    yield from _tilted(form)
+
+
+def _tilted(form: DigitForm) -> Iterator[_Candidate]:
+    """Lines that lie off the real scale; in most forms they gain nothing."""
     if form.count == 3 and form.signed:
-        for third, finer, other, second in product(_TILTS, range(2), (False, True), seconds):
+        for third, finer, other, second in product(_TILTS, range(2), (False, True), range(-3, 4)):
             yield _Candidate(0, finer, other, second, third, far=True)
 
 
