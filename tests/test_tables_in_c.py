@@ -166,10 +166,11 @@ def test_every_timing_constant_is_explained() -> None:
 
 
 def test_every_board_has_its_folder_and_files() -> None:
+    built_by = ("Makefile", "CMakeLists.txt", "library.properties")
     folders = {
         path.name
         for path in (PACKAGE / "boards").iterdir()
-        if (path / "Makefile").is_file() or (path / "CMakeLists.txt").is_file()
+        if any((path / file).is_file() for file in built_by)
     }
     assert set(export.BOARDS) == folders
     for board, files in export.BOARDS.items():
