@@ -188,7 +188,7 @@ NETWORKS = {
     "mnv1_0.25_128_f32.tflite": ("nn.softmax", 24),
     "st_mnv2_0.5_128_f32.onnx": ("nn.softmax", 55),
     "squeezenet_f32.onnx": ("nn.softmax", 30),
-    "winml_squeezenet_fp16.onnx": ("nn.softmax astype", 29),
+    "winml_squeezenet_fp16.onnx": ("nn.softmax astype", 27),
     "ulfg_slim_320_f32.onnx": ("nn.softmax concat", 38),
     "arm_kwt1_f32.tflite": (_TRANSFORMER, 33),
 }

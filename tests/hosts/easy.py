@@ -133,15 +133,15 @@ def _held() -> tuple[int, int, int]:
 
 
 def bytes_kept(session: Callable[[], object], times: int = 100, warm: int = 10) -> int:
-    """Bytes of the heap that so many sessions have not given back. Files and threads must be as
-    many as before."""
+    """Bytes of the heap that so many sessions have not given back. Files and threads must be no
+    more than before; those of earlier tests may end meanwhile."""
     for _ in range(warm):
         session()
     before, *counts = _held()
     for _ in range(times):
         session()
     after, *now = _held()
-    assert now == counts, "files or threads are left"
+    assert all(a <= b for a, b in zip(now, counts, strict=True)), "files or threads are left"
     return after - before
 
 

@@ -186,7 +186,7 @@ def test_the_memory_of_a_device() -> None:
     assert memory.has(array, 1) == 0
 
 
-def test_a_hundred_pieces_leave_nothing() -> None:
+def test_a_thousand_pieces_leave_nothing() -> None:
     with Easy(copy_model()) as net:
         memory = Memory(net.device)
 
@@ -194,4 +194,4 @@ def test_a_hundred_pieces_leave_nothing() -> None:
             memory.array(np.zeros(5000, np.int8))
             memory.free()
 
-        assert bytes_kept(piece) < 1000
+        assert bytes_kept(piece, times=1000) < 10_000

@@ -4,6 +4,7 @@ provider."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ def devices() -> Iterator[list[Any]]:
     """Those of our provider, which the process knows once."""
     onnxruntime.register_execution_provider_library("Loadstone", str(host.provider_file()))
     yield [d for d in onnxruntime.get_ep_devices() if d.ep_name == host.PROVIDER]
+    gc.collect()  # sessions that errors still hold call the library when they are freed
     onnxruntime.unregister_execution_provider_library("Loadstone")
 
 
