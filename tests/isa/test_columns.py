@@ -35,6 +35,10 @@ def test_put_and_take(place: tuple[int, int, int], value: int) -> None:
     size, start, width = place
     words = [np.zeros(2, np.uint64) for _ in range(-(-size // 8))]
     put(words, start, width, np.full(2, value, np.int64))
+    known = [np.zeros(2, np.uint64) for _ in words]
+    small = np.full(2, value & (1 << width) - 1, np.uint64).view(np.int64)
+    put(known, start, width, small, fits=True)
+    np.testing.assert_array_equal(known, words)
     packed = sum(int(word[0]) << 64 * k for k, word in enumerate(words))
     assert packed == (value & (1 << width) - 1) << start
     assert int(take(words, start, width)[1]) % (1 << width) == value % (1 << width)

@@ -157,7 +157,8 @@ def encode_columns(
             value = int(column[bad][0])
             limits = f"[{field.lowest}, {field.highest}]"
             raise EncodingError(f"{name}: {field.name}={value} is not in {limits}")
-        put(words, table.places[name][field.name], field.width, column)
+        place, fits = table.places[name][field.name], not field.signed
+        put(words, place, field.width, column, fits=fits)
     return packed.view(np.uint8)[:, :size]
 
 

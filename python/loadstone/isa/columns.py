@@ -48,16 +48,23 @@ def take(words: Sequence[Words], start: int, width: int, *, signed: bool = False
     return values
 
 
-def put(words: Sequence[Words], start: int, width: int, values: Column) -> None:
-    """Puts a field's values into words whose bits there are 0. What does not fit is cut off.
+def put(
+    words: Sequence[Words], start: int, width: int, values: Column, *, fits: bool = False
+) -> None:
+    """Puts a field's values into words whose bits there are 0. What does not fit is cut off; fits:
+    nothing is, all are known to be in [0, 2^width).
 
     values: (instructions,), int64, or uint64.
     """
     word, shift = divmod(start, _WORD)
-    bits = values.view(np.uint64) & np.uint64((1 << width) - 1)
-    words[word][:] |= bits << np.uint64(shift)
+    bits = values.view(np.uint64)
+    if not fits:
+        bits = bits & np.uint64((1 << width) - 1)
+    into = words[word]
+    into |= bits << np.uint64(shift)
     if shift + width > _WORD:
-        words[word + 1][:] |= bits >> np.uint64(_WORD - shift)
+        above = words[word + 1]
+        above |= bits >> np.uint64(_WORD - shift)
 
 
 def reserved_bits(fields: Iterable[tuple[int, int]], size_bytes: int) -> list[int]:

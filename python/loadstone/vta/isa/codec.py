@@ -206,7 +206,7 @@ def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDAr
                     f"instruction {rows[bad[0]]}: "
                     + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place)
                 )
-            put(bits, place.start, place.width, values)
+            put(bits, place.start, place.width, values, fits=not place.field.signed)
         words[rows, 0], words[rows, 1] = bits
     return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, INSN_BYTES)
 
@@ -276,7 +276,7 @@ def encode_uops(
             raise EncodingError(
                 f"micro-op {bad[0]}: " + _does_not_fit(name, int(values[bad[0]]), place)
             )
-        put([result], place.start, place.width, values)
+        put([result], place.start, place.width, values, fits=True)
     return result.astype("<u4")
 
 
