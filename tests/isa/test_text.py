@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loadstone.errors import AssemblerError
 from loadstone.isa.codec import At, TableInsn, encode
 from loadstone.isa.table import InstructionTable
-from loadstone.isa.text import assemble, disassemble
+from loadstone.isa.text import assemble, disassemble, parsed_lines
 from tests.isa.tables import NPU, random_insns, tables
 
 
@@ -46,3 +46,11 @@ def test_addresses_and_names() -> None:
 def test_refuses(text: str, said: str) -> None:
     with pytest.raises(AssemblerError, match=said):
         assemble(NPU, text)
+
+
+def test_a_numbered_listing_assembles() -> None:
+    text = "    0: copy rows=1  # first\n\n   12:\n    1: end\n"
+    assert [insn.name for insn in assemble(NPU, text)] == ["copy", "end"]
+    with pytest.raises(AssemblerError, match="line 4: npu has no instruction .jump."):
+        assemble(NPU, "# one\n1:\n\n2: jump")
+    assert parsed_lines("# one\n1:\n\n2: jump # far", str.upper) == ["JUMP"]

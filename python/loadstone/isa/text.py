@@ -11,16 +11,20 @@ Next: people read it and write it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from loadstone.errors import AssemblerError, EncodingError
 from loadstone.isa.codec import At, TableInsn, check_fields
 from loadstone.isa.table import Bits, InstructionTable
 
-__all__ = ["assemble", "disassemble"]
+__all__ = ["assemble", "disassemble", "parsed_lines"]
+
+T = TypeVar("T")
 
 _PLACE = re.compile(r'@(?:"([^"\n]*)"|([^\s"+#=]+))(?:\+(\d+|0x[0-9a-fA-F]+))?')
 _PLAIN = re.compile(r'[^\s"+#=]+')
+_NUMBER = re.compile(r"^\s*\d+:")
 _WORD = re.compile(r'(?:[^\s"#]|"[^"\n]*")+')
 
 
@@ -50,16 +54,23 @@ def _place(at: At) -> str:
 
 def assemble(table: InstructionTable, text: str) -> list[TableInsn]:
     """The instructions of a text. Raises AssemblerError naming the line."""
-    insns = []
+    return parsed_lines(text, lambda line: _insn(table, _WORD.findall(line)))
+
+
+def parsed_lines(text: str, parse: Callable[[str], T]) -> list[T]:
+    """What `parse` makes of each line, without its comment and the number that a listing puts in
+    front; lines that are empty then are left out. Raises AssemblerError naming the line. For any
+    form that a device's instructions have as text."""
+    found = []
     for number, line in enumerate(text.split("\n"), 1):
-        words = _WORD.findall(_without_comment(line))
-        if not words:
+        source = _NUMBER.sub("", _without_comment(line)).strip()
+        if not source:
             continue
         try:
-            insns.append(_insn(table, words))
+            found.append(parse(source))
         except (AssemblerError, EncodingError) as error:
             raise AssemblerError(f"line {number}: {error}") from None
-    return insns
+    return found
 
 
 def _without_comment(line: str) -> str:

@@ -15,7 +15,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.errors import AssemblerError, EncodingError
+from loadstone.errors import AssemblerError
+from loadstone.isa.text import parsed_lines
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.asm_words import ALU_SIGNS, NEIGHBOURS, NOOPS, PADS
 from loadstone.vta.isa.codec import encode
@@ -28,15 +29,7 @@ __all__ = ["assemble", "parse_insn"]
 def assemble(text: str, config: HwConfig) -> NDArray[np.uint8]:
     """uint8 (N, 16). Raises AssemblerError naming the line and what was expected, or the field that
     does not fit."""
-    encoded = []
-    for number, line in enumerate(text.splitlines(), 1):
-        source = line.partition("#")[0].strip()
-        if not source or re.fullmatch(r"\d+:", source):
-            continue
-        try:
-            encoded.append(encode(parse_insn(source), config))
-        except (AssemblerError, EncodingError) as error:
-            raise AssemblerError(f"line {number}: {error}") from None
+    encoded = parsed_lines(text, lambda line: encode(parse_insn(line), config))
     return np.frombuffer(b"".join(encoded), np.uint8).reshape(-1, INSN_BYTES)
 
 
