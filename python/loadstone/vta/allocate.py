@@ -48,8 +48,8 @@ from loadstone.vta.verify_residency import verify_residency
 
 __all__ = ["Allocate", "Allocation", "allocate", "contents"]
 
-#: What a tile that only loads write holds: its loads, relative to its start.
-Content: TypeAlias = tuple[tuple[object, ...], ...]
+#: What a tile that only loads write holds: the number of its loads, relative to its start.
+Content: TypeAlias = int
 
 _NEVER = 1 << 60
 #: Sets of tiles that take turns: one is filled while the other is stored.
@@ -188,12 +188,14 @@ class _Scratchpad:
         Packed: the lowest window, or the highest for a tile that holds constants. `first` is the
         first block that ends behind the window's start.
         """
+        if self.order is _Order.SPREAD and not beside:
+            return self._spread_window(size, now, wanted)
         blocks = self.blocks
         best: tuple[int, ...] | None = None
         chosen: tuple[int, int, int] | None = None
         first = 0
         pieces = self._pieces(now) if self.order is _Order.FITTED else []
-        for start in self._starts(size, beside):
+        for start in self._starts(size):
             end = start + size
             if start < 0 or end > self.depth:
                 continue
@@ -213,12 +215,40 @@ class _Scratchpad:
                 best, chosen = cost, (start, first, found[2])
         return chosen
 
-    def _starts(self, size: int, beside: int) -> list[int]:
-        """Windows begin at 0 or behind a block; but where they are spread, they also end before
-        one or at the end."""
+    def _spread_window(
+        self, size: int, now: int, wanted: dict[Content, list[int]]
+    ) -> tuple[int, int, int] | None:
+        """_best_window of those that begin at 0 or behind a block, which is asked most often: one
+        walk over the blocks, up to the first window that costs nothing."""
+        blocks, most = self.blocks, self.depth - size
+        count = len(blocks)
+        best = (_NEVER, _NEVER)
+        chosen: tuple[int, int, int] | None = None
+        start = 0
+        for first in range(count + 1):  # the window begins at `start`, where block first - 1 ends
+            if start > most:
+                break
+            end, last_use, again, past = start + size, -1, 0, first
+            while past < count and (block := blocks[past]).start < end:
+                if block.last_use >= now:
+                    break
+                if block.last_use > last_use:
+                    last_use = block.last_use
+                if block.content is not None and _next_use(wanted[block.content], now) < _NEVER:
+                    again += 1
+                past += 1
+            else:
+                if (again, last_use) < best:
+                    best, chosen = (again, last_use), (start, first, past)
+                    if best == (0, -1):
+                        break
+            if first < count:
+                start = blocks[first].end
+        return chosen
+
+    def _starts(self, size: int) -> list[int]:
+        """Windows begin at 0 or behind a block, and end before one or at the end."""
         starts = [0, *(block.end for block in self.blocks)]
-        if self.order is _Order.SPREAD and not beside:
-            return starts
         return sorted({*starts, self.depth - size, *(block.start - size for block in self.blocks)})
 
     def _pieces(self, now: int) -> list[tuple[int, int]]:
@@ -305,8 +335,9 @@ def allocate(
 def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) -> Allocation:
     last_use: dict[VirtualTile, int] = {}
     first_use: dict[VirtualTile, int] = {}
-    for number, operation in enumerate(operations):
-        for tile in tiles_of(operation):
+    touched = [tiles_of(operation) for operation in operations]
+    for number, tiles in enumerate(touched):
+        for tile in tiles:
             last_use[tile] = number
             first_use.setdefault(tile, number)
     content = contents(operations)
@@ -322,7 +353,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
     kept: list[int] = []
     loads_dropped = tiles_dropped = 0
     for number, operation in enumerate(operations):
-        for tile in tiles_of(operation):
+        for tile in touched[number]:
             if tile in address:
                 continue
             pad = pads[tile.memory]
@@ -349,7 +380,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: _Order) 
 
 
 def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
-    """What each tile that is written by loads alone holds.
+    """What each tile that is written by loads alone holds: equal numbers for equal loads.
 
     A DRAM tensor is written before it is first read and never after (every tensor of a region is
     produced once), so the name and place of what was loaded stand for the bytes.
@@ -359,7 +390,6 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     for operation in operations:
         if isinstance(operation, TileLoad):
             o = operation
-            pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
             loads.setdefault(o.tile, []).append(
                 (
                     o.memory,
@@ -369,13 +399,18 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
                     o.y_size,
                     o.x_size,
                     o.x_stride,
-                    pads,
+                    o.y_pad_0,
+                    o.y_pad_1,
+                    o.x_pad_0,
+                    o.x_pad_1,
+                    o.pad_value,
                 )
             )
         elif not isinstance(operation, TileStore):
             computed.add(operation.dst.tile)
+    numbers: dict[tuple[object, ...], Content] = {}
     return {
-        tile: (("size", tile.size_tiles), *records)
+        tile: numbers.setdefault((tile.size_tiles, *records), len(numbers))
         for tile, records in loads.items()
         if tile not in computed
     }

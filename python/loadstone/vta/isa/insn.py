@@ -212,7 +212,8 @@ def stage_of(insn: Insn) -> Stage:
         return stage
     decides = int(getattr(insn, stage))
     if stage == "memory_id":
-        return LOAD_STAGE[Memory(decides)]
+        found = _LOAD_STAGE.get(decides)
+        return LOAD_STAGE[Memory(decides)] if found is None else found
     return Stage(decides)
 
 
@@ -234,3 +235,5 @@ for _opcode, _class in CLASSES.items():
 _FIXED_STAGE: Mapping[type[Insn], Stage] = {
     kind: kind.SPEC.stage for kind in CLASSES.values() if isinstance(kind.SPEC.stage, Stage)
 }
+#: LOAD_STAGE by number, which spares making a Memory of it.
+_LOAD_STAGE: Mapping[int, Stage] = {int(memory): stage for memory, stage in LOAD_STAGE.items()}
