@@ -61,6 +61,7 @@ _OPTIONS = {
     "MEAN": "ReducerOptions",
     "SUM": "ReducerOptions",
     "REDUCE_PROD": "ReducerOptions",
+    "REDUCE_MAX": "ReducerOptions",
     "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
     "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
     "MINIMUM": "MaximumMinimumOptions",

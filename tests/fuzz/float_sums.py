@@ -34,6 +34,9 @@ Doubles = NDArray[np.float64]
 U = 2.0**-24 * 1.001
 #: What float32 loses below its smallest normal number.
 TINY = 2.0**-126
+#: What a library's sigmoid, tanh or exp may be off by, as a part of 1: four units in the last
+#: place, as their approximations are.
+NEARLY = 2.0**-21
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,11 @@ def _summed(node: Any, operands: list[Value | None]) -> Value:
 
 
 def _terms(node: Any, weights: Doubles) -> int:
-    """Products in one sum."""
+    """Products in one sum, at most."""
     if node.op_type == "Conv":
         return prod(weights.shape[1:])
+    if node.op_type == "ConvTranspose":
+        return weights.shape[0] * prod(weights.shape[2:])
     turned = any(a.name == "transB" and a.i for a in node.attribute)
     return weights.shape[-1 if turned or weights.ndim == 1 else -2]
 
@@ -178,13 +183,58 @@ def _moved(node: Any, operands: list[Value | None]) -> Value:
     )
 
 
+def _placed(node: Any, operands: list[Value | None]) -> Value:
+    """Elements elsewhere: where to, further operands say (a shape, bounds, scales of an image)."""
+    x = operands[0]
+    assert x is not None
+    kind = np.float32 if node.op_type == "Resize" else np.int64
+    where = [y and y.real.astype(kind) for y in operands[1:]]
+    return Value(_run(node, x.real, *where), _run(node, x.error, *where))
+
+
+def _bent(steepest: float) -> Callable[[Any, list[Value | None]], Value]:
+    """A function of one number, nowhere steeper than that, which a library computes nearly."""
+
+    def rule(node: Any, operands: list[Value | None]) -> Value:
+        x = operands[0]
+        assert x is not None
+        real = _run(node, x.real)
+        return Value(real, steepest * x.error + NEARLY * np.maximum(np.abs(real), 1))
+
+    return rule
+
+
+def _leaning(node: Any, operands: list[Value | None]) -> Value:
+    """LeakyRelu: a product below zero."""
+    x = operands[0]
+    assert x is not None
+    slope = next((a.f for a in node.attribute if a.name == "alpha"), 0.01)
+    real = _run(node, x.real)
+    return Value(real, max(1.0, abs(slope)) * x.error + U * np.abs(real) + TINY)
+
+
+def _shares(node: Any, operands: list[Value | None]) -> Value:
+    """Softmax: an error of e in all that it reads changes a share by a factor of exp(2e); an
+    exponential, and a sum of them."""
+    x = operands[0]
+    assert x is not None
+    real = _run(node, x.real)
+    return Value(real, real * (np.expm1(2 * x.error.max()) + 2 * NEARLY + x.real.size * U) + TINY)
+
+
 _RULES: dict[str, Callable[[Any, list[Value | None]], Value]] = {
     "DequantizeLinear": _dequantized,
     "QuantizeLinear": lambda *_: _exact(np.zeros(0)),  # _quantized, which needs the type
-    **dict.fromkeys(("Conv", "Gemm", "MatMul"), _summed),
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul"), _summed),
     **dict.fromkeys(("AveragePool", "GlobalAveragePool"), _averaged),
     **dict.fromkeys(("Add", "Sub"), _added),
     "Mul": _multiplied,
     **dict.fromkeys(("Relu", "Clip"), _no_further),
+    **dict.fromkeys(("Sigmoid", "HardSigmoid"), _bent(0.25)),
+    "Tanh": _bent(1),
+    "HardSwish": _bent(1.5),
+    "LeakyRelu": _leaning,
+    "Softmax": _shares,
+    **dict.fromkeys(("Reshape", "Resize", "Slice", "Squeeze", "Unsqueeze"), _placed),
     **dict.fromkeys(("Concat", "Identity", "Transpose", "Flatten", "MaxPool"), _moved),
 }

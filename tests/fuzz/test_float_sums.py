@@ -81,5 +81,26 @@ def test_a_finer_step_behind_it_makes_more_of_one() -> None:
 def test_what_is_no_sum_has_no_limits() -> None:
     graph = Graph()
     x = graph.dequantize(graph.input((1, 4), np.int8), 0.1, 0)
-    file = graph.save([(graph.quantize(graph.node("Tanh", x), 0.01, 0), np.int8)])
+    file = graph.save([(graph.quantize(graph.node("Sin", x), 0.01, 0), np.int8)])
     assert integers(file, [np.zeros((1, 4), np.int8)]) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        *[(kind, {}) for kind in ("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Softmax")],
+        ("LeakyRelu", {"alpha": 0.1}),
+    ],
+)
+def test_functions_are_as_near_as_a_library_computes_them(
+    kind: str, more: dict[str, float]
+) -> None:
+    """And no result a thousandth beside them is."""
+    graph = Graph()
+    x = graph.dequantize(graph.input((1, 256), np.int8), 0.05, 3)
+    model = graph.save([(graph.node(kind, x, **more), np.float32)])
+    inputs = [np.arange(-128, 128).astype(np.int8)[None]]
+    ((low, high),) = integers(model, inputs) or []
+    (found,) = onnx_builder.run(model, inputs)
+    assert np.all((low <= found) & (found <= high))
+    assert np.max(high - low) < 1e-5

@@ -35,6 +35,8 @@ NETWORKS = {**IMAGES, **SEQUENCES}
 DEVICE = "vtaq-1x16x16"
 #: Samples that scales come from, and others that results are compared on.
 CALIBRATED, COMPARED = 4, 2
+#: Characters of an exporter's own error.
+MAX_REFUSAL = 160
 
 Array = NDArray[Any]
 
@@ -85,8 +87,12 @@ def cell(name: str, way: str) -> Cell:
     """Exported, compiled, run, compared."""
     made, macs, samples = network(name)
     with tempfile.TemporaryDirectory() as folder:
-        with quietly():
-            exported = WAYS[way](made, samples[:CALIBRATED], Path(folder))
+        try:
+            with quietly():
+                exported = WAYS[way](made, samples[:CALIBRATED], Path(folder))
+        except Exception as error:  # whatever an exporter may raise
+            said = (str(error).splitlines() or [""])[0]
+            return Cell(name, way, f"not exported: {type(error).__name__}: {said}"[:MAX_REFUSAL])
         try:
             compiled, wanted = _compiled(exported, samples[CALIBRATED:], Path(folder))
         except LoadstoneError as error:

@@ -9,6 +9,7 @@ Next: tests/golden/matrix.txt; __main__.py prints it, test_matrix.py compares.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.matrix.cells import Cell
@@ -30,7 +31,7 @@ def line(cell: Cell) -> str:
     )
 
 
-def lines() -> dict[tuple[str, str], str]:
-    """Those of the golden file, by network and way."""
-    texts: Iterable[str] = GOLDEN.read_text().splitlines() if GOLDEN.exists() else ()
+def lines(file: Path = GOLDEN) -> dict[tuple[str, str], str]:
+    """Those of a file, by network and way."""
+    texts: Iterable[str] = file.read_text().splitlines() if file.exists() else ()
     return {(text.split()[0], text.split()[1]): text for text in texts}

@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
 
 from tests.matrix.cells import NETWORKS, cell
+from tests.matrix.page import PAGE, page
 from tests.matrix.table import line, lines
 from tests.matrix.ways import WAYS
 from tests.repeat import more
@@ -44,6 +45,10 @@ def test_the_table_has_lines_of_networks_that_there_are() -> None:
     """Forty; a line that is missing is written by `python -m tests.matrix --write NETWORK`."""
     assert set(lines()) <= {(name, way) for name in NETWORKS for way in WAYS}
     assert len(NETWORKS) == 40
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.matrix --page"
 
 
 def test_no_front_end_is_worse_than_another_where_it_is_not_named() -> None:

@@ -3,7 +3,7 @@
 
 In:   a network (torch.nn.Module), samples.
 Out:  WAYS: a name -> Exported: what compile() takes, and the results of the quantized model itself:
-      ONNX Runtime without optimizations, or PyTorch.
+      ONNX Runtime without optimizations, PyTorch, or LiteRT's reference kernels.
 Next: cells.py compiles them.
 """
 
@@ -23,7 +23,9 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers torch.ops.quantized_decomposed
 from numpy.typing import NDArray
 
+from tests.matrix.as_tflite import written
 from tests.onnx_builder import session
+from tests.tflite_builder import interpreter, invoke, run
 
 __all__ = ["WAYS", "Exported", "quietly"]
 
@@ -31,6 +33,8 @@ Array = NDArray[Any]
 Samples = Sequence[Any]
 #: Of torch.onnx.export and of quantize_static with a scale per channel.
 OPSET = 18
+#: Of the signal, in the TFLite way: 15 dB.
+MOST_NOISE = 10**-1.5
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,15 @@ def _x86(network: Any, samples: Samples) -> Exported:
     return _pt2e(network, samples, x86.X86InductorQuantizer().set_global(config))
 
 
+def _folded(network: Any, samples: Samples, folder: Path) -> Path:
+    """A float ONNX file, its batch normalizations and constants folded."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    source, ready = onnx_file(network, samples, folder, new=False), folder / "ready.onnx"
+    quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
+    return ready
+
+
 def _ort(network: Any, samples: Samples, folder: Path) -> Exported:
     """ONNX Runtime's quantize_static, as its documentation has it: preprocessed, QDQ, int8, a scale
     per channel."""
@@ -128,10 +141,8 @@ def _ort(network: Any, samples: Samples, folder: Path) -> Exported:
         QuantType,
         quantize_static,
     )
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    source = onnx_file(network, samples, folder, new=False)
-    quant_pre_process(str(source), str(folder / "ready.onnx"), skip_symbolic_shape=True)
+    source = _folded(network, samples, folder)
     name = session(source).get_inputs()[0].name
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -144,7 +155,7 @@ def _ort(network: Any, samples: Samples, folder: Path) -> Exported:
 
     target = folder / "quantized.onnx"
     quantize_static(
-        str(folder / "ready.onnx"),
+        str(source),
         str(target),
         Reader(),
         quant_format=QuantFormat.QDQ,
@@ -154,6 +165,26 @@ def _ort(network: Any, samples: Samples, folder: Path) -> Exported:
     )
     opened = session(target)
     return Exported(target, None, lambda x: list(opened.run(None, {name: x})))
+
+
+def _tflite(network: Any, samples: Samples, folder: Path) -> Exported:
+    """int8 TFLite, written by the tests as TFLite's converter writes such networks; not far from
+    the float network."""
+    source = _folded(network, samples, folder)
+    model = written(source, [sample.numpy() for sample in samples])
+    _near(model, session(source), samples[-1].numpy())
+    target = folder / "network.tflite"
+    target.write_bytes(model)
+    opened = interpreter(model)
+    return Exported(target, None, lambda x: invoke(opened, [x]))
+
+
+def _near(model: bytes, source: Any, x: Array) -> None:
+    """A sample of the calibration keeps most of its signal: the writer wrote this network."""
+    wanted = source.run(None, {source.get_inputs()[0].name: x})
+    for got, want in zip(run(model, [x]), wanted, strict=True):
+        off = np.square(got.reshape(want.shape).astype(np.float64) - want).mean()
+        assert off <= MOST_NOISE * np.square(want.astype(np.float64)).mean()
 
 
 Way = Callable[[Any, Samples, Path], Exported]
@@ -170,4 +201,5 @@ WAYS: dict[str, Way] = {
     "xnnpack": _in_memory(_xnnpack),
     "x86": _in_memory(_x86),
     "ort": _ort,
+    "tflite": _tflite,
 }

@@ -152,13 +152,13 @@ _MODULES: dict[str, Any] = {}
 def _module(digest: str, network: SweptNetwork) -> Any:
     """The network in canonical form, read once in each process."""
     if digest not in _MODULES:
-        from loadstone.frontend import load
+        from loadstone.frontend import Canonical, load
 
         with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
             file = Path(folder) / f"{network.name}{network.suffix}"
             file.write_bytes(network.content)
             try:
-                _MODULES[digest] = load(file)
+                _MODULES[digest] = Canonical(load(file))
             except ModelError as error:
                 raise ModelError(str(error).replace(f"{folder}/", "")) from None
     return _MODULES[digest]

@@ -4,7 +4,7 @@
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
 Out:  VtaProgram, which each pass of pipeline.py replaces by one that holds more; `text()` for
       people.
-Next: prefetch.py, allocate.py, encode.py and synchronize.py, in this order.
+Next: skip_pads.py, prefetch.py, allocate.py, encode.py and synchronize.py, in this order.
 """
 
 from __future__ import annotations

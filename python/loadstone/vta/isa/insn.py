@@ -80,7 +80,7 @@ class Insn:
         for field in self.SPEC.fields[1:]:
             value = int(getattr(self, field.name))
             if field.needs is not None and value:
-                yield f"{self.SPEC.name}.{field.name}={value}", field.needs
+                yield f"{self.SPEC.name}.{field.name}={value}", Capability(field.needs)
             if field.enum is not None and value in VALUE_NEEDS.get(field.enum, {}):
                 yield (
                     f"{self.SPEC.name}.{field.name}={field.enum(value).name}",
