@@ -48,7 +48,7 @@ def fewest_steps(
 ) -> list[Box]:
     """The cheapest boxes that hold every live step, by `cost`; the whole nest where no cut pays.
 
-    live: (*extents); reductions: numbers of the loops that may be cut.
+    live: (outermost, ..., innermost loop); reductions: numbers of the loops that may be cut.
     """
     whole = [Box((0,) * live.ndim, live.shape)]
     if live.all():
