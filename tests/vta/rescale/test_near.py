@@ -26,8 +26,7 @@ def near_plan(runs: Runs) -> DigitPlan:
     return plan
 
 
-@pytest.mark.parametrize("rule", ["double", "float32"])
-@pytest.mark.parametrize("zero_point", [-128, 5])
+@pytest.mark.parametrize(("rule", "zero_point"), [("double", -128), ("float32", 5)])
 def test_every_output_is_at_most_one_level_off_and_as_many_differ_as_is_said(
     rule: str, zero_point: int
 ) -> None:
