@@ -320,7 +320,7 @@ def digit_plan(
     runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
 ) -> DigitPlan | None:
     """The lanes of a block under one spacing of levels, not yet proven; None where shifts are too
-    far apart."""
+    far apart. left: (lanes,) of the block, as DigitForm has it."""
     count, dead = setting.digits, runs.constant
     live = found.shift[~dead]
     spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count
