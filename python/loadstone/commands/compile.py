@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from loadstone.analysis.graph_page import explain_page
 from loadstone.analysis.names import short_names
+from loadstone.backend.accuracy import ROUNDINGS, rounding_to
 from loadstone.commands import quantize
 from loadstone.commands.host_formats import ARTIFACT, add_format, compile_for_host
 from loadstone.commands.plugin_options import add_plugin_options as extend
@@ -120,6 +121,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TUNED.json",
         help="use the schedules that `loadstone tune` found for this model and device",
     )
+    target.add_argument(
+        "--rounding",
+        choices=ROUNDINGS,
+        default=ROUNDINGS[0],
+        help="exact (default): the framework's integers; near: on VTA as it is, at most one level "
+        "off where that takes fewer cycles; --explain has the proven bound",
+    )
     results.add_argument(
         "--require-c",
         action="store_true",
@@ -148,6 +156,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
+    with rounding_to(args.rounding):
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
     from loadstone.compiler import compile as compile_model
 
     if args.format != ARTIFACT:

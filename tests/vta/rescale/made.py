@@ -57,7 +57,7 @@ def device(plan: BlockPlan, lane: int, acc: IntArray) -> IntArray:
     if isinstance(plan, PartPlan):
         return _parts(plan, lane, acc)
     x = (acc + plan.offset[lane]).astype(np.int32)
-    x = (x << np.int32(plan.left)) >> np.int32(plan.right[lane])
+    x = (x << np.int32(max(0, plan.left))) >> np.int32(plan.right[lane] + max(0, -plan.left))
     stored = [x.astype(np.int8)]
     for digit in range(1, plan.digits):
         x = (x + np.int32(128)) >> np.int32(8)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
+from loadstone.backend.accuracy import is_near
 from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta import constants
@@ -30,6 +31,7 @@ from loadstone.vta.operators.chain_shape import (
     kind_of,
 )
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
+from loadstone.vta.rescale.near import NearPlanner
 from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
 from loadstone.vta.rescale.runs import IntArray, runs_of
@@ -59,8 +61,7 @@ Int8Array = NDArray[np.int8]
 
 def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
-    planner = _planner(_Key(_digest(op), config.block, op))
-    if planner is None:
+    if (planner := _planner(_key(op, config))) is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
     for number in planner.lacking():
         return Refusal(
@@ -74,28 +75,28 @@ def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
 def layer_plans(
     op: g.Weighted, config: HwConfig, sum_steps: int
 ) -> Sequence[BlockPlan | None] | None:
-    """A plan for every block of output channels; None where sums leave 32 bits. sum_steps: GEMM
-    steps of a tile's sum."""
-    return _plans(_Key(_digest(op), config.block, op), sum_steps)
+    """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's."""
+    return _plans(_key(op, config), sum_steps)
 
 
 @dataclass(frozen=True)
 class _Key:
-    """The integers that a layer's plans depend on; op: a layer that has them."""
+    """What a layer's plans depend on; op: a layer that has it."""
 
     digest: bytes
     block: int
+    near: bool
     op: g.Weighted = field(compare=False)
 
 
-def _digest(op: g.Weighted) -> bytes:
+def _key(op: g.Weighted, config: HwConfig) -> _Key:
     parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
     rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
     zero_points = (op.input.zero_point, op.output.zero_point)
     state = hashlib.blake2b(repr((rule, zero_points, op.weights.shape)).encode(), digest_size=16)
     for part in parts:
         state.update(np.ascontiguousarray(part).tobytes())
-    return state.digest()
+    return _Key(state.digest(), config.block, is_near(), op)
 
 
 @lru_cache(maxsize=1024)
@@ -105,13 +106,13 @@ def _plans(key: _Key, sum_steps: int) -> tuple[BlockPlan | None, ...] | None:
 
 
 @lru_cache(maxsize=64)
-def _planner(key: _Key) -> Planner | None:
+def _planner(key: _Key) -> Planner | NearPlanner | None:
     """None where a sum can leave 32 bits."""
     runs = runs_of(key.op)
     if runs is None:
         return None
     widest = np.abs(constants.centred_weights(key.op).reshape(len(key.op.weights), -1)).max(axis=1)
-    return Planner(runs, key.block, widest)
+    return (NearPlanner if key.near else Planner)(runs, key.block, widest)
 
 
 # --- from plans to specs and tiles ----------------------------------------------------------------
@@ -155,8 +156,7 @@ class RescaledLayer:
         self.choice = current_layer()
         plans = plans or self._cheapest_plans()
         self.plans = [plan for plan in plans if plan is not None]
-        assert self.plans, "the predicate refused it"
-        assert len(self.plans) == len(plans), "the predicate refused it"
+        assert 0 < len(self.plans) == len(plans), "the predicate refused it"
         # Lanes that belong to no channel, in whole blocks: the output is padded to them.
         folded = constants.folded_bias(op)
         self._runs: Sequence[Blocks] | None = None
@@ -277,7 +277,7 @@ class RescaledLayer:
                 )
             )
             first += count
-        shift = common_shift([last_shift(self.plans[number]) for number in numbers])
+        shift = common_shift([last_shift(self.plans[n]) for n in numbers])
         return ChainShape(tuple(levels), shift, plan.low, plan.high), 0
 
     def part_constants(self, number: int) -> list[list[Int8Array]]:

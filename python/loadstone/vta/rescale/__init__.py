@@ -4,9 +4,11 @@
 Convolutions and dense layers, whose sums are too wide to try all:
 
     runs.py       what a framework's rule makes of each accumulator: runs of equal outputs
-    search.py     multipliers of the accumulator's digits, or of the weights, that give the same
+    digit_search.py  multipliers of the accumulator's digits that give the same
+    search.py     what searches share; multipliers of the weights
     levels.py     multipliers and constants as int8 weight tiles, level by level
     plan.py       the cheapest form for each block of channels
+    near.py       cheaper forms, for outputs that may be one level off
     proof.py      whether the integers of a plan give the rule's output, for every accumulator
 
 Sums of a few values of eight bits, of which all combinations are tried:

@@ -247,8 +247,10 @@ class _DigitSearch:
         found = []
         for sign in (True, False) if self.form.signed else (False,):
             own = negative == sign if self.form.signed else np.ones_like(negative)
-            least = self._tightest(slope * runs.first - runs.value, own & (runs.value > runs.low))
-            most = self._tightest(runs.value - slope * runs.last, own & (runs.value < runs.high))
+            above = own & (runs.value - runs.tolerance > runs.low)
+            under = own & (runs.value + runs.tolerance < runs.high)
+            least = self._tightest(slope * runs.first - runs.value, above)
+            most = self._tightest(runs.value - slope * runs.last, under)
             found.append(_Points(*least, *most))
         return found
 
@@ -321,15 +323,15 @@ class _DigitSearch:
         """(candidates, channels): whether some constant is right at these ends."""
         runs, deep = self.runs, shift[:, :, None]
         bounds = []
-        for ends, chosen, there, last in (
-            (runs.first, points.first, points.has_first, False),
-            (runs.last, points.last, points.has_last, True),
+        for ends, chosen, there, last, apart in (
+            (runs.first, points.first, points.has_first, False, -runs.tolerance),
+            (runs.last, points.last, points.has_last, True, runs.tolerance),
         ):
             numbers, there = chosen[channels], there[channels]
             rows = channels[:, None]
             digits = self._digits(ends[rows, numbers], channels, offset)
             sums = _total([m[:, :, None] for m in multipliers], digits)
-            bound = ((runs.value[rows, numbers] + last) << deep) - last - sums
+            bound = ((runs.value[rows, numbers] + apart + last) << deep) - last - sums
             bounds.append(np.where(there, bound, FAR if last else -FAR))
         return np.asarray(bounds[0].max(axis=2) <= bounds[1].min(axis=2))
 

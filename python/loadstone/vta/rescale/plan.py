@@ -36,13 +36,13 @@ from loadstone.vta.rescale.search import Found, needs_sign, search_parts
 from loadstone.vta.rescale.stairs import divisions, stair_plans
 from loadstone.vta.rescale.steps import BlockPlan, tail_steps
 
-__all__ = ["Planner", "block_plans"]
+__all__ = ["Planner", "Setting", "block_plans", "digit_plan"]
 
 _LAST_SHIFT = 15
 
 
 @dataclass(frozen=True)
-class _Setting:
+class Setting:
     """What the lanes of a block share. extra: bits by which x is shifted to the left beyond what
     evens out the scales; None: no shift. even: instead, all lanes go to the left alike, as far as
     the largest scale of the layer or of the block wants it for one last shift, that of the levels.
@@ -56,14 +56,14 @@ class _Setting:
 
 #: Rounds, cheapest first; all settings of a round are tried, and the cheapest is taken.
 _ROUNDS = (
-    (_Setting(2, False, None),),
+    (Setting(2, False, None),),
     (
-        _Setting(2, True, None),
-        _Setting(3, False, None, "layer"),
-        _Setting(3, False, None, "block"),
-        *(_Setting(3, False, extra) for extra in (None, 0, 1, 2)),
+        Setting(2, True, None),
+        Setting(3, False, None, "layer"),
+        Setting(3, False, None, "block"),
+        *(Setting(3, False, extra) for extra in (None, 0, 1, 2)),
     ),
-    tuple(_Setting(3, True, extra) for extra in (None, 0, 1, 2)),
+    tuple(Setting(3, True, extra) for extra in (None, 0, 1, 2)),
 )
 _PARTS = (3, 4, 5)
 #: Twice what lies below the middle of the top digit, for each count of digits.
@@ -149,7 +149,7 @@ class Planner:
                     best[number], steps[number] = plan, own
         return best
 
-    def _attempt_digits(self, setting: _Setting) -> None:
+    def _attempt_digits(self, setting: Setting) -> None:
         """One setting, for all blocks that are open."""
         lefts = {
             number: self._left(self.blocks[number], setting)
@@ -170,16 +170,14 @@ class Planner:
         self._offer_digits(setting, numbers, left, found)
         self._even_out(setting, numbers, left, found)
 
-    def _is_new(self, setting: _Setting, number: int, left: IntArray) -> bool:
+    def _is_new(self, setting: Setting, number: int, left: IntArray) -> bool:
         """Whether no setting before came to the same for a block: its search would, too."""
         key = (number, setting.digits, setting.signed, setting.even is None, left.tobytes())
         new = key not in self.tried
         self.tried.add(key)
         return new
 
-    def _even_out(
-        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
-    ) -> None:
+    def _even_out(self, setting: Setting, numbers: list[int], left: IntArray, found: Found) -> None:
         """Blocks with a plan again, with one last shift for all lanes: an immediate is cheaper than
         a tile."""
         shift = found.shift.copy()
@@ -201,7 +199,7 @@ class Planner:
         self._offer_digits(setting, chosen, left[lanes], search_digits(own, form))
 
     def _offer_digits(
-        self, setting: _Setting, numbers: list[int], left: IntArray, found: Found
+        self, setting: Setting, numbers: list[int], left: IntArray, found: Found
     ) -> None:
         """Plans of what was found for some blocks, those that are proven."""
         at = 0
@@ -214,13 +212,13 @@ class Planner:
                 if setting.digits == 3 and lacking > _LACKING:
                     self.hopeless.add(number)
                 continue
-            plan = _digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
+            plan = digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
             if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
                 continue
             if prove_digits(plan, runs).all():
                 self.best[number], self.steps[number] = plan, steps
 
-    def _search(self, setting: _Setting, channels: IntArray, left: IntArray) -> Found:
+    def _search(self, setting: Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
         alike, member = self.runs.alike, self.runs.member
 
@@ -292,7 +290,7 @@ class Planner:
             if tail_steps(plan, 1, self.block) < least and prove_parts(plan, own).all():
                 self.parts[number, parts] = plan
 
-    def _left(self, channels: IntArray, setting: _Setting) -> IntArray | None:
+    def _left(self, channels: IntArray, setting: Setting) -> IntArray | None:
         """By how much each lane is shifted to the left before it is split; None where the setting
         is none for these lanes."""
         runs = self.runs.take(channels)
@@ -318,10 +316,11 @@ class Planner:
         return left if left.any() and left.max() <= _DEAD_LEFT else None
 
 
-def _digit_plan(
-    runs: Runs, setting: _Setting, left: IntArray, found: Found, block: int
+def digit_plan(
+    runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
 ) -> DigitPlan | None:
-    """The lanes of a block under one spacing of levels; None where shifts are too far apart."""
+    """The lanes of a block under one spacing of levels, not yet proven; None where shifts are too
+    far apart. left: (lanes,) of the block, as DigitForm has it."""
     count, dead = setting.digits, runs.constant
     live = found.shift[~dead]
     spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count

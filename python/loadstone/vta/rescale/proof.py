@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from loadstone.numerics import INT32_MAX, INT32_MIN
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["Chain", "DigitPlan", "Level", "PartPlan", "Stair", "prove_digits", "prove_parts"]
+__all__ = [
+    "Chain",
+    "DigitPlan",
+    "Level",
+    "PartPlan",
+    "Stair",
+    "outputs",
+    "prove_digits",
+    "prove_parts",
+]
 
 Bools = NDArray[np.bool_]
 Int8Array = NDArray[np.int8]
@@ -99,10 +108,10 @@ class DigitPlan:
     """A block of lanes whose accumulators are split into digits.
 
     offset: added to the accumulator. left, right: what shifts it before it is split: all lanes to
-    the left, then each to the right. digits: without the sign digit. clamped: the top digit is held
-    to a byte. signed: one more digit, -1 where the top one is negative. dead: lanes whose weights
-    and bias are zeroed. The chain begins with the last digit, which still stands in the
-    accumulator.
+    the left (or, below 0, to the right), then each to the right. digits: without the sign digit.
+    clamped: the top digit is held to a byte. signed: one more digit, -1 where the top one is
+    negative. dead: lanes whose weights and bias are zeroed. The chain begins with the last digit,
+    which still stands in the accumulator.
     """
 
     offset: IntArray
@@ -138,27 +147,40 @@ class PartPlan:
 
 
 def prove_digits(plan: DigitPlan, runs: Runs) -> Bools:
-    """(lanes,): whether the lane gives the rule's output wherever its accumulator can be. runs: of
-    the lanes of the plan, in order."""
+    """(lanes,): whether the lane gives the rule's output, or one within the runs' tolerance,
+    wherever its accumulator can be. runs: of the lanes of the plan, in order."""
     if plan.signed:  # the sign digit may change within a run: both sides of that are ends, too
+        assert plan.left >= 0
         runs = runs.cut(-plan.offset - (_HALF[plan.digits] >> plan.left))
     ends = np.concatenate([runs.first, runs.last], axis=1)
     wanted = np.concatenate([runs.value, runs.value], axis=1)
     ends = np.where(plan.dead[:, None], 0, ends)
-    start = (ends + plan.offset[:, None]) << plan.left
+    start = (ends + plan.offset[:, None]) << max(0, plan.left)
     fits = np.all(np.abs(start) <= INT32_MAX - 256, axis=1)
     fits &= np.abs(plan.offset) <= INT32_MAX // 2
-    start = start >> plan.right[:, None]
+    start = start >> plan.right[:, None] >> max(0, -plan.left)
     digits, exact = _split(plan, start)
     clamped = ~exact
     value, safe = _run(plan.chain, digits)
-    alike = np.where(clamped, True, value == wanted).all(axis=1)
+    alike = np.where(clamped, True, np.abs(value - wanted) <= runs.tolerance).all(axis=1)
     if plan.signed:
         at_first, at_last = np.split(digits[-1], 2, axis=1)
         alike &= (at_first == at_last).all(axis=1)
     rises = plan.dead | _monotone(plan)
     proven = fits & safe & alike & rises & _saturated(plan, runs, clamped, start)
     return np.asarray(proven, np.bool_)
+
+
+def outputs(plan: DigitPlan | PartPlan, acc: IntArray) -> IntArray:
+    """What the device makes of accumulators (lanes, n)."""
+    acc = np.where(plan.dead[:, None], 0, acc)
+    if isinstance(plan, PartPlan):
+        shift = (plan.exponents[-1] + plan.shift)[:, None]
+        total = (acc * plan.multiplier[:, None] + plan.constant[:, None]) >> shift
+        return np.asarray(np.clip(total, plan.low, plan.high), np.int64)
+    start = (acc + plan.offset[:, None]) << max(0, plan.left)
+    digits, _ = _split(plan, start >> plan.right[:, None] >> max(0, -plan.left))
+    return _run(plan.chain, digits)[0]
 
 
 def _split(plan: DigitPlan, x: IntArray) -> tuple[list[IntArray], Bools]:

@@ -49,6 +49,7 @@ class Runs:
     Where both signs occur, a run ends at -1: rules that round away from zero differ there.
     alike: runs of each scale that several channels share, over all that any of them reaches;
     member: (C,) which of these a channel belongs to. ties_to_even: the rule's, in float32.
+    tolerance: by so much an output may differ from `value`.
     """
 
     first: IntArray
@@ -61,6 +62,7 @@ class Runs:
     alike: Runs | None = None
     member: IntArray | None = None
     ties_to_even: bool = False
+    tolerance: int = 0
 
     def take(self, channels: IntArray) -> Runs:
         """Some of the channels: their numbers, (n,)."""
@@ -72,6 +74,7 @@ class Runs:
             self.zero_point,
             self.low,
             self.high,
+            tolerance=self.tolerance,
         )
 
     def cut(self, at: IntArray) -> Runs:
@@ -90,7 +93,8 @@ class Runs:
         first, last, value = (
             np.take_along_axis(side, order, axis=1) for side in (first, last, value)
         )
-        return Runs(first, last, value, self.scale, self.zero_point, self.low, self.high)
+        clamp = (self.zero_point, self.low, self.high)
+        return Runs(first, last, value, self.scale, *clamp, tolerance=self.tolerance)
 
     @property
     def constant(self) -> NDArray[np.bool_]:

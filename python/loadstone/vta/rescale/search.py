@@ -98,10 +98,10 @@ class ConstantWindow:
         cls, runs: Runs, at_first: IntArray, at_last: IntArray, shift: IntArray, signed: bool
     ) -> ConstantWindow:
         """at_first, at_last: (C, R) sums of products at the ends of the runs."""
-        base = runs.value << shift[:, None]
-        step = (np.int64(1) << shift)[:, None]
-        lower = np.where(runs.value > runs.low, base - at_first, -FAR)
-        upper = np.where(runs.value < runs.high, base + step - 1 - at_last, FAR)
+        least, most = runs.value - runs.tolerance, runs.value + runs.tolerance
+        depth = shift[:, None]
+        lower = np.where(least > runs.low, (least << depth) - at_first, -FAR)
+        upper = np.where(most < runs.high, ((most + 1) << depth) - 1 - at_last, FAR)
         if not signed:
             return cls._middle(lower, upper)
         negative = runs.last < 0

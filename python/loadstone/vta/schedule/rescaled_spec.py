@@ -122,9 +122,9 @@ class Window:
 class RescaledSpec:
     """blocks: of output channels, side by side. own_input: each has input blocks of its own
     (depthwise). tile: rows, columns, input blocks. bias: weight tiles of it; added: it is an
-    operand tile instead. left, right: shifts in front of the split: by an immediate, then by a
-    tile. multipliers: sets of weight tiles of the chain: `blocks`, or 1 for all. digits 0: the
-    levels add up products of parts of the weights."""
+    operand tile instead. left, right: shifts in front of the split: by an immediate (below 0:
+    to the right), then by a tile. multipliers: sets of weight tiles of the chain: `blocks`, or 1
+    for all. digits 0: the levels add up products of parts of the weights."""
 
     window: Window
     blocks: int

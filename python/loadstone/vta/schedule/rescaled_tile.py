@@ -170,7 +170,7 @@ def _steps(spec: RescaledSpec, cost: CostModel) -> int:
     tensor = cost.alu_step(True)
     total = (1 + spec.bias + spec.window.taps + spec.chain_tiles) * gemm
     total += 2 * (max(0, spec.digits - 1) + spec.clamped + 1) * immediate
-    total += (spec.signed + (spec.left > 0)) * immediate + (spec.right + spec.added) * tensor
+    total += (spec.signed + (spec.left != 0)) * immediate + (spec.right + spec.added) * tensor
     levels = (*spec.chain.levels, *spec.chain.upper)
     total += sum(level.shift > 0 for level in levels) * immediate
     if spec.chain.stairs:
