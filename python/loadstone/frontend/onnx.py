@@ -24,6 +24,7 @@ from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx_graph import fold_shapes, input_shapes, read
 from loadstone.frontend.onnx_recurrent import RECURRENT, recurrent
+from loadstone.frontend.onnx_selection import top_k
 from loadstone.frontend.qoperator import rewrite_to_qdq
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import (
@@ -251,6 +252,8 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
             return self._slices(super()._convert_operator(op_name, inputs, attrs, opset), attrs)
         elif op_name in RECURRENT:
             return recurrent(op_name, list(inputs), attrs, lambda call: self._emitted(call, name))
+        elif op_name == "TopK":
+            return top_k(list(inputs), attrs, lambda call: self._emitted(call, name))
         else:
             _set_pads(op_name, inputs, attrs)
             converted = super()._convert_operator(op_name, inputs, attrs, opset)
