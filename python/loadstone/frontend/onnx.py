@@ -98,6 +98,12 @@ def _refuse(model: ModelProto, name: str) -> None:
                 "at run time: "
                 "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
             )
+        if node.op_type == "NonMaxSuppression":
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: how many boxes it gives is known when the model runs: "
+                f"cut the model before it, --outputs {' --outputs '.join(node.input[:2])}, and "
+                "choose among those boxes behind the artifact"
+            )
         if (
             node.op_type in ("QuantizeLinear", "DequantizeLinear")
             and node.attribute
