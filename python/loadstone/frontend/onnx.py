@@ -23,6 +23,7 @@ import onnx.version_converter
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx_graph import fold_shapes, input_shapes, read
+from loadstone.frontend.onnx_ml import without_ml
 from loadstone.frontend.onnx_recurrent import RECURRENT, recurrent
 from loadstone.frontend.onnx_selection import top_k
 from loadstone.frontend.qoperator import rewrite_to_qdq
@@ -70,7 +71,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    model = read(data, name, reading)
+    model = without_ml(read(data, name, reading), name)
     shapes = input_shapes(model, name, reading)
     _refuse(model, name)
     model = fold_shapes(model)
