@@ -153,6 +153,18 @@ def test_c_that_defines_other_names(offered: Callable[[Accelerator], None], tmp_
         run(program_model())
 
 
+def test_a_register_block_that_does_not_find_its_device_is_named(
+    offered: Callable[[Accelerator], None],
+) -> None:
+    class Other(NativePage):
+        def __init__(self, config_hash: int) -> None:
+            super().__init__(config_hash ^ 1)
+
+    offered(npu(page=Other))
+    with pytest.raises(DeviceError, match="accelerator npu: identify does not find it"):
+        run(program_model())
+
+
 def test_an_error_of_a_meaning_reaches_the_caller(offered: Callable[[Accelerator], None]) -> None:
     def broken(state: Any, i: Any) -> None:
         raise LoadstoneError("a meaning that fails")

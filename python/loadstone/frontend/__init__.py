@@ -24,6 +24,7 @@ from loadstone.errors import LoadstoneError, ModelError
 from loadstone.files import read_whole
 from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.tflite_schema import import_in_parts
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -76,6 +77,7 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     suffix = path.suffix.lower()
     if suffix == ".tflite" or (suffix != ".onnx" and data[4:8] == b"TFL3"):
+        import_in_parts()
         from loadstone.frontend import tflite as reader
     elif suffix == ".onnx":
         from loadstone.frontend import onnx as reader  # type: ignore[no-redef]

@@ -13,6 +13,7 @@ import ctypes
 import re
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -89,6 +90,7 @@ class AcceleratorSet:
         self.further: dict[str, CData] = {}
         self.error: BaseException | None = None
         self._devices: dict[str, Device] = {device.name: device for device in further}
+        self._drivers = {one.name: one.driver for one in chosen}
         self._keep: list[object] = [hal, sim]  # freed from the last to the first
         self.count = len(chosen) + len(further)
         names = [*(device.name for device in chosen), *self._devices]
@@ -146,6 +148,18 @@ class AcceleratorSet:
     def configure(self, config: CData) -> None:
         """Gives them to a session that is about to open. config: lds_session_config *."""
         lib().lds_session_config_accelerators(config, self.table, self.count)
+
+    def find_stranger(self) -> None:
+        """Where a session would not open because a device is another one: raises DeviceError for
+        the accelerator whose register block does not find it."""
+        for entry, (name, driver) in zip(self.table, self._drivers.items(), strict=False):
+            crc = zlib.crc32(bytes(entry.table.fingerprint))
+            if entry.device.registers.identify(entry.device.hal, crc) != lib().LDS_HAL_OK:
+                block = f"{driver.name}: identify" if driver is not None else "identify"
+                raise DeviceError(
+                    f"accelerator {name}: {block} does not find it: the device has other "
+                    f"instructions or other registers (CRC-32 of its table's fingerprint: {crc:#x})"
+                )
 
     def describe_error(self, device: str, code: int) -> str:
         """What an error of an accelerator means."""

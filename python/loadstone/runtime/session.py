@@ -142,6 +142,8 @@ class Session:
         )
         if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
+        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
+            self.accelerators.find_stranger()
         raise_for(status, artifact.name)
         self._session = session[0]
         self.inputs = tuple(

@@ -78,11 +78,11 @@ class PendingInstruction:
     layer: str
     scratch: tuple[ScratchRange, ...] = ()
     dram: DramRows | None = None
+    stage: Stage = field(init=False, compare=False)
 
-    @property
-    def stage(self) -> Stage:
-        """The queue that executes it."""
-        return stage_of(self.insn)
+    def __post_init__(self) -> None:
+        """The queue that executes it, which is asked for many times."""
+        object.__setattr__(self, "stage", stage_of(self.insn))
 
     def with_insn(self, insn: Insn) -> PendingInstruction:
         """The same with another instruction, which touches the same."""
