@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from loadstone.cli import main
@@ -52,9 +53,9 @@ def test_what_needs_python_is_said_and_refused_on_request(
 ) -> None:
     graph = Graph()
     x = graph.dequantize(graph.input((1, 16), np.int8), 0.05, 3)
-    largest = graph.node("TopK", x, graph.constant([4], np.int64))
-    graph.nodes[-1].output.append("places")
-    (tmp_path / "k.onnx").write_bytes(graph.save([(largest, np.float32)]))
+    brain = graph.node("Cast", x, to=onnx.TensorProto.BFLOAT16)  # a type that C has no name for
+    wide = graph.node("Cast", brain, to=onnx.TensorProto.FLOAT)
+    (tmp_path / "k.onnx").write_bytes(graph.save([(wide, np.float32)]))
     words = [f"{tmp_path}/k.onnx", "-o", f"{tmp_path}/m.lds"]
     assert compiled(*words) == 0
     assert "  runs in C      no: 1 step needs Python: " in capsys.readouterr().out

@@ -129,3 +129,12 @@ def test_a_bias_with_a_zero_point_is_refused() -> None:
     )
     with pytest.raises(ModelError, match="is int32 with a zero point, which must be 0 there"):
         from_bytes(model, "m.onnx")
+
+
+def test_a_number_of_rows_that_nobody_knows_is_refused_with_what_can_be_cut() -> None:
+    graph = Graph()
+    boxes, scores = graph.input((1, 8, 4), np.float32), graph.input((1, 2, 8), np.float32)
+    y = graph.node("NonMaxSuppression", boxes, scores, graph.constant([3], np.int64))
+    text = refusal(graph.save([(y, np.int64)]), UnsupportedError)
+    assert f'NonMaxSuppression (node "", output "{y}"): how many boxes' in text
+    assert f"--outputs {boxes} --outputs {scores}" in text

@@ -44,6 +44,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.sorting import SORTING
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, IRModule, PrimFunc, SBlockRV, Schedule, Var
@@ -72,8 +73,8 @@ def _legal(module: IRModule) -> IRModule:
     passes = [
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
+        relax.transform.LegalizeOps(dict(SORTING)),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),

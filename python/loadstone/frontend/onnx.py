@@ -23,7 +23,9 @@ import onnx.version_converter
 from loadstone.errors import ModelError, UnsupportedError
 from loadstone.frontend.message import MAX_SCALE, one_line, short
 from loadstone.frontend.onnx_graph import fold_shapes, input_shapes, read
+from loadstone.frontend.onnx_ml import without_ml
 from loadstone.frontend.onnx_recurrent import RECURRENT, recurrent
+from loadstone.frontend.onnx_selection import top_k
 from loadstone.frontend.qoperator import rewrite_to_qdq
 from loadstone.frontend.reading import WHOLE, Reading
 from loadstone.relax.compat import (
@@ -69,7 +71,7 @@ def from_bytes(data: bytes, name: str, reading: Reading = WHOLE) -> IRModule:
     Raises ModelError for a damaged file and UnsupportedError for what Loadstone does not do; `name`
     begins the message.
     """
-    model = read(data, name, reading)
+    model = without_ml(read(data, name, reading), name)
     shapes = input_shapes(model, name, reading)
     _refuse(model, name)
     model = fold_shapes(model)
@@ -96,6 +98,12 @@ def _refuse(model: ModelProto, name: str) -> None:
                 f"{name}: {_describe(node)}: dynamic quantization, whose scales are computed "
                 "at run time: "
                 "quantize statically (`loadstone quantize`, or onnxruntime's quantize_static)"
+            )
+        if node.op_type == "NonMaxSuppression":
+            raise UnsupportedError(
+                f"{name}: {_describe(node)}: how many boxes it gives is known when the model runs: "
+                f"cut the model before it, --outputs {' --outputs '.join(node.input[:2])}, and "
+                "choose among those boxes behind the artifact"
             )
         if (
             node.op_type in ("QuantizeLinear", "DequantizeLinear")
@@ -251,6 +259,8 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
             return self._slices(super()._convert_operator(op_name, inputs, attrs, opset), attrs)
         elif op_name in RECURRENT:
             return recurrent(op_name, list(inputs), attrs, lambda call: self._emitted(call, name))
+        elif op_name == "TopK":
+            return top_k(list(inputs), attrs, lambda call: self._emitted(call, name))
         else:
             _set_pads(op_name, inputs, attrs)
             converted = super()._convert_operator(op_name, inputs, attrs, opset)
