@@ -220,6 +220,7 @@ void lds_sim_unmap_all(lds_sim *sim) { sim->machine.dram.unmap_all(); }
 int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit) {
   sim->message.clear();
   if (region >= LDS_MAX_REGIONS) return refuse(sim, format("region %u is outside [0, %u]", region, LDS_MAX_REGIONS - 1u));
+  if (!sim->machine.g.has(LDS_CAP_REGIONS)) return LDS_SIM_OK;  // as the RTL: dram_base then counts from bus address 0
   sim->machine.regions[region] = {base, limit & ~(uint64_t{1} << 63), (limit >> 63) != 0};
   return LDS_SIM_OK;
 }

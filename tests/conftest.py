@@ -7,13 +7,13 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.repeat import ALL, is_slow
+from tests.repeat import ALL, SLOW, is_slow
 
 #: Read when numpy, TVM or PyTorch is first imported, which is after this file. Tests run in as many
 #: processes as there are cores: threads of their own would only wait for each other.
@@ -62,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Repetitions are left out unless all is asked for; files with slow tests come first, so that
     none of these runs alone at the end. Which rung of the ladder (docs/board.md) a test is on
     travels with its report."""
+    if config.option.markexpr == "slow" and not any("::" in word for word in config.args):
+        _check_slow_names(items)
     repeated = {item for item in items if item.get_closest_marker("more") and not ALL}
     if repeated:
         config.hook.pytest_deselected(items=list(repeated))
@@ -74,6 +76,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (rung := item.get_closest_marker("rung")) is not None:
             item.user_properties.append(("rung", rung.args[0]))
+
+
+def _check_slow_names(items: Sequence[pytest.Item]) -> None:
+    """Of the files that are here, slow.txt names tests and parameters that exist: one that got
+    another name would run in `make test` from then on."""
+    files = {item.location[0] for item in items}
+    named = {line for line in SLOW if line.partition("::")[0] in files}
+    named -= {name for item in items for name in (item.nodeid, item.nodeid.partition("[")[0])}
+    if named:
+        raise pytest.UsageError(f"tests/slow.txt names no test by {', '.join(sorted(named))}")
 
 
 def pytest_collection_finish() -> None:

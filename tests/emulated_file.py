@@ -42,8 +42,9 @@ class _Reports:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Tests that were late once come last."""
+        """Tests that were late once come last; slow ones not at all, as in `make test`."""
         left = [item for item in items if not self.log.known(item.nodeid)]
+        left = [item for item in left if not item.get_closest_marker("slow")]
         if not self.full:
             self.left_full = any(item.get_closest_marker("full") for item in left)
             left = [item for item in left if not item.get_closest_marker("full")]

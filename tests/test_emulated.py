@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,7 @@ import pytest
 from loadstone.vta.hw_config import load_config
 from tests.board.tools import need
 from tests.conftest import THREADS
-from tests.emulated import EMULATOR, Log, Round, environment
+from tests.emulated import EMULATOR, Log, Round, environment, processor_seconds
 from tests.emulated_file import emulated
 from tests.repeat import more
 from tests.sample_model import dense_model
@@ -123,6 +124,24 @@ def test_compiled_programs_are_emulated_unless_a_sanitizer_is_in_them(tmp_path: 
     for name in ("board", "checked", "script", "absent"):
         assert emulated([tmp_path / name]) == [str(tmp_path / name)]
     assert emulated(["/bin/true"]) == ["/bin/true"]  # nobody's test has compiled it
+
+
+def test_processor_time_of_a_group_counts_children_that_ended() -> None:
+    busy = "import time\nwhile time.process_time() < 0.5: pass\n"
+    code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", code + "print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        used = processor_seconds(process.pid)
+        process.stdin.close()
+    assert used >= 0.5
+    assert processor_seconds(process.pid) == 0
 
 
 def test_a_log_knows_what_is_left(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ LDS_SIM_EXPORT int lds_sim_set_timing(lds_sim *sim, const char *name, int64_t va
 LDS_SIM_EXPORT int lds_sim_map(lds_sim *sim, uint64_t bus_address, void *memory, uint64_t size_bytes, uint32_t flags);
 LDS_SIM_EXPORT void lds_sim_unmap_all(lds_sim *sim);
 
-/* DRAM region r as registers REGION_BASE and REGION_LIMIT: bytes, bit 63 refuses stores. Devices without regions use base 0. */
+/* DRAM region r as registers REGION_BASE and REGION_LIMIT: bytes, bit 63 refuses stores. Without regions it changes nothing. */
 LDS_SIM_EXPORT int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit);
 
 /* Scratchpads to zero, as if never written. (A run leaves them as they are, as hardware does.) */

@@ -131,8 +131,8 @@ static int open_board(lds_easy_device *d, const lds_hal **hal, lds_easy_error *e
   return LDS_ERR_ABSENT;
 }
 
-/* The register page, if the name does not say it: a device with DRAM regions has the native one, as no other has registers for them; a
- * simulated VTA may have any other. */
+/* The register page, if the name does not say it: a device with DRAM regions has the native one, as no other has registers for them; one
+ * without them may have any, and a simulated one gets VTA's. */
 static int choose_page(lds_easy_device *d, const lds_model *model, lds_easy_error *error) {
   lds_hw_config config;
   int regions;
@@ -141,10 +141,10 @@ static int choose_page(lds_easy_device *d, const lds_model *model, lds_easy_erro
   if (d->name.registers == NULL && (regions || d->name.kind == LDS_KIND_NULL || d->name.kind == LDS_KIND_SIM)) {
     (void)lds_device_page(regions || d->name.kind == LDS_KIND_NULL ? "native" : "vta-hls", &d->name);
   }
-  if (d->name.registers != NULL && (regions || d->name.kind == LDS_KIND_NULL || d->name.page != LDS_SIMDEV_NATIVE)) return LDS_OK;
+  if (d->name.registers != NULL) return LDS_OK;
   return lds_easy_fail(error, LDS_ERR_CONFIG,
                        "device '%s': the model was compiled for a VTA without DRAM regions: name its register page, "
-                       "registers=vta-hls or registers=vta-chisel",
+                       "registers=vta-hls, registers=vta-chisel or registers=native",
                        d->text);
 }
 

@@ -15,7 +15,8 @@ import sys
 
 MODULES = (
     *("codec", "simulator", "inference", "runtime", "hosts", "networks", "partition", "resnet18"),
-    *("vta", "quantization", "bfloat16", "compiler", "workers", "meanings", "page"),
+    *("vta", "quantization", "bfloat16", "compiler", "workers", "sweep"),
+    *("meanings", "page"),
 )
 
 

@@ -4,15 +4,20 @@ UIO driver, real interrupts, DMA."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from loadstone.artifact.format import Artifact
 from loadstone.cli import main
+from tests import further
 from tests.board import build, cases, debian, linux_image, models
 from tests.board.emulator import MACHINES, boot
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
+from tests.branches import branches
 from tests.repeat import more
 
 pytestmark = pytest.mark.full
@@ -95,33 +100,64 @@ def test_pages_of_vtas_bitstreams_work_too(machine: str, device: str, registers:
         cases.check_healthy(board.finish(), network)
 
 
+def exported(
+    folder: Path, made: Sequence[tuple[Artifact, np.ndarray]], plugins: Sequence[Path]
+) -> list[str | Path]:
+    """The arguments that boot projects which `loadstone export --board linux` wrote, one after the
+    other, on a board with two devices."""
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
+    chosen = []
+    for number, (artifact, inputs) in enumerate(made):
+        project = folder / str(number)
+        artifact.save(folder / f"{number}.lds")
+        words = ["export", folder / f"{number}.lds", "--board", "linux", "-o", project]
+        words += [word for plugin in plugins for word in ("--uma-backends", plugin)]
+        assert main([str(word) for word in words]) == 0
+        cross = "CROSS_COMPILE=aarch64-linux-gnu-"
+        run(["make", "-C", project, cross, "FLAGS=-static -Werror"])
+        chosen.append((project / "model", inputs.tobytes()))
+    sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c")]
+    sources += [GUEST / "run_cases.c", GUEST / "linux/init.c"]
+    init = build.executable("aarch64", "init", sources)
+    return linux_image.programs("virt-arm64", debian.kernel("arm64"), init, chosen)
+
+
 @more
 @pytest.mark.rung("6")
 def test_networks_on_two_devices_of_plugins(shared: Path, tmp_path: Path) -> None:
-    """ResNet8 and DS-CNN, divided between the systolic array and the layer engine, as projects that
-    `loadstone export --board linux` wrote, one after the other in one boot: each device with
+    """ResNet8 and DS-CNN, divided between the systolic array and the layer engine: each device with
     registers and an interrupt of its own, both with one memory."""
-    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
     folders, names = (models.SYSTOLIC, models.DESCRIPTORS), ("systolic", "layer-engine")
-    networks, chosen = [], []
+    networks = []
     for file in ("mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"):
         network = models.on_example(shared, folders, ",".join(names), file)
         devices = list(dict.fromkeys(step.device for step in network.artifact.other_programs))
         assert devices == list(names)
-        network.artifact.save(tmp_path / f"{file}.lds")
-        words = ["export", tmp_path / f"{file}.lds", "--board", "linux", "-o", tmp_path / file]
-        words += [word for folder in folders for word in ("--uma-backends", folder)]
-        assert main([str(word) for word in words]) == 0
-        cross = "CROSS_COMPILE=aarch64-linux-gnu-"
-        run(["make", "-C", tmp_path / file, cross, "FLAGS=-static -Werror"])
         networks.append(network)
-        chosen.append((tmp_path / file / "model", network.inputs.tobytes()))
-    sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c")]
-    sources += [GUEST / "run_cases.c", GUEST / "linux/init.c"]
-    init = build.executable("aarch64", "init", sources)
-    booted = linux_image.programs("virt-arm64", debian.kernel("arm64"), init, chosen)
+    booted = exported(tmp_path, [(n.artifact, n.inputs) for n in networks], folders)
     with boot("virt-arm64", booted, device=names[0], second=names[1], plugins=folders) as board:
         lines = board.finish()
     for number, network in enumerate(networks):
         want = b"".join(network.outputs).hex()
         assert f"program {number} status 0 output {want}" in lines, lines
+
+
+@more
+@pytest.mark.rung("6")
+@pytest.mark.parametrize("second", ["systolic", "vtaq-1x8x8"])
+def test_devices_that_no_data_ties(tmp_path: Path, second: str) -> None:
+    """VTA-Q and another device, a plug-in's or a second VTA: both are started before either is
+    waited for."""
+    if second == "systolic":
+        artifact, inputs, outputs = branches(tmp_path)
+    else:
+        graph, artifact = further.branches()
+        inputs = np.stack(further.inputs(graph))
+        outputs = further.expected(graph, list(inputs))
+    assert [(step.device, step.beside) for step in artifact.other_programs] == [(second, True)]
+    booted = exported(tmp_path, [(artifact, inputs)], [models.SYSTOLIC])
+    plugins = [models.SYSTOLIC]
+    with boot("virt-arm64", booted, second=second, plugins=plugins) as board:
+        lines = board.finish()
+    want = b"".join(y[k].tobytes() for k in range(len(inputs)) for y in outputs).hex()
+    assert f"program 0 status 0 output {want}" in lines, lines

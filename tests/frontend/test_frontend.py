@@ -16,7 +16,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.compiler import compile
 from loadstone.errors import ModelError
-from loadstone.frontend import import_model, load
+from loadstone.frontend import Canonical, Reading, import_model, load
 from tests import onnx_builder, tflite_builder
 from tests.conftest import ROOT
 from tests.repeat import more
@@ -125,6 +125,13 @@ def test_a_tflite_file_is_known_by_its_bytes(shared: Path, tmp_path: Path) -> No
 def test_a_module_is_taken_as_it_is(shared: Path) -> None:
     module = import_model(shared / "models" / "tflm_micro_speech.tflite")
     assert import_model(module) is module
+
+
+def test_what_was_loaded_is_not_loaded_again(shared: Path) -> None:
+    module = load(shared / "models" / "tflm_micro_speech.tflite")
+    assert load(Canonical(module)) is module
+    with pytest.raises(ModelError, match="shapes, inputs and outputs are said of model files"):
+        load(Canonical(module), Reading(outputs=("y",)))
 
 
 def test_the_numerics_of_a_model_are_those_of_its_format(shared: Path) -> None:

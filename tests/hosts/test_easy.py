@@ -205,14 +205,22 @@ def test_a_small_pool_holds_a_small_model() -> None:
         assert np.array_equal(copied(X, net), X)
 
 
-@pytest.mark.parametrize("name", ["sim;registers=native", "uio:/nowhere"])
-def test_a_vta_as_it_is_needs_its_register_page(name: str) -> None:
+def test_a_vta_as_it_is_needs_its_register_page() -> None:
     with pytest.raises(EasyError) as caught:
-        Easy(dense_model(load_config("vta-pynq")).artifact, name)
+        Easy(dense_model(load_config("vta-pynq")).artifact, "uio:/nowhere")
     assert str(caught.value) == (
-        f"device '{name}': the model was compiled for a VTA without DRAM regions: name its "
-        "register page, registers=vta-hls or registers=vta-chisel"
+        "device 'uio:/nowhere': the model was compiled for a VTA without DRAM regions: name its "
+        "register page, registers=vta-hls, registers=vta-chisel or registers=native"
     )
+
+
+@pytest.mark.parametrize("page", ["vta-hls", "vta-chisel", "native"])
+def test_a_vta_without_regions_has_the_page_that_is_named(page: str) -> None:
+    model = dense_model(load_config("vta-pynq"))
+    x = np.arange(model.weights.shape[1], dtype=np.int8).reshape(1, 1, -1)
+    with Easy(model.artifact, f"sim;registers={page}") as net:
+        net.run([x], [y := np.zeros((1, 1, len(model.weights)), np.int8)])
+    assert np.array_equal(y, model.expected(x))
 
 
 def test_a_file_that_is_no_artifact_is_one_line(tmp_path: Path) -> None:

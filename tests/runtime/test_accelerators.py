@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,14 @@ from loadstone.isa.accelerator import Accelerator, register_accelerator
 from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.native_page import NativePage
 from loadstone.runtime import device
+from loadstone.runtime.native import ffi, lib
+from tests import further
 from tests.artifact.test_program_step import CODE, RELOCATIONS, program_model
+from tests.branches import branches
+from tests.conftest import ROOT
 from tests.isa.tables import NPU, NPU_MEANING, npu
+from tests.repeat import more
+from tests.simd_client import process
 
 DRIVER = """#include "lds_accelerator.h"
 int npu_refuse(const lds_insn_seen *seen);
@@ -146,6 +153,18 @@ def test_c_that_defines_other_names(offered: Callable[[Accelerator], None], tmp_
         run(program_model())
 
 
+def test_a_register_block_that_does_not_find_its_device_is_named(
+    offered: Callable[[Accelerator], None],
+) -> None:
+    class Other(NativePage):
+        def __init__(self, config_hash: int) -> None:
+            super().__init__(config_hash ^ 1)
+
+    offered(npu(page=Other))
+    with pytest.raises(DeviceError, match="accelerator npu: identify does not find it"):
+        run(program_model())
+
+
 def test_an_error_of_a_meaning_reaches_the_caller(offered: Callable[[Accelerator], None]) -> None:
     def broken(state: Any, i: Any) -> None:
         raise LoadstoneError("a meaning that fails")
@@ -176,3 +195,99 @@ def test_other_connections_have_one_device(offered: Callable[[Accelerator], None
         pytest.raises(DeviceError, match="several devices"),
     ):
         opened.load(replace(model, steps=(*model.steps, other)))
+
+
+# --- at once --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, np.ndarray, list[np.ndarray]]:
+    """VTA-Q and the systolic array of the examples, between whose programs no data flows."""
+    artifact, inputs, outputs = branches(tmp_path_factory.mktemp("branches"))
+    assert artifact.programs
+    assert [(step.device, step.beside) for step in artifact.other_programs] == [("systolic", True)]
+    return artifact, inputs, outputs
+
+
+def same(session: Any, inputs: np.ndarray, outputs: list[np.ndarray]) -> None:
+    for got, want in zip(session.run([inputs]), outputs, strict=True):
+        np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+
+def state_of(lds_device: Any) -> int:
+    state = ffi.new("lds_device_state *")
+    lds_device.registers.state(lds_device.hal, state)
+    return int(state.state)
+
+
+RUNNING, DONE = 2, 3
+
+
+def test_vta_and_an_accelerator_of_a_plugin_work_at_once(
+    two: tuple[Artifact, np.ndarray, list[np.ndarray]],
+) -> None:
+    """The plug-in's program is done while VTA's, which was started before it, still runs."""
+    artifact, inputs, outputs = two
+    with device.open("sim") as opened:
+        with opened.load(artifact) as session:
+            same(session, inputs, outputs)
+        simulated = lib().lds_hal_sim_device(opened.sim)
+        assert lib().lds_simdev_fault(simulated, lib().LDS_FAULT_HANG, 0, 1) == lib().LDS_SIM_OK
+        with opened.load(artifact) as session:
+            session.start()
+            assert session.accelerators is not None
+            assert state_of(session.accelerators.table[0].device) == DONE
+            assert state_of(opened.handle().device) == RUNNING
+        with opened.load(artifact) as session:
+            same(session, inputs, outputs)
+
+
+def check_process(
+    tmp_path: Path,
+    artifact: Artifact,
+    inputs: np.ndarray,
+    outputs: list[np.ndarray],
+    *options: str,
+) -> None:
+    """`loadstone simd` with both devices of a model: one memory, a socket for each; the first hangs
+    in its second job."""
+    names = ("--device", "vtaq-1x16x16", "--device", artifact.other_programs[0].device)
+    with (
+        process(tmp_path, *names, "--fault", "hang@1", *options) as (_, socket),
+        device.open(f"simd:{socket}") as opened,
+    ):
+        with opened.load(artifact) as session:
+            same(session, inputs[:1], [y[:1] for y in outputs])
+        with opened.load(artifact) as session:
+            session.start()
+            assert session.accelerators is not None
+            accelerator, until = session.accelerators.table[0].device, time.monotonic() + 60
+            while state_of(accelerator) == RUNNING and time.monotonic() < until:
+                time.sleep(0.01)
+            assert state_of(accelerator) == DONE
+            assert state_of(opened.handle().device) == RUNNING
+        with opened.load(artifact) as session:
+            same(session, inputs, outputs)
+
+
+def test_two_vtas_of_one_simulator_process_work_at_once(tmp_path: Path) -> None:
+    graph, artifact = further.branches()
+    inputs = np.stack(further.inputs(graph))
+    check_process(tmp_path, artifact, inputs, further.expected(graph, list(inputs)))
+
+
+@more
+def test_vta_and_an_accelerator_of_one_simulator_process_work_at_once(
+    two: tuple[Artifact, np.ndarray, list[np.ndarray]], tmp_path: Path
+) -> None:
+    folder = str(ROOT / "docs/examples/systolic")
+    check_process(tmp_path, *two, "--uma-backends", folder)
+
+
+def test_a_simulator_process_without_the_second_device_is_one_line(
+    two: tuple[Artifact, np.ndarray, list[np.ndarray]], tmp_path: Path
+) -> None:
+    with (
+        process(tmp_path) as (_, socket),
+        device.open(f"simd:{socket}") as opened,
+        pytest.raises(DeviceError, match="--device vtaq-1x16x16 --device systolic`"),
+    ):
+        opened.load(two[0])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from loadstone.artifact.format import Artifact, BufferView, DataType, MemoryRegi
 from loadstone.backend.external import _FUNCTIONS
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.runtime import device
+from loadstone.vta.device_file import read_builtin
 from loadstone.vta.hw_config import load_config
+from loadstone.vta.isa.spec import Capability
 from tests.sample_model import INTEGER_DEVICES, copy_model, dense_model
 
 X = np.arange(-24, 24, dtype=np.int8).reshape(3, 1, 16)
@@ -39,6 +42,20 @@ def test_a_matrix_product_is_what_numerics_say(name: str, shadow: bool) -> None:
     model = dense_model(config)
     x = np.random.default_rng(1).integers(-128, 128, (6, 1, model.weights.shape[1]), np.int8)
     with device.open("sim", shadow=shadow) as dev, dev.load(model.artifact) as session:
+        assert np.array_equal(session.run([x])[0], model.expected(x))
+
+
+def test_a_native_page_without_regions_adds_no_base(tmp_path: Path) -> None:
+    """The runtime writes region bases into every native page; a device that has no regions counts
+    from bus address 0, as the RTL's does."""
+    file = tmp_path / "flat.json"
+    description = read_builtin("vtaq-tiny")
+    has = load_config("vtaq-tiny").capabilities & ~Capability.REGIONS
+    description |= {"name": "flat", "capabilities": [c.name.lower() for c in has if c.name]}
+    file.write_text(json.dumps(description))
+    model = dense_model(load_config(file))
+    x = np.random.default_rng(1).integers(-128, 128, (6, 1, model.weights.shape[1]), np.int8)
+    with device.open(f"sim:{file}") as dev, dev.load(model.artifact) as session:
         assert np.array_equal(session.run([x])[0], model.expected(x))
 
 

@@ -111,7 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dump-after",
         metavar="NAME",
         help="write the stage of this name alone (relax, graph, schedule, loops, dma_copy, compute, python, "
-        "operations, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
+        "operations, skip_pads, prefetch, allocate, encode, synchronize, steps): into --dump's DIR, else print it",
     )
     add_format(results)
     results.add_argument("--json", action="store_true", help="print figures as JSON")

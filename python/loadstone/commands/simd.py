@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
 
-In:   a device's name, its memory, the faults that it is to have.
-Out:  registers at the socket until the process is ended: Ctrl-C and SIGTERM end it at once, in the
-      middle of a job too, and
-      take the socket away.
+In:   names of devices, their memory, the faults that the first is to have.
+Out:  registers at a socket for each until the process is ended: Ctrl-C and SIGTERM end it at once, in the
+      middle of a job too, and take the sockets away.
 Next: QEMU with the plug-in of tests/board, or `loadstone run --device simd:SOCKET`.
 """
 
@@ -15,6 +14,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +39,7 @@ examples:
   loadstone simd /tmp/board.sock                                  a device with 64 MiB of memory of its own
   loadstone simd /tmp/board.sock --memory ram --base 0x40000000   with the memory of a machine that QEMU emulates
   loadstone simd /tmp/board.sock --device systolic --uma-backends DIR   an accelerator that a plug-in describes
+  loadstone simd /tmp/board.sock --device vtaq-1x16x16 --device systolic --uma-backends DIR   two, for a model of both
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
   loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow: shows tokens that are missing
 
@@ -61,8 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     device.add_argument(
         "--device",
         metavar="NAME",
-        default=_DEFAULT,
-        help="a device, a JSON file, an accelerator of a plug-in ('NAME -attribute=value'), or rtl:NAME, its hardware under Verilator (default: %(default)s)",
+        action="append",
+        default=[],
+        help="a device, a JSON file, an accelerator of a plug-in ('NAME -attribute=value'), or rtl:NAME, its hardware under "
+        f"Verilator (default: {_DEFAULT}); given again, another one with the same memory, at SOCKET.NAME",
     )
     device.add_argument(
         "--registers",
@@ -112,11 +115,31 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
-    rtl = rtl_name(args.device)
-    accelerator = described_accelerator(args.plugins, args.device) if rtl is None else None
+    first, *others = args.device or [_DEFAULT]
+    devices = [_described(args, first)]
+    plain = argparse.Namespace(**{**vars(args), "fault": [], "registers": None, "order": "program"})
+    devices += [_described(plain, name) for name in others]
+    names = [name for name, _ in devices]
+    if len(set(names)) < len(names):
+        raise DeviceError(f"--device {' --device '.join(names)}: one of each name")
+    return _serve(args, devices)
+
+
+class _Closing(Served, Protocol):
+    def close(self) -> None: ...
+
+
+#: A device's name, and what makes it on a memory.
+_Described = tuple[str, Callable[[SharedMemory], _Closing]]
+
+
+def _described(args: argparse.Namespace, name: str) -> _Described:
+    """One device. Raises DeviceError for options that it has not."""
+    rtl = rtl_name(name)
+    accelerator = described_accelerator(args.plugins, name) if rtl is None else None
     if accelerator is not None:
-        return _run_accelerator(args, accelerator)
-    config = load_config((rtl or _DEFAULT) if rtl is not None else args.device)
+        return _table_device(args, accelerator)
+    config = load_config((rtl or _DEFAULT) if rtl is not None else name)
     unlike_rtl = args.fault or args.registers not in (None, "native") or args.order != "program"
     if rtl is not None and unlike_rtl:
         raise DeviceError(
@@ -131,40 +154,45 @@ def run(args: argparse.Namespace) -> int:
         options = {"registers": args.registers, "order": args.order}
         return SimulatedDevice(config, memory, faults=faults, **options)
 
-    return _serve(args, config.name, make)
+    return config.name, make
 
 
-def _run_accelerator(args: argparse.Namespace, accelerator: Accelerator) -> int:
+def _table_device(args: argparse.Namespace, accelerator: Accelerator) -> _Described:
     if args.fault or args.registers or args.order != "program":
         raise DeviceError(
             "--fault, --order and --registers are for VTA's simulator: an accelerator of a plug-in has the "
             "registers that it describes, and no faults to order"
         )
-    return _serve(args, accelerator.name, lambda memory: TableSimulated(accelerator, memory))
+    return accelerator.name, lambda memory: TableSimulated(accelerator, memory)
 
 
-class _Closing(Served, Protocol):
-    def close(self) -> None: ...
-
-
-def _serve(args: argparse.Namespace, name: str, make: Callable[[SharedMemory], _Closing]) -> int:
+def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
     memory = (
         SharedMemory.of_file(args.memory, args.base)
         if args.memory
         else SharedMemory.anonymous(args.base, args.size)
     )
+    end = memory.bus_address + memory.size_bytes
     with _signals() as (stop, caught), contextlib.ExitStack() as ends:
-        device = make(memory)
-        ends.callback(device.close)
-        server = Server(args.socket, device, memory)
-        ends.callback(server.close)
-        end = memory.bus_address + memory.size_bytes
-        print(
-            f"{name} at {args.socket}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
-            f"{len(args.fault)} faults",
-            flush=True,
-        )
-        server.serve(clients=args.clients, stop=stop)
+        servers = []
+        for number, (name, make) in enumerate(devices):
+            path = Path(f"{args.socket}.{name}") if number else args.socket
+            device = make(memory)
+            ends.callback(device.close)
+            servers.append(Server(path, device, memory, alone=len(devices) == 1))
+            ends.callback(servers[-1].close)
+        for server, (name, _) in zip(servers, devices, strict=True):
+            faults = len(args.fault) if server is servers[0] else 0
+            print(
+                f"{name} at {server.path}: memory 0x{memory.bus_address:X} to 0x{end:X}, "
+                f"{faults} faults",
+                flush=True,
+            )
+        with ThreadPoolExecutor(max_workers=len(servers)) as pool:
+            more = [pool.submit(s.serve, clients=args.clients, stop=stop) for s in servers[1:]]
+            servers[0].serve(clients=args.clients, stop=stop)
+            for served in more:
+                served.result()
     if signal.SIGINT in caught:
         raise KeyboardInterrupt
     return _EXIT_TERMINATED if caught else 0

@@ -16,7 +16,7 @@ Next: quantization/ for float models, partition/eager.py for quantized ones.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +24,7 @@ from loadstone.errors import LoadstoneError, ModelError
 from loadstone.files import read_whole
 from loadstone.frontend.message import one_line
 from loadstone.frontend.reading import WHOLE, Reading
+from loadstone.frontend.tflite_schema import import_in_parts
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -31,10 +32,19 @@ if TYPE_CHECKING:
 
     from loadstone.relax.types import IRModule
 
-__all__ = ["Model", "Reading", "import_model", "load"]
+__all__ = ["Canonical", "Model", "Reading", "import_model", "load"]
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """What `load` made: `load` gives it back as it is. A sweep compiles a network hundreds of
+    times, and its form does not depend on the device."""
+
+    module: IRModule
+
 
 #: A model file, or a model in memory.
-Model: TypeAlias = "str | Path | IRModule | ExportedProgram | ModelProto"
+Model: TypeAlias = "str | Path | IRModule | ExportedProgram | ModelProto | Canonical"
 
 
 def load(source: Model, reading: Reading = WHOLE) -> IRModule:
@@ -42,6 +52,8 @@ def load(source: Model, reading: Reading = WHOLE) -> IRModule:
     ModelError, one line that names the file. reading: sizes and the part of a file."""
     from loadstone.frontend.canonical import canonical
 
+    if isinstance(source, Canonical) and reading.is_whole:
+        return source.module
     name = _name(source)
     module = import_model(source, reading)
     try:
@@ -65,6 +77,7 @@ def import_model(source: Model, reading: Reading = WHOLE) -> IRModule:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     suffix = path.suffix.lower()
     if suffix == ".tflite" or (suffix != ".onnx" and data[4:8] == b"TFL3"):
+        import_in_parts()
         from loadstone.frontend import tflite as reader
     elif suffix == ".onnx":
         from loadstone.frontend import onnx as reader  # type: ignore[no-redef]
@@ -82,6 +95,8 @@ def _from_memory(source: Model) -> IRModule:
     """What PyTorch made is converted, and an ONNX model in memory. Whoever has such an object has
     imported PyTorch, or onnx. Raises ModelError for what is no model."""
     given: Any = source
+    if isinstance(source, Canonical):
+        return source.module
     if type(source).__name__ == "ModelProto" and hasattr(given, "SerializeToString"):
         from loadstone.frontend import onnx
 

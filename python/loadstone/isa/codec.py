@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError
+from loadstone.isa.columns import Column, Words, put, take, words_of
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "encode",
     "encode_columns",
     "instruction_offsets",
+    "packed",
 ]
 
 
@@ -73,15 +75,18 @@ def encode(table: InstructionTable, insns: Sequence[TableInsn]) -> bytes:
     """The bytes of a program; addresses that are not numbers are left 0. Raises EncodingError."""
     out = bytearray()
     for insn in insns:
-        form = check_fields(table, insn)
-        word = form.opcode
-        for field in form.fields:
-            value = insn.fields.get(field.name, 0)
-            if not isinstance(value, At):
-                mask = (1 << field.width) - 1
-                word |= (int(value) & mask) << table.places[form.name][field.name]
-        out += word.to_bytes(table.sizes[form.name], "little")
+        out += packed(table, check_fields(table, insn), insn.fields)
     return bytes(out)
+
+
+def packed(table: InstructionTable, form: InstructionForm, fields: Mapping[str, int | At]) -> bytes:
+    """The bytes of one instruction whose fields were checked; what is not named is 0."""
+    word = form.opcode
+    for name, start, mask in table.packing[form.name]:
+        value = fields.get(name, 0)
+        if not isinstance(value, At):
+            word |= (value & mask) << start
+    return int(word).to_bytes(table.sizes[form.name], "little")
 
 
 def _walk(table: InstructionTable, code: bytes) -> Iterator[tuple[int, InstructionForm]]:
@@ -135,14 +140,16 @@ def _signed(raw: int, field: Bits) -> int:
 
 # --- columns --------------------------------------------------------------------------------------
 def encode_columns(
-    table: InstructionTable, name: str, columns: Mapping[str, NDArray[np.int64]]
+    table: InstructionTable, name: str, columns: Mapping[str, Column]
 ) -> NDArray[np.uint8]:
     """Many instructions of one kind: (instructions, size_bytes). columns: by field, all of one
     length, int64 (uint64 for 64 bits without a sign). Raises EncodingError."""
     form = table.by_name[name]
     count = max((len(column) for column in columns.values()), default=0)
-    bits = np.zeros((count, 8 * table.sizes[name]), np.uint8)
-    _put(bits, 0, table.opcode_bits, np.full(count, form.opcode, np.uint64))
+    size = table.sizes[name]
+    packed = np.zeros((count, -(-size // 8)), "<u8")
+    words = [packed[:, k] for k in range(packed.shape[1])]
+    put(words, 0, table.opcode_bits, np.full(count, form.opcode, np.int64))
     for field in form.fields:
         column = np.asarray(columns.get(field.name, np.zeros(count, np.int64)))
         bad = (column < field.lowest) | (column > field.highest)
@@ -150,18 +157,13 @@ def encode_columns(
             value = int(column[bad][0])
             limits = f"[{field.lowest}, {field.highest}]"
             raise EncodingError(f"{name}: {field.name}={value} is not in {limits}")
-        _put(bits, table.places[name][field.name], field.width, column.astype(np.uint64))
-    return np.packbits(bits, axis=1, bitorder="little")
-
-
-def _put(bits: NDArray[np.uint8], at: int, width: int, values: NDArray[np.uint64]) -> None:
-    little = values.astype("<u8").view(np.uint8).reshape(len(values), 8)
-    bits[:, at : at + width] = np.unpackbits(little, axis=1, bitorder="little")[:, :width]
+        put(words, table.places[name][field.name], field.width, column)
+    return packed.view(np.uint8)[:, :size]
 
 
 def decode_columns(
     table: InstructionTable, code: bytes
-) -> Mapping[str, tuple[NDArray[np.int64], Mapping[str, NDArray[np.int64]]]]:
+) -> Mapping[str, tuple[NDArray[np.int64], Mapping[str, Column]]]:
     """By instruction that occurs: positions in the program, and the values of each field, both of
     shape (instructions of that kind,). Limits are not looked at. Raises EncodingError for an
     unknown opcode."""
@@ -172,20 +174,15 @@ def decode_columns(
         positions.setdefault(form.name, []).append(position)
     data, found = np.frombuffer(code, np.uint8), {}
     for name, begins in offsets.items():
-        rows = data[np.array(begins)[:, None] + np.arange(table.sizes[name])]
-        bits = np.unpackbits(rows, axis=1, bitorder="little")
+        words = words_of(data[np.array(begins)[:, None] + np.arange(table.sizes[name])])
         columns = {
-            field.name: _get(bits, table.places[name][field.name], field)
+            field.name: _column(words, table.places[name][field.name], field)
             for field in table.by_name[name].fields
         }
         found[name] = (np.array(positions[name]), columns)
     return found
 
 
-def _get(bits: NDArray[np.uint8], at: int, field: Bits) -> NDArray[np.int64]:
-    wide = np.zeros((len(bits), 64), np.uint8)
-    wide[:, : field.width] = bits[:, at : at + field.width]
-    if field.signed:
-        wide[:, field.width :] = bits[:, at + field.width - 1, None]
-    values = np.packbits(wide, axis=1, bitorder="little").view("<u8")[:, 0]
-    return values if field.width == 64 and not field.signed else values.astype(np.int64)
+def _column(words: Sequence[Words], at: int, field: Bits) -> Column:
+    values = take(words, at, field.width, signed=field.signed)
+    return values.view(np.uint64) if field.width == 64 and not field.signed else values

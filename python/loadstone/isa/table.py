@@ -150,6 +150,17 @@ class InstructionTable:
         return {form.name: self._placed(form) for form in self.forms}
 
     @cached_property
+    def packing(self) -> Mapping[str, tuple[tuple[str, int, int], ...]]:
+        """By instruction: name, first bit and mask of each field, for who packs many."""
+        return {
+            form.name: tuple(
+                (field.name, self.places[form.name][field.name], (1 << field.width) - 1)
+                for field in form.fields
+            )
+            for form in self.forms
+        }
+
+    @cached_property
     def sizes(self) -> Mapping[str, int]:
         """By instruction, its length in bytes."""
         return {form.name: form.size_bytes or self._least(form) for form in self.forms}

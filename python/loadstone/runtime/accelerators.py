@@ -13,7 +13,8 @@ import ctypes
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from loadstone.isa.state import BAD_INSTRUCTION, ERRORS, Dram, DramWindow, Machi
 from loadstone.isa.table import DRAM, InstructionTable
 from loadstone.printable import one_line
 from loadstone.runtime.c_step import C_FLAGS, c_compiler
+from loadstone.runtime.handle import Handle
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.runtime.simulated import open_simulated_beside
 from loadstone.runtime.sources import source_folder
@@ -79,28 +81,25 @@ def further_devices(artifact: Artifact) -> list[BuiltinDevice]:
 class AcceleratorSet:
     """What a session needs of its accelerators. table: lds_accelerator *; count: of its entries."""
 
-    def __init__(
-        self, artifact: Artifact, hal: CData, sim: CData | None, *, timing: bool = True
-    ) -> None:
-        """hal: the session's. sim: a simulated device (lds_hal_sim), whose memory the others then
-        share; None: their registers are those behind the HAL. timing: count cycles."""
+    def __init__(self, artifact: Artifact, opened: Handle) -> None:
+        """opened: the session's own device. Where it is simulated, the others share its memory;
+        else they are other devices of the same board, and one may be that device itself."""
         chosen, further = accelerators_of(artifact), further_devices(artifact)
-        if sim is None and len(chosen) + len(further) + bool(artifact.programs) > 1:
-            raise DeviceError(
-                f"model {artifact.name!r} has programs of several devices, and this connection is "
-                "to one: use --device sim, or C on the board"
-            )
+        hal, sim = opened.device.hal, opened.sim
         self.simulated: dict[str, TableDevice] = {}
         self.further: dict[str, CData] = {}
         self.error: BaseException | None = None
         self._devices: dict[str, Device] = {device.name: device for device in further}
+        self._drivers = {one.name: one.driver for one in chosen}
         self._keep: list[object] = [hal, sim]  # freed from the last to the first
         self.count = len(chosen) + len(further)
+        names = [*(device.name for device in chosen), *self._devices]
+        connected = self._connected(artifact, names, opened) if sim is None else {}
         self.table: CData = ffi.new("lds_accelerator[]", max(self.count, 1))
         memory = sim_memory(sim) if sim is not None else None
         for entry, accelerator in zip(self.table, chosen, strict=False):
             block, refuse = _driver(accelerator)
-            own = hal
+            own = connected.get(accelerator.name, hal)
             if memory is not None:
                 dram = Dram([memory])
                 self.simulated[accelerator.name] = TableDevice(accelerator, dram)
@@ -109,13 +108,33 @@ class AcceleratorSet:
             entry.table = self._insn_table(accelerator.table)
             entry.refuse = refuse
         for entry, device in zip(self.table[len(chosen) : self.count], further, strict=True):
-            own = hal
+            own = connected.get(device.name, hal)
             if sim is not None:
-                beside = self._kept(open_simulated_beside(sim, device, timing=timing))
+                beside = self._kept(open_simulated_beside(sim, device, timing=opened.timing))
                 self.further[device.name] = beside
                 own = lib().lds_hal_sim_hal(beside)
             name = device.register_block.name.encode()
             self._open(entry, device.name, own, lib().lds_registers_named(name))
+
+    def _connected(
+        self, artifact: Artifact, names: Sequence[str], opened: Handle
+    ) -> Mapping[str, CData]:
+        """The HALs of those that are not the session's own device. Raises DeviceError where more
+        than one would have to be that."""
+        found: dict[str, CData] = {}
+        for name in names:
+            pair = opened.connect(name)
+            if pair is not None:
+                self._kept(pair[0])
+                found[name] = pair[1]
+        if len(names) - len(found) + bool(artifact.programs) > 1:
+            every = [artifact.device] * bool(artifact.programs) + list(names)
+            options = " ".join(f"--device {name}" for name in every)
+            raise DeviceError(
+                f"model {artifact.name!r} has programs of several devices, and this connection is "
+                f"to one: use --device sim, `loadstone simd SOCKET {options}`, or C on the board"
+            )
+        return found
 
     def _open(self, entry: CData, name: str, hal: CData, block: CData) -> None:
         """Fills in an lds_accelerator but for its table, which a VTA has not."""
@@ -129,6 +148,18 @@ class AcceleratorSet:
     def configure(self, config: CData) -> None:
         """Gives them to a session that is about to open. config: lds_session_config *."""
         lib().lds_session_config_accelerators(config, self.table, self.count)
+
+    def find_stranger(self) -> None:
+        """Where a session would not open because a device is another one: raises DeviceError for
+        the accelerator whose register block does not find it."""
+        for entry, (name, driver) in zip(self.table, self._drivers.items(), strict=False):
+            crc = zlib.crc32(bytes(entry.table.fingerprint))
+            if entry.device.registers.identify(entry.device.hal, crc) != lib().LDS_HAL_OK:
+                block = f"{driver.name}: identify" if driver is not None else "identify"
+                raise DeviceError(
+                    f"accelerator {name}: {block} does not find it: the device has other "
+                    f"instructions or other registers (CRC-32 of its table's fingerprint: {crc:#x})"
+                )
 
     def describe_error(self, device: str, code: int) -> str:
         """What an error of an accelerator means."""

@@ -30,11 +30,11 @@ from loadstone.backend.device import NO_DEVICE, Device
 from loadstone.errors import ArtifactError, ConfigError, DeviceError
 from loadstone.files import is_file, read_whole
 from loadstone.printable import one_line
+from loadstone.runtime.handle import Handle
 from loadstone.runtime.native import CData, ffi, lib, raise_for
 from loadstone.runtime.session import (
     Counters,
     External,
-    Handle,
     Session,
     Totals,
     register_external,
@@ -77,7 +77,8 @@ def open(spec: str = "sim", *, shadow: bool = False, timing: bool = True) -> Ope
 
     sim            the simulator, as the device that the first model was compiled for
     sim:DEVICE     the simulator of a built-in device or a JSON file (plain DEVICE is the same)
-    simd:SOCKET    a simulator that is a process of its own (`loadstone simd SOCKET`)
+    simd:SOCKET    a simulator that is a process of its own (`loadstone simd SOCKET`), its
+                   further devices at SOCKET.NAME
     null           a device that computes nothing: the host's own time
     uio:PATH       a board under Linux: registers and interrupt from a UIO device, DMA memory from
     its second map,
@@ -140,25 +141,28 @@ def _open_null(opened: OpenedDevice) -> tuple[CData, CData]:
 
 
 def _open_simd(opened: OpenedDevice) -> tuple[CData, CData]:
+    return _simd_at(opened.argument)
+
+
+def _simd_at(path: str) -> tuple[CData, CData]:
     simd = ffi.new("lds_hal_simd **")
-    status = lib().lds_hal_simd_open(opened.argument.encode(), simd)
+    status = lib().lds_hal_simd_open(path.encode(), simd)
     if status == lib().LDS_HAL_UNSUPPORTED:
-        raise DeviceError(f"the simulator at {opened.argument} is of another version of loadstone")
+        raise DeviceError(f"the simulator at {path} is of another version of loadstone")
     if status == lib().LDS_HAL_TIMEOUT:
         raise DeviceError(
-            f"the simulator at {opened.argument} is in use by another client: end that one, "
+            f"the simulator at {path} is in use by another client: end that one, "
             "or start a second simulator"
         )
     if status == lib().LDS_HAL_NO_MEMORY:
         raise DeviceError(
-            f"the memory of the simulator at {opened.argument} cannot be used safely: it is "
+            f"the memory of the simulator at {path} cannot be used safely: it is "
             "not sealed (--memory FILE is for emulated "
             "machines), or too large to be mapped"
         )
     if status:
         raise DeviceError(
-            f"no simulator answers at {opened.argument!r}: start `loadstone simd "
-            f"{opened.argument or 'SOCKET'}`"
+            f"no simulator answers at {path!r}: start `loadstone simd {path or 'SOCKET'}`"
         )
     return ffi.gc(simd[0], lib().lds_hal_simd_close), lib().lds_hal_simd_hal(simd[0])
 
@@ -239,6 +243,7 @@ class OpenedDevice:
         self.sim: CData = None  # lds_hal_sim *, for tests that order faults
         self._device = device
         self._handle: Handle | None = None
+        self._further: dict[str, tuple[CData, CData]] = {}
         self._sessions: list[Session] = []
 
     @property
@@ -295,14 +300,24 @@ class OpenedDevice:
             raise_for(
                 lib().lds_device_open(device, hal, registers, self.device.config_hash), "open"
             )
-            self._handle = Handle(device, owner, owner if kind == "sim" else None, self.timing)
+            sim = owner if kind == "sim" else None
+            self._handle = Handle(device, owner, sim, self.timing, self._connect)
         return self._handle
+
+    def _connect(self, name: str) -> tuple[CData, CData] | None:
+        """Another device of the same board: (owner, lds_hal), None where there is no such one. A
+        simulator process has each at a socket of its own, with one memory."""
+        socket = f"{self.argument}.{name}"
+        if name not in self._further and self.kind == "simd" and Path(socket).is_socket():
+            self._further[name] = _simd_at(socket)
+        return self._further.get(name)
 
     def close(self) -> None:
         """Closes its sessions, then itself; arrays that are still there keep its memory."""
         for session in self._sessions:
             session.close()
         self._sessions.clear()
+        self._further.clear()
         self._handle = self.sim = None
 
     def __enter__(self) -> OpenedDevice:

@@ -25,6 +25,7 @@ from loadstone.backend.external import External, register_external
 from loadstone.errors import DeviceError
 from loadstone.numerics import Array
 from loadstone.runtime.external_steps import CallTimes, call_external, check_externals, place_of
+from loadstone.runtime.handle import Handle
 from loadstone.runtime.long_steps import LongSteps
 from loadstone.runtime.native import CData, ffi, lib, raise_for
 
@@ -35,7 +36,6 @@ __all__ = [
     "Array",
     "Counters",
     "External",
-    "Handle",
     "Session",
     "Totals",
     "register_external",
@@ -78,18 +78,6 @@ class Totals:
             for name in places
         }
         return Totals(self.runs + other.runs, self.counters + other.counters, seconds)
-
-
-@dataclass(frozen=True)
-class Handle:
-    """An open device as C knows it. device: lds_device *. owner: what must live as long as the
-    device's memory is used. sim: lds_hal_sim *, for devices beside a simulated one. timing: whether
-    those count cycles."""
-
-    device: CData
-    owner: object
-    sim: CData | None = None
-    timing: bool = True
 
 
 class Session:
@@ -136,8 +124,7 @@ class Session:
         if artifact.other_programs:
             from loadstone.runtime.accelerators import AcceleratorSet  # large, and seldom needed
 
-            own = opened.device.hal, opened.sim
-            self.accelerators = AcceleratorSet(artifact, *own, timing=opened.timing)
+            self.accelerators = AcceleratorSet(artifact, opened)
             self.accelerators.configure(config)
         size = lib().lds_session_size_bytes(self._model, config)
         try:
@@ -155,6 +142,8 @@ class Session:
         )
         if fault.layer != ffi.NULL:  # an instruction was refused
             self._raise(status, fault)
+        if status == lib().LDS_ERR_CONFIG and self.accelerators is not None:
+            self.accelerators.find_stranger()
         raise_for(status, artifact.name)
         self._session = session[0]
         self.inputs = tuple(

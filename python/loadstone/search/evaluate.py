@@ -5,8 +5,9 @@ In:   a Unit, and what is the same for all units: the networks.
 Out:  what was counted, as JSON holds it; a device that cannot run the network says why.
 Next: sweep.py keeps it in the store, and adds time, energy and area.
 
-Runs in workers, which import it by name. A worker reads each network once. Nothing in a result
-depends on who made it or when, on the device's clock, or on assumptions of energy and area.
+Runs in workers, which import it by name. A worker reads each network once, and quantizes it once
+for each scheme. Nothing in a result depends on who made it or when, on the device's clock, or on
+assumptions of energy and area.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from loadstone import graph as g
-from loadstone.errors import LoadstoneError, ModelError, SimulationError, cause_of
+from loadstone.errors import ConfigError, LoadstoneError, ModelError, SimulationError, cause_of
 from loadstone.files import JsonObject
 from loadstone.numerics import Array
 from loadstone.search.assumptions import Counts
@@ -42,7 +43,8 @@ _MULTIPLY = {"nn.conv2d", "nn.conv1d", "nn.conv2d_transpose", "matmul", "nn.dens
 @dataclass(frozen=True)
 class SweptNetwork:
     """A model file's content. samples, labels: to count right answers with; one array for each
-    input, and a class for each sample."""
+    input, and a class for each sample. A float network is quantized with the samples where a device
+    computes on integers."""
 
     name: str
     suffix: str
@@ -83,7 +85,7 @@ def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
 def _counted(unit: Unit, network: SweptNetwork, config: HwConfig) -> JsonObject:
     from loadstone.compiler import CompileOptions, compile_model
 
-    module = _module(network.digest, network)
+    module = _module(network, config)
     compiled = compile_model(module, CompileOptions(config, **unit.options))
     _check_multiplications(compiled)
     artifact = compiled.artifact
@@ -146,22 +148,53 @@ def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
     return float(np.mean(scores.argmax(axis=1) == network.labels))
 
 
-_MODULES: dict[str, Any] = {}
+#: By a network's digest, and by the scheme that it was quantized with.
+_MODULES: dict[tuple[str, str], Any] = {}
 
 
-def _module(digest: str, network: SweptNetwork) -> Any:
-    """The network in canonical form, read once in each process."""
-    if digest not in _MODULES:
-        from loadstone.frontend import load
+def _module(network: SweptNetwork, config: HwConfig) -> Any:
+    """The network in canonical form, read and quantized once in each process, for all devices of
+    one number format. Raises ModelError, and for a float network without samples ConfigError."""
+    from loadstone.backend.target import resolve
+    from loadstone.compiler import quantize
+    from loadstone.frontend import Canonical, load
 
-        with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
-            file = Path(folder) / f"{network.name}{network.suffix}"
-            file.write_bytes(network.content)
-            try:
-                _MODULES[digest] = load(file)
-            except ModelError as error:
-                raise ModelError(str(error).replace(f"{folder}/", "")) from None
-    return _MODULES[digest]
+    digest = network.digest
+    if (digest, "") not in _MODULES:
+        _MODULES[digest, ""] = Canonical(_read(network))
+    given = _MODULES[digest, ""]
+    if config.is_float or not _is_float(given.module):
+        return given
+    if not network.samples:
+        raise ConfigError(
+            f"{network.name} is a float network, and the device computes on integers: give samples "
+            "(--data) to quantize it with"
+        )
+    scheme = resolve(config).scheme()
+    if (digest, scheme) not in _MODULES:
+        quantized = quantize(given, list(network.samples), scheme=scheme)
+        _MODULES[digest, scheme] = Canonical(load(quantized.module))
+    return _MODULES[digest, scheme]
+
+
+def _read(network: SweptNetwork) -> Any:
+    from loadstone.frontend import load
+
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+        file = Path(folder) / f"{network.name}{network.suffix}"
+        file.write_bytes(network.content)
+        try:
+            return load(file)
+        except ModelError as error:
+            raise ModelError(str(error).replace(f"{folder}/", "")) from None
+
+
+def _is_float(module: Any) -> bool:
+    """Whether it multiplies, and nothing of it is quantized."""
+    from loadstone.relax.compat import bindings, op_name
+
+    names = {op_name(value) for _, value in bindings(module["main"])}
+    return bool(names & _MULTIPLY) and not names & {"quantize", "dequantize"}
 
 
 @lru_cache(maxsize=1)

@@ -64,9 +64,13 @@ class Server:
     """Answers the clients of one device. The device keeps its state between them, as a board
     does."""
 
-    def __init__(self, path: Path, device: Served, memory: SharedMemory) -> None:
-        """Listens at `path`. A socket that nobody listens at is replaced."""
-        self._device, self._memory, self._path = device, memory, path
+    def __init__(
+        self, path: Path, device: Served, memory: SharedMemory, *, alone: bool = True
+    ) -> None:
+        """Listens at `path`. A socket that nobody listens at is replaced. alone: no other device
+        has this memory, so that a silent client may lose it."""
+        self._device, self._memory, self._alone = device, memory, alone
+        self.path = path
         self._clients: list[_Client] = []
         self._holder: _Client | None = None
         self._served = 0
@@ -108,7 +112,7 @@ class Server:
             self._end(client)
         self._socket.close()
         with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+            self.path.unlink()
 
     # --- waiting ----------------------------------------------------------------------------------
     def _wait(self, stop: int | None) -> set[int]:
@@ -220,7 +224,10 @@ class Server:
     def _give_way(self, holder: _Client) -> bool:
         """Ends the connection of a silent client, which keeps memory that is the device's no
         more."""
-        if not self._memory.sealed or time.monotonic() - holder.heard < SILENT_SECONDS:
+        if (
+            not (self._memory.sealed and self._alone)
+            or time.monotonic() - holder.heard < SILENT_SECONDS
+        ):
             return False
         fresh = self._memory.fresh()
         if not self._device.use(fresh):

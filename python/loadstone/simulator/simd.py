@@ -34,7 +34,8 @@ Who said HELLO first has the device until it hangs up; the next waits, and is to
 BUSY_SECONDS that it is in use. A client that has been silent for SILENT_SECONDS, and for which no
 job runs, gives way: its connection ends, and the next begins with fresh memory, so that whatever
 the old one still writes reaches nobody. (Not where the memory is a FILE: that belongs to a machine,
-which may be silent.)
+which may be silent. Nor where several devices have one memory: each has a socket of its own, and
+they are one board's.)
 """
 
 from __future__ import annotations

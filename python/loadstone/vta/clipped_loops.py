@@ -112,16 +112,12 @@ def _access(
 ) -> Access:
     """An access that stays inside its tile; `reach`: tiles from the indexed one on that are
     read."""
-    low = base + sum(
-        (extent - 1) * min(stride, 0) for extent, stride in zip(extents, strides, strict=True)
-    )
-    high = (
-        base
-        + sum(
-            (extent - 1) * max(stride, 0) for extent, stride in zip(extents, strides, strict=True)
-        )
-        + reach
-    )
+    low, high = base, base + reach
+    for extent, stride in zip(extents, strides, strict=True):
+        if stride < 0:
+            low += (extent - 1) * stride
+        else:
+            high += (extent - 1) * stride
     if low < 0 or high > tile.size_tiles:
         raise LoweringError(
             f"emitter: tiles [{low}, {high}) leave {tile.name} of {tile.size_tiles} tiles"

@@ -199,17 +199,9 @@ class Emitter:
             x_pad_1 = (
                 x.pad_1 + x.gap if y.length > 1 else x.pad_1
             )  # what the gap holds is never read: let the pad fill it
-            load = to.load(sram, dram, y.size, x.size, y.dram_stride)
-            self._copy(
-                replace(
-                    load,
-                    y_pad_0=y.pad_0,
-                    y_pad_1=y.pad_1,
-                    x_pad_0=x.pad_0,
-                    x_pad_1=x_pad_1,
-                    pad_value=to.pad_value if _has_pads(y, x) else 0,
-                )
-            )
+            pads = (y.pad_0, y.pad_1, x.pad_0, x_pad_1)
+            value = to.pad_value if _has_pads(y, x) else 0
+            self._copy(to.load(sram, dram, y.size, x.size, y.dram_stride, *pads, value))
         else:
             self._load_around(to, sram, dram, y, x)
 
@@ -268,9 +260,10 @@ class _LoadTarget:
     tile: VirtualTile
     pad_value: int
 
-    def load(self, sram: int, dram: DramTile, y_size: int, x_size: int, x_stride: int) -> TileLoad:
-        """A block without pads."""
-        return TileLoad(self.memory, self.tile, sram, dram, y_size, x_size, x_stride)
+    def load(self, sram: int, dram: DramTile, *fields: int) -> TileLoad:
+        """A block; fields: y_size, x_size and x_stride, then pads and their value where it has
+        any."""
+        return TileLoad(self.memory, self.tile, sram, dram, *fields)
 
 
 def _has_pads(y: CopyAxis, x: CopyAxis) -> bool:

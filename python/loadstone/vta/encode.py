@@ -125,6 +125,7 @@ class _Encoder:
             for stage in Stage
         }
         self.folder = Folder(address, keep_sums=config.is_float)
+        self.lists: dict[tuple[Step, tuple[int, ...]], bytes] = {}  # micro-ops, by where they begin
         self.fresh: set[VirtualTile] = set()  # tiles whose next GEMM overwrites
         self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
         self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
@@ -321,6 +322,7 @@ class _Encoder:
     ) -> None:
         """A GEMM or ALU instruction; bases: where its operands begin; memories: of the micro-ops'
         operands, the first written."""
+        begins = tuple(bases.tolist())
         tail = _RQ_TILES - 1 if isinstance(insn, Alu) and insn.alu_op == AluOp.RQ else 0
         scratch = tuple(
             ScratchRange(
@@ -329,11 +331,15 @@ class _Encoder:
                 base + step.end[operand] + (tail if operand else 0),
                 operand == 0,
             )
-            for operand, (memory, base) in enumerate(zip(memories, bases.tolist(), strict=True))
+            for operand, (memory, base) in enumerate(zip(memories, begins, strict=True))
         )
-        table = np.zeros((len(step.uops), 3), np.int64)
-        table[:, : len(memories)] = step.uops + bases
-        self.items.append(WithMicroOps(insn, self.layer, scratch, table.tobytes()))
+        key = (step, begins)
+        uops = self.lists.get(key)
+        if uops is None:
+            table = np.zeros((len(step.uops), 3), np.int64)
+            table[:, : len(memories)] = step.uops + bases
+            uops = self.lists[key] = table.tobytes()
+        self.items.append(WithMicroOps(insn, self.layer, scratch, uops))
 
 
 #: A step of VTA's ALU sees what its instruction wrote so many steps before.

@@ -5,6 +5,7 @@ In:   the operations of a region with their layers' names, and where each DRAM t
 Out:  a VtaProgram whose instructions are complete; the text behind each pass, for dumps.
 Next: offload.py puts its bytes into an artifact; the simulator or the board runs it.
 
+    SkipPads      products with padding of zeros are left out
     Prefetch      loads of weights move forward to where the load stage would wait
     Allocate      every virtual tile gets a scratchpad address; loads of what is still there go
     Encode        operations become instructions and micro-ops
@@ -26,11 +27,12 @@ from loadstone.vta.encode import Encode
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.prefetch import Prefetch
 from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
+from loadstone.vta.skip_pads import SkipPads
 from loadstone.vta.synchronize import Synchronize
 
 __all__ = ["PASSES", "build_program", "each_pass"]
 
-PASSES: tuple[type[ProgramPass], ...] = (Prefetch, Allocate, Encode, Synchronize)
+PASSES: tuple[type[ProgramPass], ...] = (SkipPads, Prefetch, Allocate, Encode, Synchronize)
 
 
 def build_program(

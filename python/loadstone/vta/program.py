@@ -4,7 +4,7 @@
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
 Out:  VtaProgram, which each pass of pipeline.py replaces by one that holds more; `text()` for
       people.
-Next: prefetch.py, allocate.py, encode.py and synchronize.py, in this order.
+Next: skip_pads.py, prefetch.py, allocate.py, encode.py and synchronize.py, in this order.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class PendingInstruction:
     layer: str
     scratch: tuple[ScratchRange, ...] = ()
     dram: DramRows | None = None
+    stage: Stage = field(init=False, compare=False)
 
-    @property
-    def stage(self) -> Stage:
-        """The queue that executes it."""
-        return stage_of(self.insn)
+    def __post_init__(self) -> None:
+        """The queue that executes it, which is asked for many times."""
+        object.__setattr__(self, "stage", stage_of(self.insn))
 
     def with_insn(self, insn: Insn) -> PendingInstruction:
         """The same with another instruction, which touches the same."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import pytest
 
+from loadstone.isa.codec import decode, encode
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.registers import BLOCKS, NATIVE
 from loadstone.vta.isa.spec import (
     CONFIG_DEFAULTS,
+    INSN_BYTES,
     INSTRUCTIONS,
     MICRO_OPS,
     STAGE_REGISTERS,
     ConfigRegister,
     Stage,
     layout,
+    table_of,
 )
-from tests.random_insns import CONFIGS
+from tests.random_insns import CONFIGS, random_stream
 
 #: Profile `vta` at the default sizes, start:width, as VTA's hardware has it.
 FLAGS = "opcode 0:3 pop_prev 3:1 pop_next 4:1 push_prev 5:1 push_next 6:1"
@@ -91,3 +95,18 @@ def test_register_blocks_do_not_overlap() -> None:
         assert len(taken) == len(set(taken))
         assert all(offset % 4 == 0 for offset in taken)
     assert max(r.offset + r.count * r.stride for r in NATIVE) <= 4096
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+def test_the_table_of_a_device_has_every_field_where_layout_has_it(config: HwConfig) -> None:
+    """VTA's instructions are those of an InstructionTable: its general codec and checker take
+    them."""
+    table = table_of(config.widths)
+    for insn in INSTRUCTIONS:
+        name = insn.name.lower()
+        placed = layout(insn.fields, config.widths)
+        assert placed.pop("opcode").width == table.opcode_bits
+        assert table.places[name] == {field: place.start for field, place in placed.items()}
+        assert table.sizes[name] == INSN_BYTES
+    code = encode_stream(random_stream(config, 100, seed=3), config).tobytes()
+    assert encode(table, decode(table, code)) == code

@@ -92,6 +92,8 @@ def _body(insn: Insn) -> str:
 
 
 def _noop(insn: Load | Store) -> str:
+    if insn.x_size:  # it moves something
+        return ""
     plain = type(insn)(**{k: v for k, v in insn.values().items() if k not in TOKEN_FLAGS})
     return next((f"nop {stage}" for stage, noop in NOOPS.items() if noop == plain), "")
 

@@ -9,7 +9,7 @@ Next: asm.py gives `assemble` and `parse_insn` to everybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -40,6 +40,17 @@ def assemble(text: str, config: HwConfig) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(encoded), np.uint8).reshape(-1, INSN_BYTES)
 
 
+#: What words stand for.
+_STAGES = {stage.name.lower(): stage for stage in Stage}
+_MEMORIES = {memory.name.lower(): memory for memory in Memory}
+_REGISTERS = {register.name.lower(): register for register in ConfigRegister}
+_ROUNDINGS = {rounding.name.lower(): int(rounding) for rounding in Rounding}
+_OPERATIONS = {
+    sign.removesuffix("=") if sign[0].isalpha() else sign: operation
+    for operation, sign in ALU_SIGNS.items()
+}
+
+
 def parse_insn(text: str) -> Insn:
     """The instruction of one line. Raises AssemblerError saying what was expected where."""
     words = _TokenReader(text)
@@ -61,7 +72,7 @@ def _parse_tokens(words: _TokenReader, verb: str) -> list[str]:
     stages = []
     while words.take(verb):
         words.expect("(")
-        stages.append(words.one_of([s.name.lower() for s in Stage]))
+        stages.append(words.one_of(_STAGES))
         words.expect(")")
     return stages
 
@@ -91,35 +102,40 @@ class _TokenReader:
         + r"|\S)"
     )
 
+    _NUMBER = re.compile(r"^\s*\d+:")
+
     def __init__(self, text: str) -> None:
-        self.words = self._WORD.findall(re.sub(r"^\s*\d+:", "", text))
+        found: list[str] = self._WORD.findall(self._NUMBER.sub("", text))
+        self.words = [*found, ""]  # the end of the line
         self.at = 0
 
     def at_end(self) -> bool:
-        return self.at == len(self.words)
+        return not self.words[self.at]
 
     def peek(self) -> str:
-        return "" if self.at_end() else self.words[self.at]
+        return self.words[self.at]
 
     def next(self) -> str:
-        word = self.peek()
+        word = self.words[self.at]
         self.at += 1
         return word
 
     def take(self, word: str) -> bool:
         """Whether `word` comes next; it is then taken."""
-        found = self.peek() == word
-        self.at += found
-        return found
+        if self.words[self.at] != word:
+            return False
+        self.at += 1
+        return True
 
     def expect(self, *words: str) -> None:
         for word in words:
-            if not self.take(word):
+            if self.words[self.at] != word:
                 self.fail(repr(word))
+            self.at += 1
 
-    def one_of(self, choices: Iterable[str]) -> str:
-        if self.peek() not in (known := list(choices)):
-            self.fail("one of " + ", ".join(known))
+    def one_of(self, choices: Collection[str]) -> str:
+        if self.words[self.at] not in choices:
+            self.fail("one of " + ", ".join(choices))
         return self.next()
 
     def number(self) -> int:
@@ -153,7 +169,7 @@ def _parse_store(words: _TokenReader) -> _Parsed:
 
 
 def _parse_scratchpad(words: _TokenReader) -> dict[str, int]:
-    memory = Memory[words.one_of([m.name.lower() for m in Memory]).upper()]
+    memory = _MEMORIES[words.one_of(_MEMORIES)]
     words.expect("[")
     base = words.number()
     words.expect("]")
@@ -212,14 +228,10 @@ def _parse_gemm(words: _TokenReader) -> _Parsed:
 
 def _parse_alu(words: _TokenReader) -> _Parsed:
     values = _parse_tile(words, "acc", "dst")
-    operations = {
-        sign.removesuffix("=") if sign[0].isalpha() else sign: operation
-        for operation, sign in ALU_SIGNS.items()
-    }
-    sign = words.one_of(operations)
+    sign = words.one_of(_OPERATIONS)
     if sign.isalpha():
         words.expect("=")
-    values["alu_op"] = operations[sign]
+    values["alu_op"] = _OPERATIONS[sign]
     if words.peek() == "acc":
         values |= _parse_tile(words, "acc", "src")
     else:  # the RTL reads src also then: where nothing else is said, it is dst
@@ -256,11 +268,10 @@ def _parse_loops(words: _TokenReader) -> dict[str, int]:
 
 
 def _parse_config(words: _TokenReader) -> _Parsed:
-    stage = Stage[words.one_of([s.name.lower() for s in Stage]).upper()]
-    register = ConfigRegister[words.one_of([r.name.lower() for r in ConfigRegister]).upper()]
+    stage = _STAGES[words.one_of(_STAGES)]
+    register = _REGISTERS[words.one_of(_REGISTERS)]
     words.expect("=")
-    roundings = {r.name.lower(): int(r) for r in Rounding}
-    value = roundings[words.next()] if words.peek() in roundings else words.number()
+    value = _ROUNDINGS[words.next()] if words.peek() in _ROUNDINGS else words.number()
     return Opcode.CONFIG, {"stage": stage, "register_id": register, "value": value}
 
 

@@ -8,7 +8,8 @@ Out:  `decode_stream` / `encode_stream`: a Stream of columns per instruction kin
       the same for micro-ops.
 Next: asm.py prints them, reference.py executes them, hw_sim reads the bytes.
 
-All places of bits come from spec.layout(); nothing here knows a bit number.
+All places of bits come from the table, and loadstone/isa moves them: what is here is VTA's own:
+one length for all, Stream, typed objects, and what it says of a mistake.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loadstone.errors import EncodingError
+from loadstone.isa.codec import packed
+from loadstone.isa.columns import Column, Words, put, reserved_bits, take
+from loadstone.isa.table import InstructionTable
 from loadstone.numerics import Array
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.insn import (
@@ -36,7 +40,15 @@ from loadstone.vta.isa.insn import (
     MicroOp,
     Store,
 )
-from loadstone.vta.isa.spec import INSN_BYTES, MICRO_OPS, UOP_BYTES, BitField, Opcode, layout
+from loadstone.vta.isa.spec import (
+    INSN_BYTES,
+    MICRO_OPS,
+    UOP_BYTES,
+    BitField,
+    Opcode,
+    layout,
+    table_of,
+)
 
 __all__ = [
     "Alu",
@@ -57,8 +69,7 @@ __all__ = [
     "encode_uops",
 ]
 
-Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
-Words: TypeAlias = npt.NDArray[np.uint64]
+Columns: TypeAlias = dict[str, Column]
 
 
 @dataclass(frozen=True)
@@ -149,19 +160,11 @@ def _decode_kind(
     rows: npt.NDArray[np.int64],
 ) -> Columns:
     """Columns of the instructions `rows`, all of one kind, from their two words."""
-    reserved = [(1 << 64) - 1, (1 << 64) - 1]
     result: Columns = {}
     for name, place in places.items():
-        word, shift = divmod(place.start, 64)
-        mask = (1 << place.width) - 1
-        reserved[word] &= ~(mask << shift)
         if name == "opcode":
             continue
-        bits = words[word] >> np.uint64(shift)
-        bits &= np.uint64(mask)
-        value = bits.view(np.int64)
-        if place.field.signed:
-            value -= (value >> (place.width - 1)) << place.width
+        value = take(words, place.start, place.width, signed=place.field.signed)
         if place.field.enum is not None:
             bad = np.flatnonzero(value >= len(place.field.enum))  # the values are 0, 1, 2 ...
             if bad.size:
@@ -171,12 +174,11 @@ def _decode_kind(
                     f"unknown; known are {known}"
                 )
         result[name] = value
-    for word in range(2):
-        bad = (
-            np.flatnonzero(words[word] & np.uint64(reserved[word])) if reserved[word] else rows[:0]
-        )
+    reserved = reserved_bits([(p.start, p.width) for p in places.values()], INSN_BYTES)
+    for word, mask in enumerate(reserved):
+        bad = np.flatnonzero(words[word] & np.uint64(mask)) if mask else rows[:0]
         if bad.size:
-            first = int(words[word][bad[0]]) & reserved[word]
+            first = int(words[word][bad[0]]) & mask
             bit = 64 * word + (first & -first).bit_length() - 1
             raise EncodingError(
                 f"instruction {rows[bad[0]]}: {op.name} has reserved bit {bit} set; it must be 0"
@@ -193,7 +195,7 @@ def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDAr
         rows = columns.index[op]
         if not rows.size:
             continue
-        packed = [np.full(rows.size, int(op), np.uint64), np.zeros(rows.size, np.uint64)]
+        bits = [np.full(rows.size, int(op), np.uint64), np.zeros(rows.size, np.uint64)]
         for name, place in places.items():
             if name == "opcode":
                 continue
@@ -204,11 +206,8 @@ def encode_stream(stream: Stream | Iterable[Insn], config: HwConfig) -> npt.NDAr
                     f"instruction {rows[bad[0]]}: "
                     + _does_not_fit(f"{op.name}.{name}", int(values[bad[0]]), place)
                 )
-            word, shift = divmod(place.start, 64)
-            packed[word] |= (
-                values.view(np.uint64) & np.uint64((1 << place.width) - 1)
-            ) << np.uint64(shift)
-        words[rows, 0], words[rows, 1] = packed
+            put(bits, place.start, place.width, values)
+        words[rows, 0], words[rows, 1] = bits
     return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, INSN_BYTES)
 
 
@@ -231,13 +230,25 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
 # --- single instructions --------------------------------------------------------------------------
 def encode(insn: Insn, config: HwConfig) -> bytes:
     """16 bytes. Raises EncodingError: `LOAD.y_pad_0=16 does not fit 4 bits [0, 15]`."""
-    value = 0
-    for name, place in bit_fields(config)[insn.SPEC.opcode].items():
-        field = int(insn.SPEC.opcode) if name == "opcode" else int(getattr(insn, name))
-        if not place.low <= field <= place.high:
-            raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", field, place))
-        value |= (field & (1 << place.width) - 1) << place.start
-    return value.to_bytes(INSN_BYTES, "little")
+    limits, table = _limits(config.lu, config.li, config.lw, config.la)
+    opcode, values = insn.SPEC.opcode, insn.__dict__
+    for name, low, high in limits[opcode]:
+        if not low <= values[name] <= high:
+            place = bit_fields(config)[opcode][name]
+            raise EncodingError(_does_not_fit(f"{insn.SPEC.name}.{name}", int(values[name]), place))
+    return packed(table, table.by_opcode[opcode], values)
+
+
+@lru_cache(maxsize=64)
+def _limits(
+    lu: int, li: int, lw: int, la: int
+) -> tuple[Mapping[Opcode, tuple[tuple[str, int, int], ...]], InstructionTable]:
+    """By opcode: name, least and largest value of each field; and the table."""
+    limits = {
+        opcode: tuple((n, p.low, p.high) for n, p in places.items() if n != "opcode")
+        for opcode, places in _layouts(lu, li, lw, la).items()
+    }
+    return limits, table_of({"lu": lu, "li": li, "lw": lw, "la": la})
 
 
 def decode(data: bytes, config: HwConfig) -> Insn:
@@ -265,7 +276,7 @@ def encode_uops(
             raise EncodingError(
                 f"micro-op {bad[0]}: " + _does_not_fit(name, int(values[bad[0]]), place)
             )
-        result |= values.view(np.uint64) << np.uint64(place.start)
+        put([result], place.start, place.width, values)
     return result.astype("<u4")
 
 
@@ -278,8 +289,6 @@ def decode_uops(data: bytes | Array, config: HwConfig) -> npt.NDArray[np.int64]:
     )
     if raw.size % UOP_BYTES:
         raise EncodingError(f"micro-op table of {raw.size} bytes is not a multiple of {UOP_BYTES}")
-    words = raw.view("<u4").astype(np.int64)
-    return np.stack(
-        [words >> p.start & (1 << p.width) - 1 for p in layout(MICRO_OPS, config.widths).values()],
-        axis=1,
-    )
+    words = [raw.view("<u4").astype(np.uint64)]
+    places = layout(MICRO_OPS, config.widths).values()
+    return np.stack([take(words, p.start, p.width) for p in places], axis=1)

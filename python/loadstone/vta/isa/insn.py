@@ -44,6 +44,8 @@ __all__ = [
 
 #: Opcode -> what the spec says about it.
 KINDS: Mapping[Opcode, Instruction] = {i.opcode: i for i in INSTRUCTIONS}
+#: Opcode -> its fields, in the order of the spec, without the opcode.
+_FIELD_NAMES = {kind.opcode: tuple(f.name for f in kind.fields[1:]) for kind in INSTRUCTIONS}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -59,7 +61,8 @@ class Insn:
 
     def values(self) -> dict[str, int]:
         """Field name -> value, in the order of the spec, without the opcode."""
-        return {field.name: int(getattr(self, field.name)) for field in self.SPEC.fields[1:]}
+        held = self.__dict__
+        return {name: int(held[name]) for name in _FIELD_NAMES[self.SPEC.opcode]}
 
     def changed(self, **values: int) -> Self:
         """The same instruction with other values in these fields: as dataclasses.replace, which
@@ -77,7 +80,7 @@ class Insn:
         for field in self.SPEC.fields[1:]:
             value = int(getattr(self, field.name))
             if field.needs is not None and value:
-                yield f"{self.SPEC.name}.{field.name}={value}", field.needs
+                yield f"{self.SPEC.name}.{field.name}={value}", Capability(field.needs)
             if field.enum is not None and value in VALUE_NEEDS.get(field.enum, {}):
                 yield (
                     f"{self.SPEC.name}.{field.name}={field.enum(value).name}",
@@ -212,7 +215,8 @@ def stage_of(insn: Insn) -> Stage:
         return stage
     decides = int(getattr(insn, stage))
     if stage == "memory_id":
-        return LOAD_STAGE[Memory(decides)]
+        found = _LOAD_STAGE.get(decides)
+        return LOAD_STAGE[Memory(decides)] if found is None else found
     return Stage(decides)
 
 
@@ -234,3 +238,5 @@ for _opcode, _class in CLASSES.items():
 _FIXED_STAGE: Mapping[type[Insn], Stage] = {
     kind: kind.SPEC.stage for kind in CLASSES.values() if isinstance(kind.SPEC.stage, Stage)
 }
+#: LOAD_STAGE by number, which spares making a Memory of it.
+_LOAD_STAGE: Mapping[int, Stage] = {int(memory): stage for memory, stage in LOAD_STAGE.items()}

@@ -8,6 +8,8 @@ Next: generate.py writes it; people read it.
 
 from __future__ import annotations
 
+from enum import IntFlag
+
 from loadstone.vta.isa import registers, spec
 from loadstone.vta.isa.c_names import BANNER, DEFAULT
 from loadstone.vta.isa.spec import INSTRUCTIONS, MICRO_OPS, Field, layout
@@ -64,7 +66,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _caps(capability: spec.Capability | None) -> str:
+def _caps(capability: IntFlag | None) -> str:
     return capability.name.lower() if capability is not None and capability.name else ""
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instruction set, stated once: every field of every instruction, micro-op and register.
 
-In:   the values that fields can hold (values.py).
-Out:  INSTRUCTIONS, MICRO_OPS, the enumerations, the capability bits, and `layout()`, which
-      gives each field its absolute bit position for one device's widths.
+In:   the values that fields can hold (values.py); loadstone/isa, which places fields.
+Out:  INSTRUCTIONS, MICRO_OPS, the enumerations, the capability bits, and `table_of()`, the
+      InstructionTable of one device's widths.
 Next: codec.py (bytes <-> fields), asm.py (text <-> fields), generate.py (C header and docs).
 
 An instruction is 128 bits, little-endian, two 64-bit words. Fields are packed from the low bit of
@@ -29,11 +29,12 @@ isa` to regenerate, a meaning in reference.py and in hw_sim, and CONTRIBUTING.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from functools import lru_cache
 from typing import Literal
 
+from loadstone.isa.parameters import BitField, Field, Widths, fields_of_device, layout
+from loadstone.isa.table import InstructionForm, InstructionTable
 from loadstone.numerics import Rounding
 from loadstone.vta.isa.values import (
     CONFIG_DEFAULTS,
@@ -77,6 +78,7 @@ __all__ = [
     "Stage",
     "TokenQueue",
     "layout",
+    "table_of",
 ]
 
 INSN_BYTES = 16
@@ -85,26 +87,6 @@ UOP_BYTES = 4
 MAX_TOKENS = 255
 #: DRAM regions that LOAD and STORE can name (3 bits).
 MAX_REGIONS = 8
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field of an instruction: `width` in bits is a number or a sum such as "lu+1" or
-    "max(la,li)".
-
-    `at` is the absolute bit where it begins; without it the field follows its predecessor. An
-    `enum` has the values
-    0, 1, 2 ... and others do not decode. `needs` names the capability without which the field must
-    be 0.
-    """
-
-    name: str
-    width: int | str
-    doc: str
-    signed: bool = False
-    enum: type[IntEnum] | None = None
-    at: int | None = None
-    needs: Capability | None = None
 
 
 @dataclass(frozen=True)
@@ -289,44 +271,25 @@ MICRO_OPS: tuple[Field, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class BitField:
-    """A field with its place: absolute bits [start, start+width) of the instruction or micro-op."""
-
-    field: Field
-    start: int
-    width: int
-
-    @property
-    def low(self) -> int:
-        """Smallest value that fits."""
-        return -(1 << (self.width - 1)) if self.field.signed else 0
-
-    @property
-    def high(self) -> int:
-        """Largest value that fits."""
-        return (1 << (self.width - self.field.signed)) - 1
-
-
-def width_of(width: int | str, widths: Mapping[str, int]) -> int:
-    """Bits of a field for one device: a number, a name, a sum, or a max of two names."""
-    if isinstance(width, int):
-        return width
-    if width.startswith("max("):
-        return max(widths[name] for name in width[4:-1].split(","))
-    return sum(int(term) if term.isdigit() else widths[term] for term in width.split("+"))
+@lru_cache(maxsize=64)
+def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
+    widths = {"lu": lu, "li": li, "lw": lw, "la": la}
+    opcode_bits = INSTRUCTIONS[0].fields[0].width
+    assert isinstance(opcode_bits, int)
+    forms = (
+        InstructionForm(
+            insn.name.lower(),
+            insn.opcode,
+            fields_of_device(insn.fields[1:], widths),
+            INSN_BYTES,
+            insn.doc,
+        )
+        for insn in INSTRUCTIONS
+    )
+    return InstructionTable("vta", tuple(forms), opcode_bits=opcode_bits)
 
 
-def layout(fields: tuple[Field, ...], widths: Mapping[str, int]) -> dict[str, BitField]:
-    """Places `fields` for a device with these `widths` (lu, li, lw, la), by name, in order.
-
-    HwConfig has checked before that nothing overlaps: a field never straddles a 64-bit word.
-    """
-    placed: dict[str, BitField] = {}
-    position = 0
-    for field in fields:
-        position = position if field.at is None else field.at
-        width = width_of(field.width, widths)
-        placed[field.name] = BitField(field, position, width)
-        position += width
-    return placed
+def table_of(widths: Widths) -> InstructionTable:
+    """The instructions of one device, as those of any accelerator are described. What they reach
+    and how long they take is not in it: micro-ops in memory decide that (reference.py, hw_sim)."""
+    return _table(widths["lu"], widths["li"], widths["lw"], widths["la"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +26,16 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators import chained
-from loadstone.vta.operators.kernels import IDENTITY, LoweredOperator, emit
+from loadstone.vta.operators.kernels import IDENTITY, Constants, LoweredOperator, emit
 from loadstone.vta.requantization_search import (
     OutputRange,
     Requantization,
     find_requantization,
     on_all_values,
 )
-from loadstone.vta.schedule.elementwise import ElementwiseSpec, Input
+from loadstone.vta.schedule.elementwise import SUM, ElementwiseSpec, Input
 from loadstone.vta.schedule.epilogue import Immediate, Rq
+from loadstone.vta.weighted_sum import WeightedSum, find_weighted_sum
 
 __all__ = ["add", "mul", "requantize", "unsupported"]
 
@@ -70,9 +72,13 @@ def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
 
 
 def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
-    """Both inputs to a common scale 20 bits up, their sum to the output's scale."""
+    """A sum of products and one requantization where such weights are found; else both inputs to a
+    common scale 20 bits up, and their sum to the output's scale."""
     if not config.has(Capability.REQUANTIZE):
         return chained.elementwise(op, _moves(op) or (), config)
+    whole = _as_sum(op, config)
+    if whole is not None:
+        return whole
     first, second, output = _needed(op)
     negate = (Immediate("mul", -1),) if isinstance(op, g.Sub) else ()
     return _two(
@@ -83,6 +89,36 @@ def add(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator:
         [first, second, output],
         config,
     )
+
+
+def _as_sum(op: g.Add | g.Sub, config: HwConfig) -> LoweredOperator | None:
+    """None where no weights give the rule's integers."""
+    found = _weighted_sum(_key(op), multiplies=config.has(Capability.ALU_MUL))
+    moves = _moves(op)
+    if found is None or moves is None:
+        return None
+    if not all(moves[0]) or not all(moves[1]):
+        return None  # what broadcasts is requantized once, not everywhere
+    layout = Blocked(op.output.shape, config.batch, config.block)
+    spec = ElementwiseSpec(
+        (layout.size_tiles,),
+        (Input((True,), ()), Input((True,), ())),
+        SUM,
+        (_step(found.requantization),),
+        factor=found.factor,
+        late=found.late,
+    )
+    name = f"{op.name}.weights"
+    identity = constants.identity_tile(config)
+    diagonals = np.concatenate([identity * np.int8(w) for w in (*found.high, found.low)])
+    names = {
+        "a": op.inputs[0].name,
+        "b": op.inputs[1].name,
+        "identity": name,
+        "out": op.output.name,
+    }
+    weights = {name: (Memory.WGT, diagonals)}
+    return _with_operands(spec, names, [found.requantization], op, config, weights)
 
 
 def mul(op: g.Mul, config: HwConfig) -> LoweredOperator:
@@ -195,6 +231,20 @@ def _requantizations(key: _RuleKey) -> tuple[Requantization, ...] | None:
     return None if found is None else (*both, found)
 
 
+@lru_cache(maxsize=256)
+def _weighted_sum(key: _RuleKey, *, multiplies: bool) -> WeightedSum | None:
+    """The addition as one requantization of a sum of products; compared with the rule on every
+    pair."""
+    q_first, q_second, q_out = key.quantizations
+    sign = -1 if key.kind == "sub" else 1
+    return find_weighted_sum(
+        on_all_values(key.op),
+        (q_first.scale / q_out.scale, sign * q_second.scale / q_out.scale),
+        OutputRange(q_out.zero_point, key.low, key.high),
+        multiplies=multiplies,
+    )
+
+
 def _step(requantization: Requantization) -> Rq:
     return Rq(
         requantization.zero_point, requantization.low, requantization.high, requantization.rounding
@@ -240,13 +290,16 @@ def _with_operands(
     rows: list[Requantization],
     op: g.Operator,
     config: HwConfig,
+    more: Constants = MappingProxyType({}),
 ) -> LoweredOperator:
+    """more: constants beside the operands."""
     name = f"{op.name}.operands"
     tiles = [
         constants.operand_tiles((row.bias, row.multiplier, row.shift), config.block, config)
         for row in rows
     ]
-    return emit(spec, {**names, "p": name}, {name: (Memory.ACC, np.concatenate(tiles))}, op, config)
+    own = {**more, name: (Memory.ACC, np.concatenate(tiles))}
+    return emit(spec, {**names, "p": name}, own, op, config)
 
 
 def _moves(op: g.Elementwise) -> tuple[tuple[bool, ...], ...] | None:

@@ -8,8 +8,8 @@ Next: __init__.py returns it to the back end.
     spec -> TensorIR, scheduled -> loops -> dma_copy, intrinsics -> Python -> operations
     \\______________________ Kernel, cached by spec ______________/
 
-Layers with the same spec are lowered once (by the same passes); only the emission, which puts in
-names, runs for each.
+Layers with the same spec are lowered once (by the same passes), and so are specs whose schedules
+are the same loops on other devices; only the emission, which puts in names, runs for each.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from loadstone import graph as g
 from loadstone.backend.interface import current
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes
 from loadstone.numerics import Array
+from loadstone.relax.compat import StructuralKey
 from loadstone.vta import constants, kernel_store
 from loadstone.vta.choices import ORDERS, current_layer
 from loadstone.vta.cost import CostModel, cost_model
@@ -50,6 +52,9 @@ from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import IRModule
 
 __all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
 
@@ -162,23 +167,36 @@ def _kernel(spec: Spec, config: HwConfig, passes: Passes, cost: CostModel) -> Ke
 
 
 def _lowered(spec: Spec, config: HwConfig, passes: Passes) -> Kernel:
+    kind = type(spec).__name__
+    return _same_loops(kind, StructuralKey(_scheduled(spec, config)), passes)
+
+
+@lru_cache(maxsize=1024)
+def _same_loops(kind: str, module: StructuralKey, passes: Passes) -> Kernel:
+    """Lowered once for all devices on which one kind of schedule comes to the same loops: those
+    that differ in bus, latency or the size of a scratchpad mostly do. kind: says what the loops
+    call things, which StructuralKey leaves out."""
+    return lower(module.key, passes)
+
+
+def _scheduled(spec: Spec, config: HwConfig) -> IRModule:
     match spec:
         case ChainSpec():
-            return lower(chain.schedule(spec, config), passes)
+            return chain.schedule(spec, config)
         case ConvSpec():
-            return lower(conv.schedule(spec, config), passes)
+            return conv.schedule(spec, config)
         case ElementwiseSpec():
-            return lower(elementwise.schedule(spec, config), passes)
+            return elementwise.schedule(spec, config)
         case MatmulSpec():
-            return lower(matmul.schedule(spec, config), passes)
+            return matmul.schedule(spec, config)
         case MaxPoolSpec():
-            return lower(max_pool.schedule(spec, config), passes)
+            return max_pool.schedule(spec, config)
         case RescaledSpec():
-            return lower(rescaled.schedule(spec, config), passes)
+            return rescaled.schedule(spec, config)
         case SelectSpec():
-            return lower(select.schedule(spec, config), passes)
+            return select.schedule(spec, config)
         case WindowSpec():
-            return lower(window.schedule(spec, config), passes)
+            return window.schedule(spec, config)
 
 
 def _sizes(op: g.Operator, own: Constants, config: HwConfig) -> dict[str, int]:

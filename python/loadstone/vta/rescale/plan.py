@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, search_digits
 from loadstone.vta.rescale.levels import (
     constant_steps,
     constant_tile,
@@ -31,14 +32,7 @@ from loadstone.vta.rescale.proof import (
     prove_parts,
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import (
-    LARGEST_LOWEST,
-    DigitForm,
-    Found,
-    needs_sign,
-    search_digits,
-    search_parts,
-)
+from loadstone.vta.rescale.search import Found, needs_sign, search_parts
 from loadstone.vta.rescale.stairs import divisions, stair_plans
 from loadstone.vta.rescale.steps import BlockPlan, tail_steps
 
@@ -105,6 +99,7 @@ class Planner:
         self.steps = [_NEVER] * len(self.blocks)
         self.open = list(range(len(self.blocks)))
         self.hopeless: set[int] = set()
+        self.tried: set[tuple[int, int, bool, bool, bytes]] = set()
         if runs.ties_to_even:
             signed = runs.constant & False
         elif runs.alike is not None and runs.member is not None:
@@ -162,7 +157,11 @@ class Planner:
             if setting.signed or self.lines[number]
             if not (self.runs.ties_to_even and number in self.hopeless)
         }
-        numbers = [number for number, left in lefts.items() if left is not None]
+        numbers = [
+            number
+            for number, left in lefts.items()
+            if left is not None and self._is_new(setting, number, left)
+        ]
         if not numbers:
             return
         channels = np.concatenate([self.blocks[number] for number in numbers])
@@ -170,6 +169,13 @@ class Planner:
         found = self._search(setting, channels, left)
         self._offer_digits(setting, numbers, left, found)
         self._even_out(setting, numbers, left, found)
+
+    def _is_new(self, setting: _Setting, number: int, left: IntArray) -> bool:
+        """Whether no setting before came to the same for a block: its search would, too."""
+        key = (number, setting.digits, setting.signed, setting.even is None, left.tobytes())
+        new = key not in self.tried
+        self.tried.add(key)
+        return new
 
     def _even_out(
         self, setting: _Setting, numbers: list[int], left: IntArray, found: Found

@@ -12,6 +12,9 @@ Next: lower.py.
     b_acc          = likewise
     out = int8(tail(a_steps(a_acc) op b_steps(b_acc)))
 
+The operation SUM is the GEMM core's: both inputs go into one tile, each times a weight tile of its
+own, are multiplied by a factor, and one of them is added once more, times a third weight tile.
+
 An input that broadcasts does not move along some loops: its tile is brought once and read with
 stride 0.
 """
@@ -27,15 +30,17 @@ from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
-from loadstone.vta.schedule.epilogue import Rq, Step, extern
+from loadstone.vta.schedule.epilogue import Immediate, Rq, Step, extern
 from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
-__all__ = ["ElementwiseSpec", "Input", "schedule"]
+__all__ = ["SUM", "ElementwiseSpec", "Input", "schedule"]
 
 T = TypeVar("T")
+#: The operation of the GEMM core itself.
+SUM = "sum"
 #: Bias, multiplier and shift of an Rq.
 _OPERAND_TILES = 3
 
@@ -62,14 +67,18 @@ class Input:
 
 @dataclass(frozen=True)
 class ElementwiseSpec:
-    """extents: loops over tiles, outermost first. op: add, mul, max, min; None for one input.
-    chosen: the tile of each loop; None: as large as it should be."""
+    """extents: loops over tiles, outermost first. op: add, mul, max, min, or SUM, of
+    inputs without steps; None for one input. chosen: the tile of each loop; None: as large as it
+    should be. factor, late: of SUM, what it is multiplied by, and which input comes once
+    more behind that."""
 
     extents: tuple[int, ...]
     inputs: tuple[Input, ...]
     op: str | None
     tail: tuple[Step, ...]
     chosen: tuple[int, ...] | None = None
+    factor: int = 1
+    late: int = 0
 
     @property
     def operand_sets(self) -> int:
@@ -104,8 +113,9 @@ class _Writer:
         for axis, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True)):
             turns = -(-extent // size)
             self.outer.append(self.turns.turn(turns, f"i{axis}_0"))
-        self.identity = dram_buffer("identity", (1, *self.square), "int8")
-        self.identity_chip = chip_buffer("identity_local_wgt", (1, *self.square), "int8", "wgt")
+        shape = (3 if spec.op == SUM else 1, *self.square)
+        self.identity = dram_buffer("identity", shape, "int8")
+        self.identity_chip = chip_buffer("identity_local_wgt", shape, "int8", "wgt")
         operands = (max(1, spec.operand_sets), _OPERAND_TILES, *self.lanes)
         self.p = dram_buffer("p", operands, "int32")
         self.p_chip = chip_buffer("p_local_acc", operands, "int32", "acc")
@@ -133,6 +143,8 @@ class _Writer:
     def _one_tile(self) -> list[Stmt]:
         """The second input first: what it becomes is read by what the first one becomes."""
         spec, first_set = self.spec, 0
+        if spec.op == SUM:
+            return self._sum()
         values: list[_Value] = []
         statements: list[Stmt] = []
         for name, entry, source in zip("ab", spec.inputs, self.sources, strict=False):
@@ -160,32 +172,69 @@ class _Writer:
         statements += self._steps(result, spec.tail, first_set)
         return [*statements, self._store(result)]
 
+    def _sum(self) -> list[Stmt]:
+        """Both inputs in one tile."""
+        spec = self.spec
+        moves = (True,) * len(spec.extents)
+        shape = (*self.sizes, *self.lanes)
+        result = _Value(chip_buffer("sum_acc_local_acc", shape, "int32", "acc"), moves)
+        statements = [tirx.AllocBuffer(result.buffer), self._cleared(result)]
+        tiles = []
+        for number, (entry, source) in enumerate(zip(spec.inputs, self.sources, strict=True)):
+            tile, loaded = self._loaded(entry, source)
+            tiles.append(tile)
+            statements += [*loaded, self._product(result, tile, entry.moves, number)]
+        again = self._product(result, tiles[spec.late], spec.inputs[spec.late].moves, 2)
+        power = spec.factor.bit_length() - 1
+        is_shift = spec.factor == 1 << power
+        scale = Immediate("shr", -power) if is_shift else Immediate("mul", spec.factor)
+        scaled = self._steps(result, (scale,), 0)
+        return [
+            *statements,
+            *scaled,
+            again,
+            *self._steps(result, spec.tail, 0),
+            self._store(result),
+        ]
+
     def _through(self, value: _Value, entry: Input, source: Buffer) -> list[Stmt]:
         """An input from DRAM through the GEMM core."""
+        tile, loaded = self._loaded(entry, source)
+        moves = entry.moves if entry.expand else value.moves
+        return [
+            tirx.AllocBuffer(value.buffer),
+            *loaded,
+            self._cleared(value),
+            self._product(value, tile, moves, 0),
+        ]
+
+    def _loaded(self, entry: Input, source: Buffer) -> tuple[Buffer, list[Stmt]]:
+        """The tile of an input, and what brings it."""
         shape = (*_along(self.sizes, entry.moves, 1), *self.lanes)
         tile = chip_buffer(f"{source.name}_local_inp", shape, "int8", "inp")
         loops, at, place = self._loops(entry.moves)
         lanes = self._lanes(loops)
         load = loops.around(tirx.BufferStore(tile, source[(*place, *lanes)], [*at, *lanes]))
+        return tile, [tirx.AllocBuffer(tile), load]
+
+    def _cleared(self, value: _Value) -> Stmt:
         loops, at, _ = self._loops(value.moves)
         lanes = self._lanes(loops)
-        clear = tirx.BufferStore(value.buffer, tirx.IntImm("int32", 0), [*at, *lanes])
-        cleared = loops.around(clear)
+        zero = tirx.IntImm("int32", 0)
+        return loops.around(tirx.BufferStore(value.buffer, zero, [*at, *lanes]))
+
+    def _product(self, value: _Value, tile: Buffer, moves: Sequence[bool], weight: int) -> Stmt:
+        """value += tile * a weight tile. moves: along which loops the tile does."""
         loops, at, _ = self._loops(value.moves)
         batch, lane = self._lanes(loops)
         k = loops.turn(self.lanes[1], "k")
-        moved = _along(at, entry.moves, 0) if entry.expand else at
+        moved = _along(at, moves, 0) if all(value.moves) else at
         pixel = tile[(*moved, batch, k)].astype("int32")
-        product = pixel * self.identity_chip[0, lane, k].astype("int32")
+        product = pixel * self.identity_chip[weight, lane, k].astype("int32")
         here = (*at, batch, lane)
-        gemm = tirx.BufferStore(value.buffer, value.buffer[here] + product, list(here))
-        return [
-            tirx.AllocBuffer(value.buffer),
-            tirx.AllocBuffer(tile),
-            load,
-            cleared,
-            loops.around(gemm),
-        ]
+        return loops.around(
+            tirx.BufferStore(value.buffer, value.buffer[here] + product, list(here))
+        )
 
     def _steps(self, value: _Value, steps: Sequence[Step], first_set: int) -> list[Stmt]:
         """first_set: that of the operands of the first Rq."""

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An open device as C knows it, with what belongs to it.
+
+In:   what device.py opened.
+Out:  Handle.
+Next: session.py opens a session with it, accelerators.py the devices beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loadstone.runtime.native import CData
+
+__all__ = ["Handle"]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """An open device as C knows it. device: lds_device *. owner: what must live as long as the
+    device's memory is used. sim: lds_hal_sim *, for devices beside a simulated one. timing: whether
+    those count cycles. connect: (owner, lds_hal) of another device of the same board by its name,
+    None where there is none."""
+
+    device: CData
+    owner: object
+    sim: CData | None = None
+    timing: bool = True
+    connect: Callable[[str], tuple[CData, CData] | None] = lambda _name: None

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multipliers of digits that give a rule's outputs: a search, whose results proof.py judges.
+
+In:   runs of channels (runs.py), how many digits.
+Out:  `Found`: per channel the multipliers of the digits, the constant and the shift.
+Next: plan.py makes a block's plan of them.
+
+    x = (acc + offset) << left = d0 + 256 d1 (+ 65536 d2)        digits in [-128, 127]
+    output = clamp((d0 M0 + d1 M1 (+ d2 M2) + constant) >> shift)
+
+M1 near 256 M0 and M2 near 256 M1, but not equal: M0 has 15 bits, and what it lacks in precision the
+others have. Of all candidates near the real scale, each channel gets the first that leaves it a
+constant; the nearest come first.
+
+Most candidates fail at one of the few ends of runs that lie nearest to the next output. So many
+candidates at once are tried at these, and only what passes there at all ends.
+
+With a sign digit, -1 where the accumulator is negative, both signs have a constant of their own:
+TFLite's double rounding moves its grid by one between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.vta.rescale.runs import IntArray, Runs
+from loadstone.vta.rescale.search import FAR, ConstantWindow, Found, digits_of
+
+__all__ = ["LARGEST_LOWEST", "DigitForm", "search_digits"]
+
+#: The largest lowest multiplier: two signed digits.
+LARGEST_LOWEST = 127 * 256 + 127
+#: Distances of M2 with a sign digit: so far the line may lie from the real scale where the first
+#: and the last breakpoints of one sign leave it most room, parts of a million.
+_TILTS = sorted((sign * far for far in range(120, 1201, 120) for sign in (1, -1)), key=abs)
+#: Distances of M1 that are tried where M2 is coarse.
+_COARSE = 9
+#: A shift of all levels but the last, and a last one by a tile.
+_LAST_SHIFT = 15
+#: Ends of runs that are looked at first, of each side and sign; sums that are made at once.
+_POINTS, _AT_ONCE = 24, 1 << 15
+
+
+@dataclass(frozen=True)
+class DigitForm:
+    """count: digits without the sign digit. signed: with it. left: shift of x before it is split,
+    per channel. shift: the last one, per channel; None: what leaves most bits, or a few less."""
+
+    count: int
+    signed: bool
+    left: IntArray
+    shift: IntArray | None = None
+
+
+def search_digits(runs: Runs, form: DigitForm) -> Found:
+    """Every channel of `runs` on its own; a channel with one output is never ok."""
+    search = _DigitSearch(runs, form)
+    for group in _groups(form.count, form.signed, form.shift is not None):
+        if not search.wanted():
+            break
+        search.attempt(group)
+    return search.found()
+
+
+class _Candidate(NamedTuple):
+    """Distances from the nearest: of the offset, the shift, and each multiplier. other: take the
+    second nearest M0. coarse: M2 has no product at the lowest level, where the top digit stands in
+    the accumulator as it is."""
+
+    offset: int
+    finer: int
+    other: bool
+    second: int
+    third: int
+    far: bool
+    coarse: bool = False
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Candidates of one offset, in their order: each field (candidates, 1)."""
+
+    offset: int
+    finer: IntArray
+    other: NDArray[np.bool_]
+    second: IntArray
+    third: IntArray
+    coarse: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.finer)
+
+    def part(self, first: int, count: int) -> _Group:
+        """Some of them."""
+        these = slice(first, first + count)
+        return _Group(
+            self.offset,
+            self.finer[these],
+            self.other[these],
+            self.second[these],
+            self.third[these],
+            self.coarse[these],
+        )
+
+
+@lru_cache(maxsize=16)
+def _groups(count: int, signed: bool, one_shift: bool) -> tuple[_Group, ...]:
+    """Nearest first. one_shift: the last one is given."""
+    chosen = [
+        candidate
+        for candidate in _candidates(count, signed, one_shift)
+        if not (one_shift and (candidate.finer or candidate.far))
+    ]
+    groups = []
+    for offset, members in groupby(chosen, key=lambda candidate: candidate.offset):
+        fields = np.array(list(members), np.int64).T[:, :, None]
+        _, finer, other, second, third, _, coarse = fields
+        groups.append(_Group(offset, finer, other != 0, second, third, coarse != 0))
+    return tuple(groups)
+
+
+def _candidates(count: int, signed: bool, one_shift: bool) -> Iterator[_Candidate]:
+    near = [(0, 0)]
+    seconds, thirds = range(-3, 4), range(-6, 7, 3) if count == 3 else range(1)
+    near += sorted(
+        ((a, b) for a in seconds for b in thirds if (a, b) != (0, 0)),
+        key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
+    )
+    offsets = (0,) if signed else (0, 1, -1, 2, -2)
+    if count == 3 and one_shift:
+        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
+            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
+    ring = 9  # of the nearest multipliers, every offset is tried before the others
+    near_ring = near[:ring]
+    for part, apart, bits in (
+        (near_ring, offsets, 2),
+        (near[ring:], offsets, 2),
+        (near_ring, () if signed else range(-126, 127, 36), 3),
+    ):
+        for offset in apart:
+            for finer in range(bits):
+                for other in (False, True):
+                    for second, third in part:
+                        far = part is not near_ring or bits > 2
+                        yield _Candidate(offset, finer, other, second, third, far)
+    yield from _tilted(count, signed)
+
+
+def _tilted(count: int, signed: bool) -> Iterator[_Candidate]:
+    """Lines that lie off the real scale; in most forms they gain nothing."""
+    if count == 3 and signed:
+        for third, finer, other, second in product(_TILTS, range(2), (False, True), range(-3, 4)):
+            yield _Candidate(0, finer, other, second, third, far=True)
+
+
+class _Points(NamedTuple):
+    """Ends of runs of one sign, or of both: their numbers (C, points), and which there are."""
+
+    first: IntArray
+    has_first: NDArray[np.bool_]
+    last: IntArray
+    has_last: NDArray[np.bool_]
+
+
+class _DigitSearch:
+    """What is known so far of each channel."""
+
+    def __init__(self, runs: Runs, form: DigitForm) -> None:
+        self.runs, self.form = runs, form
+        count = len(runs.scale)
+        self.ok = np.zeros(count, np.bool_)
+        self.dead = runs.constant
+        self.multipliers = np.zeros((form.count, count), np.int64)
+        self.constant, self.sign, self.shift, self.offset = np.zeros((4, count), np.int64)
+        self.scale = runs.scale / 2.0**form.left
+        largest = 8 * form.count + _LAST_SHIFT
+        with np.errstate(divide="ignore"):
+            exponent = np.floor(np.log2(LARGEST_LOWEST / np.where(self.dead, 1.0, self.scale)))
+        self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
+        if form.shift is not None:
+            self.exponent = form.shift
+        self.centre = self._offsets()
+        low, high = self._bounds()
+        room = self._most() - self._least()
+        self.hopeful = ~self.dead & ((high - low) << form.left <= room)
+        self.points = self._points()
+
+    def wanted(self) -> bool:
+        """Whether some block still lacks some of its lanes and may get all of them."""
+        return bool(np.any(~self.ok & self.hopeful))
+
+    def found(self) -> Found:
+        return Found(self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
+
+    def _offsets(self) -> IntArray:
+        """Offsets that put the output 0 at x = 0; where x would then not fit the digits, the middle
+        of what changes the output."""
+        runs, form = self.runs, self.form
+        if form.signed:  # the top digit is negative where the accumulator is
+            return np.asarray(-((128 * (256 ** (form.count - 1) - 1) // 255) >> form.left))
+        with np.errstate(divide="ignore", over="ignore"):
+            zero = np.round((runs.zero_point + 0.5) / np.where(self.dead, 1.0, runs.scale))
+        zero_at: IntArray = np.clip(zero, -(2.0**40), 2.0**40).astype(np.int64)
+        low, high = self._bounds()
+        centre = (
+            -((runs.first[:, 1:2].min(axis=1) + runs.first[:, -1]) >> 1)
+            if (runs.first.shape[1] > 1)
+            else 0 * zero_at
+        )
+        fits = ((low + zero_at) << form.left >= self._least()) & (
+            (high + zero_at) << form.left <= self._most()
+        )
+        return np.where(fits, zero_at, centre)
+
+    def _bounds(self) -> tuple[IntArray, IntArray]:
+        """The accumulators between which digits must not be clamped."""
+        runs = self.runs
+        saturated_low = runs.value[:, 0] == runs.low
+        saturated_high = runs.value[:, -1] == runs.high
+        first_of_last = np.where(runs.value == runs.value[:, -1:], runs.first, FAR).min(axis=1)
+        last_of_first = np.where(runs.value == runs.value[:, :1], runs.last, -FAR).max(axis=1)
+        low = np.where(saturated_low, last_of_first, runs.first[:, 0])
+        high = np.where(saturated_high, first_of_last, runs.last[:, -1])
+        return low, high
+
+    def _least(self) -> int:
+        """x of the lowest top digit with the greatest of the others."""
+        lower = 127 * ((256 ** (self.form.count - 1) - 1) // 255)
+        return int(-128 * 256 ** (self.form.count - 1) + lower)
+
+    def _most(self) -> int:
+        lower = 128 * ((256 ** (self.form.count - 1) - 1) // 255)
+        return int(127 * 256 ** (self.form.count - 1) - lower)
+
+    def _points(self) -> list[_Points]:
+        """The ends of runs that leave a line of the real scale least room."""
+        runs = self.runs
+        slope = runs.scale[:, None]
+        negative = runs.last < 0
+        found = []
+        for sign in (True, False) if self.form.signed else (False,):
+            own = negative == sign if self.form.signed else np.ones_like(negative)
+            least = self._tightest(slope * runs.first - runs.value, own & (runs.value > runs.low))
+            most = self._tightest(runs.value - slope * runs.last, own & (runs.value < runs.high))
+            found.append(_Points(*least, *most))
+        return found
+
+    def _tightest(
+        self, room: NDArray[np.float64], there: NDArray[np.bool_]
+    ) -> tuple[IntArray, NDArray[np.bool_]]:
+        """(C, points) numbers of the runs with least room, and whether they are there at all."""
+        count = min(_POINTS, room.shape[1])
+        order = np.argpartition(np.where(there, room, np.inf), count - 1, axis=1)[:, :count]
+        return order, np.take_along_axis(there, order, axis=1)
+
+    def attempt(self, group: _Group) -> None:
+        """Some candidates for every channel that has none yet."""
+        low, high = self._bounds()
+        x0, left = self.centre + group.offset, self.form.left
+        fits = ((low + x0) << left >= self._least()) & ((high + x0) << left <= self._most())
+        pending = np.flatnonzero(~self.ok & self.hopeful & fits)
+        at = 0
+        while pending.size and at < len(group):
+            count = max(1, _AT_ONCE // (len(pending) * _POINTS * len(self.points)))
+            self._attempt_some(group.part(at, count), pending)
+            pending = pending[~self.ok[pending]]
+            at += count
+
+    def _attempt_some(self, group: _Group, channels: IntArray) -> None:
+        """For each channel the first candidate that is right at all ends of runs."""
+        shift = self.exponent[channels] - group.finer
+        multipliers = self._multipliers(group, channels, shift)
+        good = (shift >= 0) & (multipliers[1] >= 255 * multipliers[0])
+        if self.form.count == 3:
+            good &= multipliers[2] >= 255 * (multipliers[1] + multipliers[0])
+        for points in self.points:
+            if not good.any():
+                return
+            good &= self._plausible(points, channels, shift, multipliers, group.offset)
+        while good.any():
+            lanes = np.flatnonzero(good.any(axis=0))
+            first = good[:, lanes].argmax(axis=0)
+            own = [multiplier[first, lanes] for multiplier in multipliers]
+            right = self._settle(channels[lanes], own, shift[first, lanes], group.offset)
+            good[first, lanes] = False
+            good[:, lanes[right]] = False
+
+    def _multipliers(self, group: _Group, channels: IntArray, shift: IntArray) -> list[IntArray]:
+        """(candidates, channels) of each digit."""
+        real = self.scale[channels] * 2.0**shift
+        lowest = np.floor(real + 0.5).astype(np.int64)
+        beside = np.where(real >= lowest, lowest + 1, lowest - 1)
+        multipliers = [np.clip(np.where(group.other, beside, lowest), 1, LARGEST_LOWEST)]
+        multipliers.append(np.round(real * 256).astype(np.int64) + group.second)
+        if self.form.count == 3:
+            step = np.where(group.coarse, 256, 1)
+            third = np.round((real * 65536 - 1) / step).astype(np.int64) * step + 1
+            multipliers.append(third + group.third)
+        return multipliers
+
+    def _digits(self, ends: IntArray, channels: IntArray, offset: int) -> list[IntArray]:
+        """Of accumulators (channels, n)."""
+        x = (ends + (self.centre + offset)[channels, None]) << self.form.left[channels, None]
+        return digits_of(x, self.form.count)
+
+    def _plausible(
+        self,
+        points: _Points,
+        channels: IntArray,
+        shift: IntArray,
+        multipliers: list[IntArray],
+        offset: int,
+    ) -> NDArray[np.bool_]:
+        """(candidates, channels): whether some constant is right at these ends."""
+        runs, deep = self.runs, shift[:, :, None]
+        bounds = []
+        for ends, chosen, there, last in (
+            (runs.first, points.first, points.has_first, False),
+            (runs.last, points.last, points.has_last, True),
+        ):
+            numbers, there = chosen[channels], there[channels]
+            rows = channels[:, None]
+            digits = self._digits(ends[rows, numbers], channels, offset)
+            sums = _total([m[:, :, None] for m in multipliers], digits)
+            bound = ((runs.value[rows, numbers] + last) << deep) - last - sums
+            bounds.append(np.where(there, bound, FAR if last else -FAR))
+        return np.asarray(bounds[0].max(axis=2) <= bounds[1].min(axis=2))
+
+    def _settle(
+        self, channels: IntArray, multipliers: list[IntArray], shift: IntArray, offset: int
+    ) -> NDArray[np.bool_]:
+        """One candidate for each of some channels, at all ends: which of them it is right for."""
+        runs = self.runs.take(channels)
+        at_first, at_last = (
+            _total([m[:, None] for m in multipliers], self._digits(ends, channels, offset))
+            for ends in (runs.first, runs.last)
+        )
+        window = ConstantWindow.of(runs, at_first, at_last, shift, self.form.signed)
+        right, chosen = window.open, channels[window.open]
+        self.ok[chosen] = True
+        for row, multiplier in zip(self.multipliers, multipliers, strict=True):
+            row[chosen] = multiplier[right]
+        self.constant[chosen] = window.above[right]
+        self.sign[chosen] = (window.above - window.below)[right]
+        self.shift[chosen] = shift[right]
+        self.offset[chosen] = (self.centre + offset)[chosen]
+        return right
+
+
+def _total(multipliers: list[IntArray], digits: list[IntArray]) -> IntArray:
+    total = multipliers[0] * digits[0]
+    for multiplier, digit in zip(multipliers[1:], digits[1:], strict=True):
+        total = total + multiplier * digit
+    return total

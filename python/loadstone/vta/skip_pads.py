@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Skip pads: products with padding of zeros are left out.
+
+In:   a VtaProgram's operations on virtual tiles, in program order.
+Out:  the same, with each GEMM that reads padding cut into several that read less of it.
+Next: prefetch.py.
+
+A LOAD puts zeros around what it brings, and a tap that reaches them multiplies by zero: of a 3x3
+convolution on 7x7 pixels 80 of 441 products. The loads stay as they are. Only what the loads of
+this program write as padding counts, so that every sum stays what it was; sums of floats, whose
+order decides their value, are left alone.
+
+Several GEMMs are several overheads: the cost model says whether a cut pays (live_steps.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import LoweringError
+from loadstone.vta.cost import CostModel, cost_model
+from loadstone.vta.emitter import PAD_TENSOR
+from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.live_steps import Box, fewest_steps
+from loadstone.vta.loop_nest import offsets
+from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
+from loadstone.vta.stream import Access, GemmNest, Operation, TileLoad, VirtualTile
+
+__all__ = ["SkipPads"]
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+_ZEROS = PAD_TENSOR.format(0)
+
+
+class SkipPads(ProgramPass):
+    """Cuts GEMMs so that they leave padding out."""
+
+    name: ClassVar[str] = "skip_pads"
+
+    def run(self, program: VtaProgram) -> VtaProgram:
+        """The operations with fewer steps."""
+        if program.config.is_float:
+            return program
+        return replace(program, operations=list(_Skipper(program.config).run(program.operations)))
+
+    def verify(self, before: VtaProgram, after: VtaProgram) -> None:
+        """Nothing but steps of GEMMs that read zeros is gone, and nothing is new."""
+        behind = iter([*(operation for _, operation in after.operations), None])
+        loads: dict[VirtualTile, list[TileLoad]] = {}
+        current = next(behind)
+        for layer, operation in before.operations:
+            if isinstance(operation, TileLoad) and operation.memory is Memory.INP:
+                loads.setdefault(operation.tile, []).append(operation)
+            if operation is current:
+                current = next(behind)
+                continue
+            if not isinstance(operation, GemmNest):
+                raise LoweringError(f"skip_pads: {layer}: something other than a GEMM changed")
+            left = _steps(operation)
+            while isinstance(current, GemmNest) and _same_tiles(current, operation):
+                made = _steps(current)
+                if not np.isin(made, left, assume_unique=True).all():
+                    break
+                left = np.setdiff1d(left, made, assume_unique=True)
+                current = next(behind)
+            read = set((left & ((1 << _BITS) - 1)).tolist())
+            if not read <= _zeros(loads.get(operation.src.tile, [])):
+                raise LoweringError(f"skip_pads: {layer}: a product with no padding is left out")
+        if current is not None:
+            raise LoweringError("skip_pads: an operation is new")
+
+
+class _Skipper:
+    """One walk over the program, which knows where padding stands."""
+
+    def __init__(self, config: HwConfig) -> None:
+        self.cost = cost_model(config)
+        self.overwrites = config.has(Capability.GEMM_OVERWRITE)
+        self.pads: dict[VirtualTile, BoolArray] = {}  # of input tiles, which of them are zeros
+        self.known: dict[tuple[object, ...], list[Box]] = {}
+
+    def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
+        for layer, operation in operations:
+            if isinstance(operation, TileLoad) and operation.memory is Memory.INP:
+                self.note(operation)
+            if isinstance(operation, GemmNest):
+                for part in self.parts(operation):
+                    yield layer, part
+            else:
+                yield layer, operation
+
+    def note(self, load: TileLoad) -> None:
+        """What a load writes as zeros, and what it overwrites."""
+        if load.tile not in self.pads:
+            if not _has_zeros(load):
+                return
+            self.pads[load.tile] = np.zeros(load.tile.size_tiles, bool)
+        height, width = _size(load)
+        block = np.full((height, width), _has_zeros(load))
+        if load.dram.tensor != _ZEROS:
+            rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
+            block[rows, load.x_pad_0 : load.x_pad_0 + load.x_size] = False
+        self.pads[load.tile][load.offset : load.offset + block.size] = block.ravel()
+
+    def parts(self, gemm: GemmNest) -> Iterator[Operation]:
+        """The GEMM, or those that it becomes."""
+        pads = self.pads.get(gemm.src.tile)
+        boxes = self.boxes(gemm, pads) if pads is not None and pads.any() else []
+        if not boxes or (len(boxes) == 1 and boxes[0].extents == gemm.extents):
+            yield gemm
+            return
+        for box in boxes:
+            accesses = (_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
+            yield GemmNest(box.extents, *accesses)
+
+    def boxes(self, gemm: GemmNest, pads: BoolArray) -> list[Box]:
+        """Those of its nest; the ones that write all of its accumulator tiles come first: the first
+        of them can overwrite."""
+        strides = (gemm.dst.strides, gemm.src.strides)
+        key = (gemm.extents, gemm.src.base, *strides, pads.tobytes())
+        if key not in self.known:
+            moving = [k for k, stride in enumerate(gemm.src.strides) if stride]
+            loops = [(gemm.extents[k], (gemm.src.strides[k],)) for k in moving]
+            places = gemm.src.base + offsets(loops, 1)[:, 0]
+            live = ~pads[places].reshape([gemm.extents[k] for k in moving])
+            reductions = [n for n, k in enumerate(moving) if not gemm.dst.strides[k]]
+            nest = _Nest(gemm, moving)
+            cheapest = fewest_steps(live, reductions, lambda boxes: self.cycles(nest, boxes))
+            found = [nest.whole(box) for box in cheapest]
+            self.known[key] = sorted(found, key=lambda box: not nest.covers(box))
+        return self.known[key]
+
+    def cycles(self, nest: _Nest, boxes: Sequence[Box]) -> int:
+        """What GEMMs of these boxes cost; without one that can overwrite, one that resets."""
+        whole = [nest.whole(box) for box in boxes]
+        cycles = _gemms(whole, self.cost)
+        if self.overwrites and not any(nest.covers(box) for box in whole):
+            cycles += self.cost.gemm(nest.sums)
+        return cycles
+
+
+class _Nest:
+    """A GEMM's loops, of which some move its input."""
+
+    def __init__(self, gemm: GemmNest, moving: Sequence[int]) -> None:
+        self.extents = gemm.extents
+        self.moving = {k: number for number, k in enumerate(moving)}
+        self.written = [k for k, stride in enumerate(gemm.dst.strides) if stride]
+        self.sums = int(np.prod([gemm.extents[k] for k in self.written], dtype=np.int64))
+
+    def whole(self, box: Box) -> Box:
+        """A box of the moving loops with all turns of the others."""
+        loops = range(len(self.extents))
+        first = tuple(box.first[self.moving[k]] if k in self.moving else 0 for k in loops)
+        extents = tuple(
+            box.extents[self.moving[k]] if k in self.moving else self.extents[k] for k in loops
+        )
+        return Box(first, extents)
+
+    def covers(self, box: Box) -> bool:
+        """Whether a whole box writes every accumulator tile of the nest."""
+        return all(box.extents[k] == self.extents[k] for k in self.written)
+
+
+def _gemms(boxes: Sequence[Box], cost: CostModel) -> int:
+    return sum(cost.gemm(box.steps) for box in boxes)
+
+
+def _inside(access: Access, box: Box) -> Access:
+    """The access from the box's first step on."""
+    moved = sum(first * stride for first, stride in zip(box.first, access.strides, strict=True))
+    return Access(access.tile, access.base + moved, access.strides)
+
+
+def _has_zeros(load: TileLoad) -> bool:
+    pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
+    return load.dram.tensor == _ZEROS or (any(pads) and load.pad_value == 0)
+
+
+def _size(load: TileLoad) -> tuple[int, int]:
+    """Rows and columns of what a load writes."""
+    height = load.y_pad_0 + load.y_size + load.y_pad_1
+    return height, load.x_pad_0 + load.x_size + load.x_pad_1
+
+
+# --- the verifier's own words ---------------------------------------------------------------------
+#: Bits of a tile's number in a step's.
+_BITS = 20
+
+
+def _zeros(loads: Sequence[TileLoad]) -> set[int]:
+    """The tiles that hold zeros behind some loads into the same virtual tile."""
+    zeros: set[int] = set()
+    for load in loads:
+        height, width = _size(load)
+        for y, x in product(range(height), range(width)):
+            row, column = y - load.y_pad_0, x - load.x_pad_0
+            inside = 0 <= row < load.y_size and 0 <= column < load.x_size
+            is_zero = load.dram.tensor == _ZEROS or (not inside and load.pad_value == 0)
+            (zeros.add if is_zero else zeros.discard)(load.offset + y * width + x)
+    return zeros
+
+
+def _steps(gemm: GemmNest) -> NDArray[np.int64]:
+    """(steps,): the tiles that each step writes, multiplies by and reads, as one number."""
+    accesses = (gemm.dst, gemm.wgt, gemm.src)
+    strides = list(zip(*(access.strides for access in accesses), strict=True))
+    table = offsets(list(zip(gemm.extents, strides, strict=True)), 3)
+    table += np.array([access.base for access in accesses], np.int64)
+    assert table.min() >= 0
+    assert table.max() < 1 << _BITS
+    return np.asarray(table @ np.array([1 << 2 * _BITS, 1 << _BITS, 1], np.int64))
+
+
+def _same_tiles(one: GemmNest, other: GemmNest) -> bool:
+    pairs = ((one.dst, other.dst), (one.src, other.src), (one.wgt, other.wgt))
+    return all(a.tile is b.tile for a, b in pairs)
