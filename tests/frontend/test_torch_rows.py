@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aten/weighted.py and aten/quantized.py: layers along one axis and of rows, with a ReLU between them
-and their quantize node, are integers; a quantized number is a number."""
+"""aten/weighted.py, aten/quantized.py: layers along one axis and of rows, with a ReLU before their
+quantize node, are integers; a quantized number is a number."""
 
 from __future__ import annotations
 
