@@ -56,8 +56,9 @@ results: those of ONNX Runtime without optimizations, of PyTorch, of LiteRT's re
 
 - X86Inductor's quantizer quantizes what a layer reads, and not what stands behind it (a sum with
   another tensor, SiLU, hard-swish, the last layer): such layers have no integers to give.
-- `quantize_static` leaves ONNX's LSTM and GRU in float32, as they are. Give Loadstone the float
-  model.
+- `quantize_static` and XNNPACK's quantizer leave LSTM and GRU in float32, as they are. Give
+  Loadstone the float model.
+- XNNPACK's quantizer leaves transposed convolutions and products of two activations in float32.
 """
 
 

@@ -73,6 +73,8 @@ def _dequantize(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
     grid = _PerTensor(*arguments, **named)
     _check_real(grid.out_dtype)
     step, zero = np.float32(_number(grid.scale)), np.int32(_number(grid.zero_point))
+    if build.shape == () and is_constant(x):  # Relax's dequantize would make an array of it
+        return constant(np.float32(int(scalar(x)) - zero) * step)
     return relax.op.dequantize(x, constant(step), constant(zero), axis=0)
 
 

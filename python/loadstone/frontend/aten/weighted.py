@@ -91,21 +91,18 @@ def _conv2d_padding(build: Build, x: Expr, *arguments: Any, **named: Any) -> Exp
 
 @importer("aten.conv1d.default")
 def _conv1d(build: Build, x: Expr, *arguments: Any, **named: Any) -> Expr:
-    """A convolution of an image of one row."""
+    """As it is: ranks.py makes a convolution of images of it."""
     convolution = _Convolution(*arguments, **named)
-    image, kernel = (
-        build.emit(relax.op.reshape(item, (*extents(item)[:2], 1, extents(item)[2])))
-        for item in (x, convolution.weight)
-    )
     side = convolution.sides()[1]
-    flat = replace(
-        convolution,
-        weight=kernel,
-        stride=(1, pair(convolution.stride)[1]),
-        padding=(0, side, 0, side),
-        dilation=(1, pair(convolution.dilation)[1]),
+    out = relax.op.nn.conv1d(
+        x,
+        convolution.weight,
+        strides=pair(convolution.stride)[1],
+        padding=(side, side),
+        dilation=pair(convolution.dilation)[1],
+        groups=convolution.groups,
     )
-    return relax.op.reshape(build.emit(_convolved(build, image, flat)), build.shape)
+    return _biased(build, out, convolution.bias)
 
 
 def _convolved(build: Build, x: Expr, convolution: _Convolution) -> Expr:
@@ -179,13 +176,13 @@ def _biased(build: Build, out: Expr, bias: Expr) -> Expr:
 
 @importer("aten.linear")
 def _linear(build: Build, x: Expr, weight: Expr, bias: Expr = None) -> Expr:
-    """x (..., I) times weight (O, I): as a matrix of all rows."""
+    """x (..., I) times weight (O, I); ranks.py makes a matrix of all rows of it."""
     _, inputs = extents(weight)
-    rows = x if len(extents(x)) == 2 else build.emit(relax.op.reshape(x, (-1, inputs)))
+    rows = x if len(extents(x)) > 1 else build.emit(relax.op.reshape(x, (-1, inputs)))
     out = relax.op.matmul(rows, build.emit(relax.op.permute_dims(weight, [1, 0])))
     if bias is not None:
         out = relax.op.add(build.emit(out), bias)
-    return out if len(build.shape) == 2 else relax.op.reshape(build.emit(out), build.shape)
+    return out if len(build.shape) > 1 else relax.op.reshape(build.emit(out), build.shape)
 
 
 @importer("aten.addmm")
