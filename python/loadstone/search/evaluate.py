@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,10 @@ from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import HwConfig, load_config
 
-__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "evaluate"]
+if TYPE_CHECKING:
+    from loadstone.compiler import Compiled
+
+__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "compiled_of", "evaluate"]
 
 #: What stands of each layer in a row.
 LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
@@ -72,23 +75,28 @@ class Unit:
 
 def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
     """What was counted; `feasible`, and else `why`."""
-    network = networks[unit.network]
     try:
-        config = load_config(unit.device)
-        return {"feasible": True, "why": "", **_counted(unit, network, config)}
+        compiled = compiled_of(unit, networks)
+        return {"feasible": True, "why": "", **_counted(compiled, networks[unit.network])}
     except LoadstoneError as error:
         return {"feasible": False, "why": str(error)}
     except Exception as error:  # a sweep of hours does not end by our mistake in one device
         return {"feasible": False, "why": f"a mistake of the compiler: {cause_of(error)}"[:400]}
 
 
-def _counted(unit: Unit, network: SweptNetwork, config: HwConfig) -> JsonObject:
+def compiled_of(unit: Unit, networks: Sequence[SweptNetwork]) -> Compiled:
+    """The network for the device. Raises LoadstoneError for what cannot run there."""
     from loadstone.compiler import CompileOptions, compile_model
 
-    module = _module(network, config)
-    compiled = compile_model(module, CompileOptions(config, **unit.options))
+    config = load_config(unit.device)
+    module = _module(networks[unit.network], config)
+    return compile_model(module, CompileOptions(config, **unit.options))
+
+
+def _counted(compiled: Compiled, network: SweptNetwork) -> JsonObject:
     _check_multiplications(compiled)
-    artifact = compiled.artifact
+    artifact, config = compiled.artifact, compiled.device
+    assert isinstance(config, HwConfig)
     profiles = profile(artifact, config)
     results = [entry.result for entry in profiles]
     return {
