@@ -89,19 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Sweeps; prints how many devices there are, and the best."""
     workers = workers_of(args.workers)
-    if args.search == "grid" and args.points is not None:
-        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
-    if args.points is not None and not 1 <= args.points <= 1_000_000:
-        raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
-    if not 0 <= args.seed < 1 << 32:
-        raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
-    if args.best_device is not None and args.best is None:
-        raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
-    if args.profiles is not None and args.html is None:
-        raise ConfigError("--profiles needs --html, the page that links them")
-    check_places([args.output, args.html, args.best_device], ConfigError)
-    if args.profiles is not None:
-        Path(args.profiles).mkdir(exist_ok=True)
+    _check(args)
     space = read_space(args.space)
     networks = _networks(args.models, args.data)
     plan = SweepPlan(args.search, args.points or 100, args.seed)
@@ -117,6 +105,23 @@ def run(args: argparse.Namespace) -> int:
         write_whole(args.best_device, json.dumps(best.device, indent=2) + "\n")
     print(json.dumps(_report(sweep, best), indent=2) if args.json else _text(args, sweep, best))
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises ConfigError before any work, for what does not fit together."""
+    if args.search == "grid" and args.points is not None:
+        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
+    if args.points is not None and not 1 <= args.points <= 1_000_000:
+        raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
+    if not 0 <= args.seed < 1 << 32:
+        raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
+    if args.best_device is not None and args.best is None:
+        raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
+    if args.profiles is not None and args.html is None:
+        raise ConfigError("--profiles needs --html, the page that links them")
+    check_places([args.output, args.html, args.best_device], ConfigError)
+    if args.profiles is not None:
+        Path(args.profiles).mkdir(exist_ok=True)
 
 
 def _write_pages(

@@ -33,7 +33,10 @@ from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import HwConfig, load_config
 
 if TYPE_CHECKING:
+    from loadstone.analysis.loaded import LoadedModel
     from loadstone.compiler import Compiled
+    from loadstone.frontend import Canonical
+    from loadstone.relax.types import IRModule
 
 __all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "compiled_of", "evaluate"]
 
@@ -129,7 +132,7 @@ def _macs(operator: g.Operator) -> int:
     return operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
 
 
-def _check_multiplications(compiled: Any) -> None:
+def _check_multiplications(compiled: Compiled) -> None:
     """A device that leaves multiplications to the host would win every comparison. Raises
     SimulationError that names the first of them, and why."""
     left = []
@@ -148,7 +151,7 @@ def _check_multiplications(compiled: Any) -> None:
         raise SimulationError("nothing of the network runs on the device")
 
 
-def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
+def _accuracy(network: SweptNetwork, loaded: LoadedModel) -> float | None:
     """The share of samples whose largest output is that of the label."""
     if network.labels is None:
         return None
@@ -157,10 +160,10 @@ def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
 
 
 #: By a network's digest, and by the scheme that it was quantized with.
-_MODULES: dict[tuple[str, str], Any] = {}
+_MODULES: dict[tuple[str, str], Canonical] = {}
 
 
-def _module(network: SweptNetwork, config: HwConfig) -> Any:
+def _module(network: SweptNetwork, config: HwConfig) -> Canonical:
     """The network in canonical form, read and quantized once in each process, for all devices of
     one number format. Raises ModelError, and for a float network without samples ConfigError."""
     from loadstone.backend.target import resolve
@@ -185,7 +188,7 @@ def _module(network: SweptNetwork, config: HwConfig) -> Any:
     return _MODULES[digest, scheme]
 
 
-def _read(network: SweptNetwork) -> Any:
+def _read(network: SweptNetwork) -> IRModule:
     from loadstone.frontend import load
 
     with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
@@ -197,7 +200,7 @@ def _read(network: SweptNetwork) -> Any:
             raise ModelError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _is_float(module: Any) -> bool:
+def _is_float(module: IRModule) -> bool:
     """Whether it multiplies, and nothing of it is quantized."""
     from loadstone.relax.compat import bindings, op_name
 
