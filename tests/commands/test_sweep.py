@@ -37,6 +37,7 @@ def test_from_a_space_to_a_compiled_network(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--workers", "1", "--html", "r.html", "--best", "time", "--best-device", "best.json"]
+    words += ["--profiles", "profiles"]
     assert sweep(*words) == 0
     text = capsys.readouterr().out
     assert "r.parquet: 4 devices, 4 of them run all of 1 network(s); 2 units computed" in text
@@ -45,7 +46,13 @@ def test_from_a_space_to_a_compiled_network(
     fastest = min(table, key=lambda row: float(row["us"]))
     device = json.loads((folder / "best.json").read_text())
     assert device == json.loads(fastest["device_json"])
-    assert "Pareto front" in (folder / "r.html").read_text()
+    page = (folder / "r.html").read_text()
+    assert "Pareto front" in page
+    front = [row["device"] for row in table if row["pareto"]]
+    for name in front:
+        assert f"profiles/{name}-a.html" in page
+        assert f"a on {name}" in (folder / "profiles" / f"{name}-a.html").read_text()
+    assert len(list((folder / "profiles").iterdir())) == len(front) > 0
     first = (folder / "r.parquet").read_bytes()
 
     assert sweep("--workers", "1", "--json") == 0
@@ -68,6 +75,8 @@ def test_from_a_space_to_a_compiled_network(
         (["--data", "x.npz", "y.npz"], "--data names 2 file(s) for 1 models"),
         (["--data", "text.npz"], "text.npz: labels of type <U3: the number of a class"),
         (["--data", "less.npz"], "less.npz: labels of type int64: the number of a class, from 0"),
+        (["--profiles", "p"], "--profiles needs --html, the page that links them"),
+        (["--html", "r.html", "--profiles", "a.onnx"], "File exists"),
         (["--html", "."], ". cannot be written: it is a folder"),
         (["--best", "time", "--best-device", "none/x.json"], "none is no folder"),
         (["--data", "x.npz"], "x.npz: needs arrays in0 ... and labels"),

@@ -25,7 +25,7 @@ from loadstone.search.space import read_space
 from loadstone.search.store import ResultStore
 from loadstone.search.sweep import BEST, Sweep, SweepPlan, SweptDevice, run_sweep
 from loadstone.search.table import parquet_bytes
-from loadstone.search.workers import open_pool, workers_of
+from loadstone.search.workers import Pool, open_pool, workers_of
 
 __all__ = ["configure", "run"]
 
@@ -59,6 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="R.parquet", required=True, help="a row for each unit"
     )
     parser.add_argument("--html", metavar="FILE", help="a page: Pareto front, layers, devices")
+    parser.add_argument(
+        "--profiles", metavar="FOLDER", help="`profile` pages of the front, linked from --html"
+    )
     parser.add_argument("--best", choices=BEST, help="name the device that is best by this")
     parser.add_argument("--best-device", metavar="FILE.json", help="write its file (with --best)")
     how = parser.add_argument_group("how it is searched")
@@ -86,15 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Sweeps; prints how many devices there are, and the best."""
     workers = workers_of(args.workers)
-    if args.search == "grid" and args.points is not None:
-        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
-    if args.points is not None and not 1 <= args.points <= 1_000_000:
-        raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
-    if not 0 <= args.seed < 1 << 32:
-        raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
-    if args.best_device is not None and args.best is None:
-        raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
-    check_places([args.output, args.html, args.best_device], ConfigError)
+    _check(args)
     space = read_space(args.space)
     networks = _networks(args.models, args.data)
     plan = SweepPlan(args.search, args.points or 100, args.seed)
@@ -103,16 +98,46 @@ def run(args: argparse.Namespace) -> int:
 
     with ResultStore(store) as known, open_pool(workers, "sweep") as pool:
         sweep = run_sweep(space, networks, plan, pool, known)
-    write_whole(args.output, parquet_bytes(sweep))
-    if args.html is not None:
-        from loadstone.search.sweep_page import sweep_page
-
-        write_whole(args.html, sweep_page(sweep))
+        write_whole(args.output, parquet_bytes(sweep))
+        _write_pages(args, sweep, networks, pool)
     best = sweep.best(args.best) if args.best is not None else None
     if args.best_device is not None and best is not None:
         write_whole(args.best_device, json.dumps(best.device, indent=2) + "\n")
     print(json.dumps(_report(sweep, best), indent=2) if args.json else _text(args, sweep, best))
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises ConfigError before any work, for what does not fit together."""
+    if args.search == "grid" and args.points is not None:
+        raise ConfigError("--points is said of --search random or pareto: grid takes every point")
+    if args.points is not None and not 1 <= args.points <= 1_000_000:
+        raise ConfigError(f"--points {args.points} is not in [1, 1000000]")
+    if not 0 <= args.seed < 1 << 32:
+        raise ConfigError(f"--seed {args.seed} is not in [0, 4294967295]")
+    if args.best_device is not None and args.best is None:
+        raise ConfigError(f"--best-device needs --best, one of {', '.join(BEST)}")
+    if args.profiles is not None and args.html is None:
+        raise ConfigError("--profiles needs --html, the page that links them")
+    check_places([args.output, args.html, args.best_device], ConfigError)
+    if args.profiles is not None:
+        Path(args.profiles).mkdir(exist_ok=True)
+
+
+def _write_pages(
+    args: argparse.Namespace, sweep: Sweep, networks: list[SweptNetwork], pool: Pool
+) -> None:
+    if args.html is None:
+        return
+    from loadstone.search.sweep_page import sweep_page
+    from loadstone.search.sweep_profiles import write_profiles
+
+    files = {}
+    if args.profiles is not None:
+        place = os.path.relpath(args.profiles, Path(args.html).parent)
+        found = write_profiles(sweep, networks, pool, args.profiles)
+        files = {key: Path(place, file).as_posix() for key, file in found.items()}
+    write_whole(args.html, sweep_page(sweep, files))
 
 
 def _networks(models: list[str], data: list[str]) -> list[SweptNetwork]:

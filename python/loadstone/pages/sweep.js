@@ -160,6 +160,7 @@ function show(row) {
     const f = Object.fromEntries(DATA.row_fields.map((name, n) => [name, row.rows[k][n]]));
     const right = f.accuracy === null ? "" : `, ${percent(f.accuracy)} right`;
     detail.append(make("p", { class: "note" }, `${network}: ${number(f.cycles)} cycles, ${number(f.us, 1)} µs, ${number(f.energy_uj, 1)} µJ, multipliers ${percent(f.utilisation)} used, ${number(f.dram_read_bytes + f.dram_write_bytes)} bytes of DRAM${right}`));
+    if (row.profiles[k]) detail.lastChild.append("; ", make("a", { href: row.profiles[k], class: "profile" }, "its profile"));
     const layers = row.layers[k].map((layer) => Object.fromEntries(DATA.layer_fields.map((name, n) => [name, layer[n]])));
     const total = layers.reduce((sum, layer) => sum + layer.cycles, 0) || 1;
     const columns = [

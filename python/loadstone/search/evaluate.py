@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,13 @@ from loadstone.simulator.layers import layer_figures
 from loadstone.simulator.profile import profile
 from loadstone.vta.hw_config import HwConfig, load_config
 
-__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "evaluate"]
+if TYPE_CHECKING:
+    from loadstone.analysis.loaded import LoadedModel
+    from loadstone.compiler import Compiled
+    from loadstone.frontend import Canonical
+    from loadstone.relax.types import IRModule
+
+__all__ = ["LAYER_FIELDS", "SweptNetwork", "Unit", "code_digest", "compiled_of", "evaluate"]
 
 #: What stands of each layer in a row.
 LAYER_FIELDS = ("name", "cycles", "best_cycles", "macs", "bytes", "bound")
@@ -72,23 +78,28 @@ class Unit:
 
 def evaluate(unit: Unit, networks: Sequence[SweptNetwork]) -> JsonObject:
     """What was counted; `feasible`, and else `why`."""
-    network = networks[unit.network]
     try:
-        config = load_config(unit.device)
-        return {"feasible": True, "why": "", **_counted(unit, network, config)}
+        compiled = compiled_of(unit, networks)
+        return {"feasible": True, "why": "", **_counted(compiled, networks[unit.network])}
     except LoadstoneError as error:
         return {"feasible": False, "why": str(error)}
     except Exception as error:  # a sweep of hours does not end by our mistake in one device
         return {"feasible": False, "why": f"a mistake of the compiler: {cause_of(error)}"[:400]}
 
 
-def _counted(unit: Unit, network: SweptNetwork, config: HwConfig) -> JsonObject:
+def compiled_of(unit: Unit, networks: Sequence[SweptNetwork]) -> Compiled:
+    """The network for the device. Raises LoadstoneError for what cannot run there."""
     from loadstone.compiler import CompileOptions, compile_model
 
-    module = _module(network, config)
-    compiled = compile_model(module, CompileOptions(config, **unit.options))
+    config = load_config(unit.device)
+    module = _module(networks[unit.network], config)
+    return compile_model(module, CompileOptions(config, **unit.options))
+
+
+def _counted(compiled: Compiled, network: SweptNetwork) -> JsonObject:
     _check_multiplications(compiled)
-    artifact = compiled.artifact
+    artifact, config = compiled.artifact, compiled.device
+    assert isinstance(config, HwConfig)
     profiles = profile(artifact, config)
     results = [entry.result for entry in profiles]
     return {
@@ -121,7 +132,7 @@ def _macs(operator: g.Operator) -> int:
     return operator.macs if isinstance(operator, g.Weighted | g.RealWeighted) else 0
 
 
-def _check_multiplications(compiled: Any) -> None:
+def _check_multiplications(compiled: Compiled) -> None:
     """A device that leaves multiplications to the host would win every comparison. Raises
     SimulationError that names the first of them, and why."""
     left = []
@@ -140,7 +151,7 @@ def _check_multiplications(compiled: Any) -> None:
         raise SimulationError("nothing of the network runs on the device")
 
 
-def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
+def _accuracy(network: SweptNetwork, loaded: LoadedModel) -> float | None:
     """The share of samples whose largest output is that of the label."""
     if network.labels is None:
         return None
@@ -149,10 +160,10 @@ def _accuracy(network: SweptNetwork, loaded: Any) -> float | None:
 
 
 #: By a network's digest, and by the scheme that it was quantized with.
-_MODULES: dict[tuple[str, str], Any] = {}
+_MODULES: dict[tuple[str, str], Canonical] = {}
 
 
-def _module(network: SweptNetwork, config: HwConfig) -> Any:
+def _module(network: SweptNetwork, config: HwConfig) -> Canonical:
     """The network in canonical form, read and quantized once in each process, for all devices of
     one number format. Raises ModelError, and for a float network without samples ConfigError."""
     from loadstone.backend.target import resolve
@@ -177,7 +188,7 @@ def _module(network: SweptNetwork, config: HwConfig) -> Any:
     return _MODULES[digest, scheme]
 
 
-def _read(network: SweptNetwork) -> Any:
+def _read(network: SweptNetwork) -> IRModule:
     from loadstone.frontend import load
 
     with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
@@ -189,7 +200,7 @@ def _read(network: SweptNetwork) -> Any:
             raise ModelError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _is_float(module: Any) -> bool:
+def _is_float(module: IRModule) -> bool:
     """Whether it multiplies, and nothing of it is quantized."""
     from loadstone.relax.compat import bindings, op_name
 

@@ -8,12 +8,14 @@ Next: pages/sweep.js draws it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from loadstone.files import JsonObject
 from loadstone.pages.page import page
 from loadstone.search.assumptions import SOURCES
 from loadstone.search.evaluate import LAYER_FIELDS
+from loadstone.search.space import Point
 from loadstone.search.sweep import Sweep, SweptDevice
 
 __all__ = ["sweep_page"]
@@ -22,8 +24,8 @@ __all__ = ["sweep_page"]
 _ROW = ("cycles", "us", "energy_uj", "utilisation", "dram_read_bytes", "dram_write_bytes")
 
 
-def sweep_page(sweep: Sweep) -> str:
-    """One HTML file."""
+def sweep_page(sweep: Sweep, profiles: Mapping[tuple[Point, str], str] | None = None) -> str:
+    """One HTML file. profiles: of sweep_profiles.py, relative to where the page will stand."""
     front = {candidate.point for candidate in sweep.front()}
     assumed = asdict(sweep.space.assumptions)
     data = {
@@ -39,7 +41,16 @@ def sweep_page(sweep: Sweep) -> str:
             {"name": name, "value": assumed[name], "source": source}
             for name, source in SOURCES.items()
         ],
-        "devices": [_device(candidate, candidate.point in front) for candidate in sweep.candidates],
+        "devices": [
+            {
+                **_device(candidate, candidate.point in front),
+                "profiles": [
+                    (profiles or {}).get((candidate.point, network), "")
+                    for network in sweep.networks
+                ],
+            }
+            for candidate in sweep.candidates
+        ],
     }
     return page(f"{len(sweep.candidates)} devices", "sweep", ["uplot"], data)
 
