@@ -54,7 +54,7 @@ class _InParts(ModuleType):
             for name, module in sys.modules.items()
             if name.startswith(begin) and "." not in name.removeprefix(begin)
         }
-        self.__class__ = ModuleType  # type: ignore[assignment]
+        object.__setattr__(self, "__class__", ModuleType)
         vars(self).update(modules)
         loader = self.__spec__.loader
         assert loader is not None
@@ -69,5 +69,5 @@ def import_in_parts() -> None:
     if spec is None or spec.submodule_search_locations is None:
         return
     package = module_from_spec(spec)
-    package.__class__ = _InParts
+    object.__setattr__(package, "__class__", _InParts)
     sys.modules[_PACKAGE] = package
