@@ -18,7 +18,6 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import Any
 
 __all__ = ["import_in_parts"]
 
@@ -35,7 +34,7 @@ class _InParts(ModuleType):
         if not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if find_spec(f"{self.__name__}.{name}") is not None:
