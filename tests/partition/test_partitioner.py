@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
+
 import pytest
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
@@ -11,7 +14,7 @@ pytest.importorskip("onnx", reason="onnx is not installed")
 from loadstone.backend.target import resolve
 from loadstone.partition.eager import HOST, matches
 from loadstone.partition.lowering import Clock
-from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner
+from loadstone.partition.partitioner import Alternative, Choice, EagerPartitioner, collected_rarely
 from tests.partition.cost.networks import module
 from tests.partition.divided import places
 
@@ -48,3 +51,20 @@ def test_a_choice_is_told_in_microseconds() -> None:
     }
     choice = Choice("cost", lowered, 3000, 1000, True, {"y": (alternative,)})
     assert choice.to_json() == {"chosen": "cost", "eager_us": 3.0, "cost_us": 1.0, "exact": True}
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"), [((700, 10, 10), 20_000), ((50_000, 5, 5), 50_000), ((0, 10, 10), 0)]
+)
+def test_memory_is_looked_through_less_often_while_lowering_and_as_before_afterwards(
+    before: tuple[int, int, int], inside: int
+) -> None:
+    own = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        with suppress(ZeroDivisionError), collected_rarely():
+            assert gc.get_threshold() == (inside, *before[1:])
+            _ = 1 // 0
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*own)

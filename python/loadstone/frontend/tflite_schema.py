@@ -18,7 +18,6 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import Any
 
 __all__ = ["import_in_parts"]
 
@@ -35,7 +34,7 @@ class _InParts(ModuleType):
         if not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if find_spec(f"{self.__name__}.{name}") is not None:
@@ -54,7 +53,7 @@ class _InParts(ModuleType):
             for name, module in sys.modules.items()
             if name.startswith(begin) and "." not in name.removeprefix(begin)
         }
-        self.__class__ = ModuleType  # type: ignore[assignment]
+        object.__setattr__(self, "__class__", ModuleType)
         vars(self).update(modules)
         loader = self.__spec__.loader
         assert loader is not None
@@ -69,5 +68,5 @@ def import_in_parts() -> None:
     if spec is None or spec.submodule_search_locations is None:
         return
     package = module_from_spec(spec)
-    package.__class__ = _InParts
+    object.__setattr__(package, "__class__", _InParts)
     sys.modules[_PACKAGE] = package

@@ -8,7 +8,9 @@ Next: compiler.py runs one; cost/choice.py has the other, which asks this one fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +19,10 @@ from loadstone.partition.eager import Match, Partition, partition
 from loadstone.partition.lowering import Clock, LoweredPartition, lower_partition
 from loadstone.partition.network_pass import apply_graph_passes
 
-__all__ = ["Alternative", "Choice", "EagerPartitioner", "Partitioner"]
+__all__ = ["Alternative", "Choice", "EagerPartitioner", "Partitioner", "collected_rarely"]
+
+#: So many more objects made than freed, and the youngest are looked through; Python's own is 700.
+_COLLECT_AFTER = 20_000
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,21 @@ class EagerPartitioner:
 
     def run(self, clock: Clock) -> LoweredPartition:
         """Divides and lowers."""
-        with clock("partition"):
-            divided = self.split()
-        return lower_partition(divided, self.target, clock)
+        with collected_rarely():
+            with clock("partition"):
+                divided = self.split()
+            return lower_partition(divided, self.target, clock)
+
+
+@contextmanager
+def collected_rarely() -> Iterator[None]:
+    """Python looks for unreachable circles less often: lowering makes hundreds of thousands of
+    objects that live on and no circles to speak of, and each look goes through all that TVM has
+    imported. As it was before, afterwards; never more often."""
+    before = gc.get_threshold()
+    if before[0]:  # 0: somebody switched it off
+        gc.set_threshold(max(before[0], _COLLECT_AFTER), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -165,7 +165,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: Order) -
             block.last_use, block.content = last_use[tile], held
             if held is not None:
                 pad.resident[held] = block
-        if isinstance(operation, TileLoad) and operation.tile in resident:
+        if type(operation) is TileLoad and operation.tile in resident:
             loads_dropped += 1
             tiles_dropped += operation.x_size * operation.y_size
             continue
@@ -182,7 +182,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
     computed: set[VirtualTile] = set()
     for operation in operations:
-        if isinstance(operation, TileLoad):
+        if type(operation) is TileLoad:
             o = operation
             loads.setdefault(o.tile, []).append(
                 (
@@ -200,7 +200,7 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
                     o.pad_value,
                 )
             )
-        elif not isinstance(operation, TileStore):
+        elif type(operation) is not TileStore:
             computed.add(operation.dst.tile)
     numbers: dict[tuple[object, ...], Content] = {}
     return {

@@ -116,7 +116,7 @@ class CostModel:
 
     def compute(self, operation: GemmNest | FillNest | AluNest | RequantizeNest) -> int:
         """An operation of the compute stage, were it one instruction."""
-        steps = int(np.prod(operation.extents, dtype=np.int64))
+        steps = prod(operation.extents)
         match operation:
             case RequantizeNest():
                 return self.requantize(steps, _moves(operation.extents, operation.operands.strides))

@@ -13,6 +13,8 @@ isa/hazards.py has the tables, isa/token_proof.py the proof, for these instructi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,12 @@ __all__ = ["STAGES", "Hazards", "prove"]
 STAGES = tuple(stage.name for stage in Stage)
 #: As ndarray.max, without its Python: asked of a few tiles, some ten thousand times a network.
 _largest = np.maximum.reduce
+#: The token flags of an instruction, and which of them are set.
+_flags_of = attrgetter(*TOKEN_FLAGS)
+_FLAGS_SET = {
+    values: [flag for flag, value in zip(TOKEN_FLAGS, values, strict=True) if value]
+    for values in product((0, 1), repeat=len(TOKEN_FLAGS))
+}
 
 
 class Hazards:
@@ -95,11 +103,15 @@ def _touched(
     scratch: dict[Memory, set[Toucher]] = {}
     dram: dict[int, set[Toucher]] = {}
     ends: dict[int, int] = {}
+    kinds = {
+        (touched.memory, (instruction.stage, touched.written))
+        for instruction in instructions
+        for touched in instruction.scratch
+    }
+    for memory, toucher in kinds:
+        scratch.setdefault(memory, set()).add(toucher)
     for instruction in instructions:
-        stage = instruction.stage
-        for touched in instruction.scratch:
-            scratch.setdefault(touched.memory, set()).add((stage, touched.written))
-        rows = instruction.dram
+        stage, rows = instruction.stage, instruction.dram
         if rows is not None:
             dram.setdefault(rows.region, set()).add((stage, rows.written))
             end = rows.start_bytes + (rows.rows - 1) * rows.stride_bytes + rows.row_bytes
@@ -133,7 +145,7 @@ def prove(instructions: Sequence[PendingInstruction], config: HwConfig) -> Mappi
         STAGES,
         [instruction.stage for instruction in instructions],
         lambda number: instructions[number].name,
-        [[flag for flag in TOKEN_FLAGS if getattr(p.insn, flag)] for p in instructions],
+        [_FLAGS_SET[_flags_of(instruction.insn)] for instruction in instructions],
     )
     hazards = Hazards(config, instructions)
     limits = [MAX_TOKENS] * len(TOKEN_QUEUES)

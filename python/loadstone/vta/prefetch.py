@@ -177,7 +177,8 @@ class _Timeline:
 
     # --- one stage each ---------------------------------------------------------------------------
     def compute(self, operation: Operation) -> None:
-        assert not isinstance(operation, TileLoad | TileStore)
+        assert type(operation) is not TileLoad
+        assert type(operation) is not TileStore
         tiles = tiles_of(operation)
         start = max(self.free[Stage.COMPUTE], *(self.ready_at(tile) for tile in tiles))
         self.finish(Stage.COMPUTE, start + self.cost.compute(operation), tiles)
@@ -238,11 +239,13 @@ class _Timeline:
         if times is None:
             return 0
         first = operation.dram.tile
-        rows = (
-            times[first + y * operation.x_stride :][: operation.x_size]
-            for y in range(operation.y_size)
-        )
-        return max((int(row.max()) for row in rows if row.size), default=0)
+        latest, x_size = 0, operation.x_size
+        for y in range(operation.y_size):
+            begin = first + y * operation.x_stride
+            row = times[begin : begin + x_size]
+            if row.size:
+                latest = max(latest, int(np.maximum.reduce(row)))
+        return latest
 
     def room(self, tile: VirtualTile) -> int:
         """When the scratchpad has room for a tile."""

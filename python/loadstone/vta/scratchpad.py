@@ -72,7 +72,10 @@ class Scratchpad:
         that need room while this one lives. Raises LoweringError when every window holds something
         that lives."""
         size, blocks = tile.size_tiles, self.blocks
-        window = self._best_window(size, held, now, wanted)
+        if self.order is Order.SPREAD:
+            window = self._spread_window(size, now, wanted)
+        else:
+            window = self._best_window(size, held, now, wanted)
         if self._parts_sums(window, size, now, beside):
             window = self._best_window(size, held, now, wanted, beside) or window
         if window is None:
@@ -121,8 +124,6 @@ class Scratchpad:
         Packed: the lowest window, or the highest for a tile that holds constants. `first` is the
         first block that ends behind the window's start.
         """
-        if self.order is Order.SPREAD and not beside:
-            return self._spread_window(size, now, wanted)
         blocks = self.blocks
         best: tuple[int, ...] | None = None
         chosen: tuple[int, int, int] | None = None

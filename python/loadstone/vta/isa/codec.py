@@ -221,9 +221,8 @@ def _to_columns(insns: Sequence[Insn]) -> Stream:
     columns: dict[Opcode, Columns] = {}
     for op, rows in index.items():
         names = [f.name for f in KINDS[op].fields[1:]]
-        columns[op] = {
-            n: np.array([getattr(insns[r], n) for r in rows.tolist()], np.int64) for n in names
-        }
+        own = [insns[row].__dict__ for row in rows.tolist()]
+        columns[op] = {name: np.array([held[name] for held in own], np.int64) for name in names}
     return Stream(opcode, index, columns)
 
 
