@@ -64,8 +64,10 @@ def test_rows_have_bounds_and_sum_to_the_network(tuned: Tuned) -> None:
     assert sum(row.cycles for row in tuned.layers) == tuned.cycles
     assert sum(row.default_cycles for row in tuned.layers) == tuned.default_cycles
     convolution = tuned.layers[0]
-    # 9 steps a tile of output, and one of RQ.
-    assert convolution.bound_cycles == SIZE * SIZE * 10
+    # 9 steps a tile of output less some of those that padding leaves out, and one of RQ.
+    assert convolution.bound_cycles is not None
+    least = (3 * SIZE - 2) ** 2 + SIZE * SIZE
+    assert least <= convolution.bound_cycles < SIZE * SIZE * 10
     assert convolution.cycles >= convolution.bound_cycles
 
 
