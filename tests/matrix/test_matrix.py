@@ -73,14 +73,11 @@ def test_no_front_end_is_worse_than_another_where_it_is_not_named() -> None:
 #: float32, so that such layers have no integers to give. By network: quantize_static and XNNPACK's
 #: quantizer leave recurrent layers as they are, the latter also transposed convolutions and
 #: products of two activations, and it cannot prepare a GRU. Of ours: the tests' writer of TFLite
-#: unrolls no recurrent layers, an int8 PRELU of TFLite is refused, and the variance of a group norm
-#: from ONNX cannot be exported again.
+#: unrolls no recurrent layers.
 NAMED = {
     **{name: {"ort", "xnnpack", "tflite"} for name in ("lstm", "lstm_both_ways", "gru")},
     **{name: {"xnnpack"} for name in ("autoencoder_2d", "unet_transposed")},
     **{name: {"xnnpack"} for name in ("multihead", "transformer", "vit")},
-    "leaky": {"tflite"},
-    "group_norm": {"onnx", "legacy"},
 }
 
 
