@@ -183,7 +183,9 @@ def environment(folder: Path) -> Path:
         own = tool.name.startswith("python") or tool.name == "loadstone"
         if not own and not (tools / tool.name).is_symlink():
             (tools / tool.name).symlink_to(tool)
-    start = shlex.join([*EMULATOR, "-0", str(tools / "python"), str(real)])
+    # By its path, since some tests start this with a PATH of their own.
+    emulator = shutil.which(EMULATOR[0]) or EMULATOR[0]
+    start = shlex.join([emulator, *EMULATOR[1:], "-0", str(tools / "python"), str(real)])
     _script(tools / "python", f'{start} "$@"')
     _script(tools / "loadstone", f'{start} -m loadstone "$@"')
     return tools / "python"
