@@ -199,6 +199,16 @@ def check_exported(network: Network, tmp_path: Path, plugins: Sequence[Path] = (
     ]
 
 
+def check_nothing_is_cleared_in_flash(program: Path) -> None:
+    """An emulator clears what a segment has in memory and not in the file, at its address in FLASH:
+    memory behind constants would be cleared past the end of FLASH, which is its beginning again."""
+    lines = run(["arm-none-eabi-readelf", "-lW", program]).splitlines()
+    loads = [[int(word, 16) for word in line.split()[1:6]] for line in lines if "LOAD" in line]
+    in_flash = [(on_file, there) for _, _, at, on_file, there in loads if at < 0x20000000]
+    assert in_flash
+    assert all(on_file == there for on_file, there in in_flash), lines
+
+
 def exported_lines(
     network: Network,
     tmp_path: Path,
@@ -230,6 +240,7 @@ def exported_lines(
     )
     cached = make_with_cache("arm-none-eabi-gcc")
     run(["make", "-C", project, f"FLAGS={flags}", *make, cached])
+    check_nothing_is_cleared_in_flash(project / "model.elf")
     with boot(
         MACHINE,
         [

@@ -30,8 +30,6 @@ DEVICE = "vtaq-1x16x16"
 #: RAM, 16 MiB for the device: mps2-an385).
 TOO_LARGE = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 FILES = (*NETWORKS, *ONNX, *FLOAT)
-#: It fits, and locks up in a fault (its float form, without samples): not traced.
-LOCKS_UP = ("arm_kwt1_f32.tflite",)
 
 pytestmark = [pytest.mark.full, more]
 
@@ -92,8 +90,6 @@ def test_on_a_cortex_m(
     file: str, shared: Path, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     """Without an operating system; what does not fit is skipped, and says by how much."""
-    if file in LOCKS_UP:
-        pytest.skip(f"{file} locks up on this machine: not traced")
     artifact = compiled(shared, file)
     inputs = [x[0] for x in golden(shared, file, 1)[0]]
     wanted, cycles = native(artifact, inputs)
