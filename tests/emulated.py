@@ -14,7 +14,8 @@ An emulated processor is some thirty times slower. TVM and the frameworks are th
 once, and each file runs in a copy of that process. A file has a limit of processor time, which
 rises from round to round: what is quick is known first. What its limit ended is tried in the next
 round. Tests of tests/slow.txt, which `make test` leaves out, are left out here too, and PyTorch,
-since to import it takes minutes there.
+since to import it takes minutes there. A copy of a copy may not start threads in qemu 7.2: a test
+that forks behind a framework's threads fails, and passes in a fresh process (`--alone`).
 """
 
 from __future__ import annotations
@@ -183,7 +184,9 @@ def environment(folder: Path) -> Path:
         own = tool.name.startswith("python") or tool.name == "loadstone"
         if not own and not (tools / tool.name).is_symlink():
             (tools / tool.name).symlink_to(tool)
-    start = shlex.join([*EMULATOR, "-0", str(tools / "python"), str(real)])
+    # By its path, since some tests start this with a PATH of their own.
+    emulator = shutil.which(EMULATOR[0]) or EMULATOR[0]
+    start = shlex.join([emulator, *EMULATOR[1:], "-0", str(tools / "python"), str(real)])
     _script(tools / "python", f'{start} "$@"')
     _script(tools / "loadstone", f'{start} -m loadstone "$@"')
     return tools / "python"
@@ -278,11 +281,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="no file begins later")
     parser.add_argument("--table", action="store_true", help="only print what is known")
     parser.add_argument("--failed", action="store_true", help="run failed tests again")
+    parser.add_argument("--alone", action="store_true", help="each file in a fresh process")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
     files = args.files or [str(path.relative_to(ROOT)) for path in _by_size()]
     log = Log(args.log)
     if args.serve:
+        if args.alone:
+            from tests.emulated_file import run
+
+            return run(files[0], log, full=True)
         _serve(files, log, args.seconds)
         return 0
     if not args.table:
@@ -295,7 +303,10 @@ def main(words: Sequence[str] | None = None) -> int:
         environ = {**os.environ, **dict.fromkeys(THREADS, "1"), "PATH": path}
         given = sys.argv[1:] if words is None else words
         command: list[str | Path] = [python, "-m", "tests.emulated", "--serve", *given]
-        subprocess.run(command, cwd=ROOT, env=environ, check=True)
+        if args.alone:
+            command = [*command[:4], "--alone", "--log", args.log]
+        for more in [[file] for file in files] if args.alone else [[]]:
+            subprocess.run([*command, *more], cwd=ROOT, env=environ, check=not args.alone)
         log = Log(args.log)
     print(log.table(files))
     return int(any(said == "failed" for said, _ in log.outcomes.values()))
