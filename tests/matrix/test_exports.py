@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.onnx.export writes, as it is today and in its form before: networks in float32 give
-ONNX Runtime's results, in C."""
+"""What torch.onnx.export writes, as it is today and in its form before: networks in float32, and a
+block of Llama quantized, give ONNX Runtime's results, in C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from torch import nn
 
-from loadstone.compiler import compile
+from loadstone.compiler import compile, quantize
+from loadstone.partition.eager import HOST
 from tests.matrix.cells import network
 from tests.matrix.ways import onnx_file, quietly
 from tests.onnx_builder import session
@@ -84,10 +85,10 @@ class Llama(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
-def llama() -> tuple[nn.Module, list[Tensor]]:
+def llama(samples: int = 2) -> tuple[nn.Module, list[Tensor]]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return Llama().eval(), [torch.randn(1, 9, 32) for _ in range(2)]
+        return Llama().eval(), [torch.randn(1, 9, 32) for _ in range(samples)]
 
 
 NAMES = ("llama", "mobilenet_v3", "vit", "yolo", "unet_bilinear")
@@ -112,3 +113,24 @@ def test_a_network_in_float_gives_onnx_runtimes_results(
     for got, want in zip(found.run(x[None]), wanted, strict=True):
         limit = 1e-5 * float(np.abs(want).max())
         np.testing.assert_allclose(got.reshape(want.shape), want, rtol=0, atol=limit)
+
+
+@more
+@pytest.mark.parametrize("new", [False, True], ids=["legacy", "today"])
+def test_a_block_of_llama_is_quantized_to_the_device(new: bool, tmp_path: Path) -> None:
+    """The legacy form has -inf in the mask of what comes later, today's the smallest number."""
+    made, samples = llama(6)
+    with quietly():
+        file = onnx_file(made, samples[:1], tmp_path, new=new)
+    quantized = quantize(file, np.stack([sample.numpy() for sample in samples[:4]]))
+    quantized.save(tmp_path / "ours.onnx")
+    found, opened = compile(quantized.module, "vtaq-1x16x16"), session(tmp_path / "ours.onnx")
+    assert not found.python_steps
+    assert all(row["macs"] == 0 for row in found.explain() if row["where"] == HOST)
+    (got,) = found.run(np.stack([sample.numpy() for sample in samples[4:]]))
+    for ours, sample in zip(got, samples[4:], strict=True):
+        (want,) = opened.run(None, {opened.get_inputs()[0].name: sample.numpy()})
+        limit = 1e-5 * float(np.abs(want).max())
+        np.testing.assert_allclose(ours.reshape(want.shape), want, rtol=0, atol=limit)
+        real = made(sample).detach().numpy()
+        assert np.abs(want - real).max() < 0.03 * np.abs(real).max()
