@@ -52,8 +52,8 @@ FOLDER = ROOT / "build" / "emulated"
 LOG = FOLDER / "results.tsv"
 #: The test that runs now: the one that is late when its file is ended.
 NOW = FOLDER / "now.txt"
-#: A file that waits for ever uses no processor time: it ends after so many times its limit.
-PATIENCE = 30
+#: A file that waits for ever uses no processor time: it ends when it has used none for so long.
+STILL_S = 300
 #: Imported once, if it is there. Not ONNX Runtime: it starts a thread, and when a copy of a process
 #: that had threads starts one, qemu 7.2 aborts (in its qemu_plugin_vcpu_init_hook).
 MODULES = (
@@ -230,20 +230,7 @@ def _one(file: str, round_: Round, log: Log) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
-    end = ""
-    while not end:
-        ended, code = os.waitpid(child, os.WNOHANG)
-        if ended:
-            end = f"its process ended with {os.waitstatus_to_exitcode(code)}"
-        elif (
-            processor_seconds(child) > round_.limit_s
-            or time.monotonic() > begin + PATIENCE * round_.limit_s
-        ):
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            end = f"not through after {round_.limit_s} s of processor time"
-        else:
-            time.sleep(1)
+    end = _end_of(child, round_.limit_s)
     taken = time.monotonic() - begin
     after = Log(log.path)
     if after.wants(file, round_):  # it did not come to say that it is through
@@ -251,6 +238,24 @@ def _one(file: str, round_: Round, log: Log) -> None:
             after.add(NOW.read_text(encoding="utf-8"), "late", taken, end)
         after.add(file, "late", taken, str(round_.limit_s))
     print(f"{after.outcomes[file][0]:6} {taken:6.0f} s  {file}", flush=True)
+
+
+def _end_of(child: int, limit_s: int) -> str:
+    """How a file's process ended, or why it was ended."""
+    used, since = 0.0, time.monotonic()
+    while True:
+        ended, code = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return f"its process ended with {os.waitstatus_to_exitcode(code)}"
+        before, used = used, processor_seconds(child)
+        since = time.monotonic() if used > before else since
+        if used > limit_s or time.monotonic() > since + STILL_S:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            if used > limit_s:
+                return f"not through after {limit_s} s of processor time"
+            return f"without processor time for {STILL_S} s"
+        time.sleep(1)
 
 
 def processor_seconds(group: int) -> float:
