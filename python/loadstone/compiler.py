@@ -5,8 +5,7 @@ In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.
 Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it from Python.
 
-    model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is QDQ at
-    once)
+    model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is one)
                -- a partitioner divides it --> graph and segments -- back ends lower --> regions
                -- deploy --> memory plan, programs, host steps = artifact
 """
@@ -37,7 +36,7 @@ from loadstone.backend.target import Target, resolve
 from loadstone.backend.tuned_file import tuned_schedules
 from loadstone.errors import ConfigError, naming
 from loadstone.files import JsonObject
-from loadstone.frontend import import_model, load
+from loadstone.frontend import Canonical, import_model, load
 from loadstone.frontend.reading import STATES, WHOLE, Reading
 from loadstone.numerics import Array
 from loadstone.partition.cost.choice import CostPartitioner
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from loadstone.backend.target import TargetSource
     from loadstone.frontend import Model
     from loadstone.quantization.samples import Arrays
+    from loadstone.relax.types import IRModule
 
 __all__ = ["STRATEGIES", "CompileOptions", "Compiled", "compile", "quantize"]
 
@@ -263,25 +263,26 @@ def quantize(
     options: fields of quantization.pipeline.Options.
     Raises ModelError for a model or samples that cannot be used.
     """
-    from loadstone.relax.compat import result
-
     with _ONE_THREAD:
         imported = import_model(model, reading)
-        main = imported["main"]
-        names = (
-            main.attrs["loadstone.outputs"]
-            if "loadstone.outputs" in main.attrs
-            else [variable.name for variable in result(main)]
-        )
-        names = [str(name) for name in names]
         return quantize_module(
-            load(imported),
+            load(model if isinstance(model, Canonical) else imported),
             samples,
             Options(**options, show=show),
             labels=labels,
-            outputs=names,
+            outputs=_output_names(imported),
             where=where,
         )
+
+
+def _output_names(imported: IRModule) -> list[str]:
+    """As the file has them, where its format names them."""
+    from loadstone.relax.compat import result
+
+    main = imported["main"]
+    if "loadstone.outputs" in main.attrs:
+        return [str(name) for name in main.attrs["loadstone.outputs"]]
+    return [str(variable.name) for variable in result(main)]
 
 
 def compile(  # noqa: A001
@@ -313,7 +314,7 @@ def compile_model(model: str | Path | Any, options: CompileOptions) -> Compiled:
     if options.samples is not None:
         with clock("quantize"):
             given = _quantize_options(options, target)
-            quantized = quantize(model, options.samples, reading=options.reading, **given)
+            quantized = quantize(Canonical(module), options.samples, **given)
             module = load(quantized.module)
             writer.write("qdq", module)
     with clock("partition"):

@@ -49,6 +49,14 @@ def test_samples_go_through_one_by_one() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+def test_a_tuple_that_one_operator_makes_is_all_its_tensors() -> None:
+    """And not the first alone."""
+    x = RNG.normal(0, 1, SHAPE).astype(np.float32)
+    made, wanted = module(lambda x: op.split(x, 3, 1), (SHAPE, "float32")), np.split(x, 3, 1)
+    for got, want in zip(call(c_operator(made), [x], wanted), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_equal_texts_have_one_symbol() -> None:
     assert c_operator(chain()).symbol == c_operator(chain()).symbol
     assert c_operator(chain()).symbol != c_operator(chain(), 2).symbol

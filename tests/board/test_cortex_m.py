@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -109,8 +111,31 @@ def test_bfloat16_gives_the_native_bits(tmp_path: Path) -> None:
 
 def test_exported_project_runs_as_it_is(network: Network, tmp_path: Path) -> None:
     """`loadstone export --board cortex-m`, told only where this board's registers and interrupt
-    are: link.ld is made for its memory."""
+    are: link.ld is made for its memory. What a loader writes to flash is what the file holds: one
+    that cleared .bss behind .data's copy there would run over the flash's end."""
     check_exported(network, tmp_path)
+    segments = loaded(tmp_path / "firmware/model.elf")
+    assert any(segment.virtual != segment.physical for segment in segments), ".data is copied"
+    for segment in segments:
+        assert segment.virtual == segment.physical or segment.memory_bytes == segment.file_bytes
+
+
+class Segment(NamedTuple):
+    """What a program header of an ELF file says of memory that is loaded."""
+
+    virtual: int
+    physical: int
+    file_bytes: int
+    memory_bytes: int
+
+
+def loaded(file: Path) -> list[Segment]:
+    """Of a file for a processor of 32 bits."""
+    content = file.read_bytes()
+    (begin,) = struct.unpack_from("<I", content, 28)
+    size, count = struct.unpack_from("<HH", content, 42)
+    headers = [struct.unpack_from("<8I", content, begin + size * k) for k in range(count)]
+    return [Segment(*header[2:6]) for header in headers if header[0] == 1]
 
 
 def test_exported_steps_in_c_give_the_native_bytes(tmp_path: Path) -> None:

@@ -110,8 +110,7 @@ class Judge:
     """The C validator for mutants of one artifact, and what the simulator does with them."""
 
     def __init__(self, artifact: Artifact, opened: device.OpenedDevice) -> None:
-        hal = opened.handle(artifact).device.hal
-        self.set = AcceleratorSet(artifact, hal, None)
+        self.set = AcceleratorSet(artifact, opened.handle(artifact))
         self.artifact = artifact
         self.data = artifact.to_bytes()
         self.model = ffi.new("lds_model *")

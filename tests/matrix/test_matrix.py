@@ -24,7 +24,11 @@ IN_FLOAT = ("xnnpack", "x86")
 #: Cells of other ways that are one step off: 2 of 20 elements behind the average pool of
 #: `densenet`, which ONNX Runtime sums in float32, where the mean of four integers often is a tie.
 ONE_OFF = {("densenet", "ort")}
-#: Several steps off, not traced: the steps of two blocks of a transformer, one behind the other.
+#: Several steps off. PyTorch adds the bias of a dense layer in float32, and ours is the nearest
+#: integer of the accumulator: one of the 1,632 elements of the first block's `qkv` is 31.5002 steps
+#: in PyTorch and 31 here. What reads it (products of two activations, layer norms, the steep side
+#: of GELU) makes 4 steps of it behind the second block's GELU; each operator by itself, given
+#: PyTorch's own inputs, is within a step.
 FURTHER_OFF = {("vit", "xnnpack"): 0.06}
 #: Ways whose steps become another class: of 128 places of `segment` one has two scores alike.
 CLASSES = {("segment", "x86"): 1}
@@ -73,14 +77,11 @@ def test_no_front_end_is_worse_than_another_where_it_is_not_named() -> None:
 #: float32, so that such layers have no integers to give. By network: quantize_static and XNNPACK's
 #: quantizer leave recurrent layers as they are, the latter also transposed convolutions and
 #: products of two activations, and it cannot prepare a GRU. Of ours: the tests' writer of TFLite
-#: unrolls no recurrent layers, an int8 PRELU of TFLite is refused, and the variance of a group norm
-#: from ONNX cannot be exported again.
+#: unrolls no recurrent layers.
 NAMED = {
     **{name: {"ort", "xnnpack", "tflite"} for name in ("lstm", "lstm_both_ways", "gru")},
     **{name: {"xnnpack"} for name in ("autoencoder_2d", "unet_transposed")},
     **{name: {"xnnpack"} for name in ("multihead", "transformer", "vit")},
-    "leaky": {"tflite"},
-    "group_norm": {"onnx", "legacy"},
 }
 
 

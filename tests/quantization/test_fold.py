@@ -130,3 +130,24 @@ def test_weights_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(ModelError, match="not finite") as caught:
         fold(canonical(onnx.from_bytes(model, "made by a test")))
     assert "\n" not in str(caught.value)
+
+
+def test_places_that_a_softmax_does_not_see_are_the_smallest_number() -> None:
+    """A causal mask as torch.onnx.export's legacy form writes it; elsewhere there is no such
+    constant to quantize."""
+    mask = np.triu(np.full((6, 6), -np.inf, np.float32), 1)
+    for masked in (True, False):
+        graph = Graph()
+        x = graph.input((1, 6, 6), np.float32)
+        y = graph.node("Add", x, graph.constant(mask))
+        y = graph.node("Softmax", y, axis=-1) if masked else graph.node("Relu", y)
+        model = graph.save([(y, np.float32)], [(1, 6, 6)])
+        module = canonical(onnx.from_bytes(model, "made by a test"))
+        if not masked:
+            with pytest.raises(ModelError, match="not finite"):
+                fold(module)
+            continue
+        image = np.random.default_rng(0).normal(0, 3, (1, 6, 6)).astype(np.float32)
+        found, wanted = run_module(fold(module), [image])[0], run(model, [image])[0]
+        np.testing.assert_array_equal(found == 0, wanted == 0)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -79,3 +79,19 @@ def test_a_normalization_of_groups() -> None:
     normal = (rows - rows.mean(1)[:, None]) / np.sqrt(rows.var(1)[:, None] + 1e-3)
     wanted = normal.reshape(6, 15) * gamma[:, None] + beta[:, None]
     np.testing.assert_allclose(found.reshape(6, 15), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("axes", "keep"), [([2, 3], True), ([-1], False), (None, False)])
+def test_a_variance(axes: list[int] | None, keep: bool) -> None:
+    """InstanceNormalization and GroupNormalization of ONNX are read as means and variances."""
+    x = np.random.default_rng(2).normal(30, 3, (2, 6, 3, 5)).astype(np.float32)
+    builder, source = relax.BlockBuilder(), relax.Var("x", relax.TensorType(x.shape, "float32"))
+    with builder.function("main", [source], attrs={"num_input": 1}):
+        with builder.dataflow():
+            call = relax.op.variance(source, axes, keep)
+            output = builder.emit_output(builder.emit(call))
+        builder.emit_func_output(output)
+    (found,) = run(exported(canonical(builder.get())), [x])
+    wanted = x.astype(np.float64).var(axis=None if axes is None else tuple(axes), keepdims=keep)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)

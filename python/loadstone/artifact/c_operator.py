@@ -154,13 +154,15 @@ class _Writer:
     def _read(self) -> None:
         """The calls and the tensors that each makes."""
         parts: dict[Var, dict[int, Var]] = {}
+        made: dict[Var, list[Var]] = {}
         bound = list(bindings(self.main))
         for variable, entry in bound:
             if isinstance(entry, relax.TupleGetItem):
                 parts.setdefault(entry.tuple_value, {}).setdefault(entry.index, variable)
         for variable, entry in bound:
             if is_call(entry, "call_tir"):
-                self.calls.append((_made(variable, parts.get(variable, {})), entry))
+                made[variable] = _made(variable, parts.get(variable, {}))
+                self.calls.append((made[variable], entry))
             elif isinstance(entry, relax.Var | relax.TupleGetItem):
                 self.other[variable] = entry
             elif not isinstance(entry, relax.Tuple):
@@ -168,6 +170,8 @@ class _Writer:
         for variable, entry in self.other.items():
             if isinstance(entry, relax.TupleGetItem):
                 self.other[variable] = parts[entry.tuple_value][entry.index]
+        # a tuple that one call makes may itself be the result
+        self.results = [part for entry in self.results for part in made.get(entry, [entry])]
 
     def _first(self, entry: Expr) -> Expr:
         """The variable that a value was first bound to."""

@@ -18,7 +18,7 @@ its bias, and layers behind each other need no reshape between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -57,10 +57,10 @@ POOLS = ("nn.max_pool1d",)
 
 def two_dimensional(function: RelaxFunction) -> RelaxFunction:
     """The function without layers of other ranks; itself where it has none."""
-    bound: dict[Expr, Expr] = dict(bindings(function))
+    constants = _made_of_constants(function)
     if any(
-        _is_dense(entry) or _is_line(entry) or _is_product(entry, bound) or is_transposed(entry)
-        for entry in bound.values()
+        _is_dense(entry) or _is_line(entry) or _is_product(entry, constants) or is_transposed(entry)
+        for _, entry in bindings(function)
     ):
         return _TwoDimensional(function).run()
     return function
@@ -74,29 +74,28 @@ def _is_dense(call: Expr) -> bool:
     return len(data) > 2 and len(weights) == 2
 
 
-def _is_product(call: Expr, bound: Mapping[Expr, Expr]) -> bool:
+def _is_product(call: Expr, constants: Set[Expr]) -> bool:
     """A product of two matrices of which neither is made of a constant."""
     if not is_call(call, "matmul") or {len(shape(entry) or ()) for entry in call.args} != {2}:
         return False
-    return not any(_is_made_of_constant(entry, bound) for entry in call.args)
+    return not any(is_constant(entry) or entry in constants for entry in call.args)
 
 
-def _is_made_of_constant(expr: Expr, bound: Mapping[Expr, Expr]) -> bool:
-    """Whether nothing but constants goes into it."""
-    left, seen = [expr], set()
-    while left:
-        entry = left.pop()
-        call = bound.get(entry, entry)
-        if is_constant(call) or entry in seen:
-            continue
-        if not isinstance(call, relax.Call):
-            return False
-        seen.add(entry)
-        tensors = [a for a in call.args if isinstance(a, relax.Var | relax.Call) or is_constant(a)]
-        if not tensors:
-            return False
-        left += tensors
-    return True
+def _made_of_constants(function: RelaxFunction) -> set[Expr]:
+    """The variables into which nothing but constants goes."""
+    made: set[Expr] = set()
+    for variable, call in bindings(function):
+        if is_constant(call):
+            made.add(variable)
+        elif isinstance(call, relax.Call):
+            known = [
+                is_constant(argument) or argument in made
+                for argument in call.args
+                if is_constant(argument) or isinstance(argument, relax.Var | relax.Call)
+            ]
+            if known and all(known):
+                made.add(variable)
+    return made
 
 
 def _is_line(call: Expr) -> bool:
@@ -129,7 +128,7 @@ class _TwoDimensional(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.outputs = set(result(function))
-        self.bound: dict[Expr, Expr] = dict(bindings(function))
+        self.constants = _made_of_constants(function)
         self.formed: dict[Var, _Formed] = {}  # by old variable
 
     def alias(self, variable: Var, value: Expr) -> None:
@@ -169,7 +168,7 @@ class _TwoDimensional(Rewriter):
             return *self.dense(call), None
         if _is_line(call):
             return *self.line(name, call), None
-        if _is_product(call, self.bound):
+        if _is_product(call, self.constants):
             return *self.product(call), None
         if is_transposed(call):
             return self.transposed(call)

@@ -37,6 +37,7 @@ from loadstone.frontend.tflite_file import (
     read,
 )
 from loadstone.frontend.tflite_kernels import OPERANDS
+from loadstone.frontend.tflite_prelu import prelu
 from loadstone.frontend.tflite_rules import check_kernel, check_types, relabels
 from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
@@ -129,9 +130,10 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         super().__init__(file.model, file.subgraph, _importer.ExprTable(), builder)
         self.file, self.values, self.model_name = file, values, name
         self.record: OperatorRecord
-        own: dict[str, Callable[[TfliteTable], Expr]] = {
+        own: dict[str, Callable[[TfliteTable], Expr | None]] = {
             "QUANTIZE": self.convert_same,
             "DEQUANTIZE": self.convert_same,
+            "PRELU": self.convert_slopes,
             **{kind: partial(convert, self) for kind, convert in OWN.items()},
             **{kind: partial(convert, self) for kind, convert in WHOLE_OPERATORS.items()},
         }
@@ -355,6 +357,10 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
     def activated(self, expr: Expr, activation: int) -> Expr:
         """A fused activation behind an expression."""
         return self.convert_fused_activation_function(expr, activation)
+
+    def convert_slopes(self, op: TfliteTable) -> Expr | None:
+        """PRELU: TVM's converter knows the one on real numbers."""
+        return prelu(self) if self.is_real(self.record.inputs[0]) else self.convert_prelu(op)
 
     def convert_same(self, op: TfliteTable) -> Expr:
         """QUANTIZE and DEQUANTIZE: `get_expr` and `store` do all of it.

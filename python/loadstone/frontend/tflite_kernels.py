@@ -117,6 +117,7 @@ COMPUTED_INT8 = (
     "SQUARED_DIFFERENCE",
     "REDUCE_PROD",
     "BATCH_MATMUL",
+    "PRELU",
 )
 COMPUTED_UINT8 = ("SUM",)
 #: Move 8-bit integers or compare them in their order: no scale is needed.

@@ -304,6 +304,8 @@ def _ratio(code: str, scales: list[float], output: float) -> float:
         return scales[0] / scales[-1] / output
     if code == "SQUARED_DIFFERENCE":  # LiteRT aborts where its multiplier is 1
         return (2 * max(scales)) ** 2 / (output * 2**14) * (MAX_RATIO + 1)
+    if code == "PRELU":
+        return scales[0] * max(1.0, *scales[1:]) / output
     if code in PRODUCTS:
         return math.prod(scales) / output
     return max(scales) / output if code in RATIOS else 0.0

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic
+from loadstone.ir_pass.intrinsics import ALU_BINARY, PREFIX, Intrinsic, extents
 from loadstone.ir_pass.nest import PerfectNest, access, axes, map_nests, nests
 from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 
@@ -144,9 +144,7 @@ def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
         place = target
     else:
         place, head_strides = access(head, nest)
-        if head_strides != strides or [int(n) for n in place.buffer.shape] != [
-            int(n) for n in target.buffer.shape
-        ]:
+        if head_strides != strides or extents(place.buffer) != extents(target.buffer):
             raise LoweringError(
                 f"compute: {target.buffer.name} cannot be computed in place of "
                 f"{place.buffer.name}: {nest.store}"

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -43,6 +44,7 @@ __all__ = [
     "Axis",
     "BufferOperand",
     "Intrinsic",
+    "extents",
     "is_intrinsic",
     "read_intrinsic",
 ]
@@ -53,6 +55,12 @@ _AXIS = "axis"
 ALU_BINARY = ("add", "sub", "mul", "min", "max", "shr")
 #: Leading arguments that may be buffers; the immediates follow them.
 BUFFER_OPERANDS = {"dma_copy": 2, "gemm": 3, "fill": 1, "rq": 4, **dict.fromkeys(ALU_BINARY, 2)}
+
+
+@lru_cache(maxsize=1024)
+def extents(buffer: Buffer) -> tuple[int, ...]:
+    """The shape of a buffer as numbers. Every access asks for it, and TVM's containers are slow."""
+    return tuple(int(size) for size in buffer.shape)
 
 
 @dataclass(frozen=True)
@@ -83,12 +91,19 @@ class Axis:
     def to_call(self) -> Expr:
         """The axis as a call; bounds that bound nothing are left out."""
         last = self.extent if self.last is None else self.last
-        fields: list[Expr] = [self.extent, *self.strides]
         if self.inside_first is not None:
-            fields += [self.first, last, self.inside_first, self.inside_last]
-        elif not (_is_value(self.first, 0) and _is_value(last, self.extent)):
-            fields += [self.first, last]
-        return tirx.call_pure_extern("int32", _AXIS, *fields)
+            bounds: tuple[Expr, ...] = (self.first, last, self.inside_first, self.inside_last)
+        elif _is_value(self.first, 0) and _is_value(last, self.extent):
+            return _plain_axis(self.extent, *self.strides)
+        else:
+            bounds = (self.first, last)
+        return tirx.call_pure_extern("int32", _AXIS, self.extent, *self.strides, *bounds)
+
+
+@lru_cache(maxsize=4096)
+def _plain_axis(*fields: int) -> Expr:
+    """Of numbers alone: there are few different ones, and nothing changes an expression."""
+    return tirx.call_pure_extern("int32", _AXIS, *fields)
 
 
 @dataclass(frozen=True)

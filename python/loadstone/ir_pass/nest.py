@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, BufferOperand
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, extents
 from loadstone.relax.compat import TensorLoad, is_tir_call, sym, tirx
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ def access(
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
     origin: list[Expr] = []
     strides = [0] * len(nest.loops)
-    for index, size in zip(node.indices, buffer.shape, strict=True):
+    for index, size in zip(node.indices, extents(buffer), strict=True):
         coefficients, base = _affine(index, nest)
         strides = [
-            stride * int(size) + coefficient
+            stride * size + coefficient
             for stride, coefficient in zip(strides, coefficients, strict=True)
         ]
         origin.append(base)

@@ -324,6 +324,7 @@ _TABLE: dict[str, Callable[[_Exporter, Var, Call, Expr | None], None]] = {
     "nn.leakyrelu": _Exporter.leaky,
     **dict.fromkeys(FUNCTIONS, _Exporter.function),
     "argmax": _Exporter.argmax,
+    "variance": _Exporter.variance,
     "nn.group_norm": _Exporter.group_norm,
     "nn.prelu": _Exporter.prelu,
     "nn.conv2d_transpose": _Exporter.transposed_convolution,

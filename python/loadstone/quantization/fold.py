@@ -6,6 +6,7 @@ Out:  the same network in float32, its inputs and outputs as before, in which
         - batch normalization and multiplication or addition of a constant per channel are part of
         the convolution before
           them; without one they are a depthwise 1x1 convolution;
+        - a mask of -inf before a softmax has the smallest number instead;
         - every convolution and dense layer is followed by the addition of a constant bias;
         - a pad by zero is part of the convolution that follows;
         - two reshapes are one.
@@ -23,6 +24,7 @@ from loadstone.errors import ModelError
 from loadstone.numerics import Array
 from loadstone.relax.compat import (
     DeadCodeElimination,
+    bindings,
     channels_last_conv2d,
     constant,
     dtype,
@@ -62,9 +64,13 @@ class _Fold(Rewriter):
     def __init__(self, function: RelaxFunction) -> None:
         super().__init__(function)
         self.uses = uses(function)
+        self.softmaxed: dict[Var, int] = {}
+        for _, call in bindings(function):
+            if is_call(call, "nn.softmax"):
+                self.softmaxed[call.args[0]] = self.softmaxed.get(call.args[0], 0) + 1
 
     def visit(self, variable: Var, call: Call) -> Expr:
-        self.name = variable.name
+        self.name, call = variable.name, self.unmasked(variable, call)
         name = op_name(call)
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
             assert call.index == 0, "statistics of a batch normalization are read"
@@ -84,6 +90,13 @@ class _Fold(Rewriter):
         if name in AFFINE[:-1] and any(is_constant(item) for item in call.args):
             return self.affine(self.mapped(call), shape(variable))
         return self.emit(self.mapped(call))
+
+    def unmasked(self, variable: Var, call: Call) -> Call:
+        """Finite numbers in a mask that softmax alone reads."""
+        alone = self.softmaxed.get(variable) == self.uses.get(variable)
+        if not is_call(call, "add") or not alone:
+            return call
+        return relax.Call(call.op, [_finite(item) for item in call.args])
 
     def mapped(self, expr: Expr) -> Expr:
         if is_constant(expr):
@@ -208,6 +221,15 @@ class _Fold(Rewriter):
     def emit(self, expr: Expr, name: str | None = None) -> Expr:
         name = name if name is not None else self.name
         return super().emit(named(expr, name) if isinstance(expr, relax.Call) else expr, name)
+
+
+def _finite(expr: Expr) -> Expr:
+    """A mask of places that a softmax does not see has -inf there: the smallest number makes them 0
+    as well."""
+    if not is_constant(expr) or value(expr).dtype != np.float32:
+        return expr
+    array = value(expr)
+    return constant(np.where(np.isneginf(array), np.finfo(np.float32).min, array))
 
 
 def _per_channel(number: Array, channels: int) -> NDArray[np.float64] | None:

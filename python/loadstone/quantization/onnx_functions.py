@@ -88,7 +88,8 @@ FUNCTIONS: Mapping[str, Callable[[_Steps], None]] = {
 
 
 class FunctionsWriter(MovesWriter):
-    """Converters for them, for the index of the largest, and for normalization of groups."""
+    """Converters for them, for the index of the largest, for variances, and for normalization of
+    groups."""
 
     def function(self, variable: Var, call: Call, bias: Expr | None) -> None:
         """One of FUNCTIONS."""
@@ -99,6 +100,21 @@ class FunctionsWriter(MovesWriter):
         rank = len(shape(call.args[0]) or ())
         options = {"axis": int(call.attrs.axis) % rank, "keepdims": int(call.attrs.keepdims)}
         self.emit(variable, PLAIN, "ArgMax", [self.plain(call.args[0])], **options)
+
+    def variance(self, variable: Var, call: Call, bias: Expr | None) -> None:
+        """The mean of the squares of what is left of the mean."""
+        rank, name, x = len(shape(call.args[0]) or ()), self.name(variable), call.args[0]
+        axes = range(rank) if call.attrs.axis is None else integers(call.attrs.axis)
+        chosen = sorted(axis % rank for axis in axes)
+        source = self.plain(x)
+
+        def inner(kind: str, *inputs: str, **options: object) -> str:
+            return self.node(kind, inputs, self.fresh(f"{name}/{kind.lower()}"), **options)
+
+        rest = inner("Sub", source, inner("ReduceMean", source, axes=chosen, keepdims=1))
+        keep = int(call.attrs.keepdims)
+        squares = inner("Mul", rest, rest)
+        self.emit(variable, PLAIN, "ReduceMean", [squares], axes=chosen, keepdims=keep)
 
     def group_norm(self, variable: Var, call: Call, bias: Expr | None) -> None:
         """Each group is a channel of InstanceNormalization; then a factor and a summand of each

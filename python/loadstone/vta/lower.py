@@ -29,18 +29,18 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
 from loadstone.ir_pass.translate import Translator
-from loadstone.relax.compat import tirx
 from loadstone.vta.isa.spec import AluOp, Memory
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc
+    from loadstone.relax.types import Buffer, IRModule, PrimFunc
 
 __all__ = ["Kernel", "kernel_of", "lower"]
 
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
+_NUMBER = re.compile(r"-?\d+")
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 
 
@@ -167,18 +167,32 @@ class _Translator(Translator):
 
     def _tile(self, operand: BufferOperand) -> str:
         """Number of the tile that an operand begins with."""
-        shape, indices = [int(size) for size in operand.buffer.shape], list(operand.indices)
-        if any(self.python(index) != "0" for index in indices[-2:]):
+        shape, indices = extents(operand.buffer), [self.python(index) for index in operand.indices]
+        if indices[-2:] != ["0", "0"]:
             raise LoweringError(
-                f"lower: {operand.buffer.name} is accessed within a tile: {list(map(str, indices))}"
+                f"lower: {operand.buffer.name} is accessed within a tile: "
+                f"{list(map(str, operand.indices))}"
             )
-        number: Expr = tirx.IntImm("int32", 0)
+        number = "0"
         for size, index in zip(shape[:-2], indices[:-2], strict=True):
-            number = number * size + index
-        return self.python(number)
+            number = _sum(_product(number, size), index)
+        return number
 
     def _tuple(self, parts: Sequence[str]) -> str:
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _product(number: str, size: int) -> str:
+    """As Python, with numbers worked out."""
+    if _NUMBER.fullmatch(number):
+        return str(int(number) * size)
+    return number if size == 1 else f"({number}*{size})"
+
+
+def _sum(a: str, b: str) -> str:
+    if _NUMBER.fullmatch(a) and _NUMBER.fullmatch(b):
+        return str(int(a) + int(b))
+    return b if a == "0" else a if b == "0" else f"({a}+{b})"
 
 
 def _memory(buffer: Buffer) -> Memory:
@@ -192,14 +206,14 @@ def _memory(buffer: Buffer) -> Memory:
 
 def _size(buffer: Buffer) -> tuple[int, int]:
     """(tiles, elements of a tile) of a buffer."""
-    shape = [int(size) for size in buffer.shape]
+    shape = extents(buffer)
     return prod(shape[:-2]), prod(shape[-2:])
 
 
 def _without_lanes(call: Intrinsic) -> list[Axis]:
     """The axes that step over tiles, with strides in tiles; the others must be exactly the lanes of
     the intrinsic's tiles."""
-    shapes = [[int(size) for size in operand.buffer.shape[-2:]] for operand in call.operands]
+    shapes = [extents(operand.buffer)[-2:] for operand in call.operands]
     if call.name == "gemm":
         (rows, columns), (_, depth), _ = shapes
         lanes: list[tuple[int, ...]] = [

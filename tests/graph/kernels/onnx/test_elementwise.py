@@ -18,6 +18,10 @@ from loadstone.graph import Quantization
 from loadstone.graph.kernels import onnx as ops
 from tests.draw import MILLION, Count, Random
 from tests.graph.kernels.onnx.runtime import trio
+from tests.simulated import HOST_KERNELS
+
+#: This processor multiplies and adds with one rounding: each that has AVX2 or NEON does.
+FUSED = len(HOST_KERNELS) > 1
 
 
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
@@ -57,6 +61,9 @@ def test_functions_of_one_element(kind: str) -> None:
 
 
 def test_logistic() -> None:
+    """Equal where MLAS has fused multiply-adds; without them its polynomial is rounded more often,
+    and an element in some hundred thousand falls to the other side of a tie.
+    """
     count = Count()
     x = np.arange(-128, 128, dtype=np.int8)
     for seed in range(1000):
@@ -65,8 +72,11 @@ def test_logistic() -> None:
         q_out = (
             Quantization(1 / 256, -128) if seed % 2 else draw.quantization(draw.scale(2**-9, 2**-7))
         )
-        count.compare(ops.logistic(x, q_in, q_out), trio("Sigmoid", [x], [q_in], q_out))
-    count.check(50_000)
+        got, want = ops.logistic(x, q_in, q_out), trio("Sigmoid", [x], [q_in], q_out)
+        assert np.abs(got.astype(int) - want).max() <= 1
+        count.compare(got, want)
+    assert count.total > 50_000
+    assert count.wrong <= (0 if FUSED else count.total / 100_000)
 
 
 def test_softmax_differs_in_a_few_elements_of_a_million() -> None:
