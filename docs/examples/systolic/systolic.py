@@ -337,8 +337,7 @@ class Code:
             for run in runs(pixels):
                 row = self.row(data, offset(taps, tap, 1) + run.offsets[1])
                 step, target = run.strides[1] // self.dim, self.row(acc, run.offsets[0])
-                where = {"row": row, "step": step, "rows": run.count, "target": target}
-                self.emit("compute", **where, adds=adds)
+                self.emit("compute", row=row, step=step, rows=run.count, target=target, adds=adds)
             self.fresh.discard(acc.buffer)
 
     def rq(self, call: Call) -> None:
