@@ -83,8 +83,7 @@ module lds_stage_queue #(
       else if (done) busy <= 1'b0;
     end
     if (past || refill) is_direct <= past;
-    // Without `push`, which comes late: what is not pushed past the memory is not `next_valid`, or not `is_direct`.
-    if (!next_valid || moves) direct <= pushed;
+    if (past) direct <= pushed;
     if (moves) head <= is_direct ? direct : stored;
     if (start) running <= head;
   end
