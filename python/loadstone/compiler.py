@@ -5,8 +5,7 @@ In:   a model file (or a Relax module in canonical form), and a target.
 Out:  Compiled: the artifact, who runs what and why, and figures.
 Next: `Compiled.save` writes it; runtime/ runs it; runtime/device.py runs it from Python.
 
-    model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is QDQ at
-    once)
+    model file -- frontend --> Relax, float -- quantize --> Relax, QDQ (an int8 model is one)
                -- a partitioner divides it --> graph and segments -- back ends lower --> regions
                -- deploy --> memory plan, programs, host steps = artifact
 """

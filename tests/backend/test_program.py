@@ -13,7 +13,8 @@ from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.graph import Graph, Reshape, Tensor
 from loadstone.isa.codec import At, TableInsn, decode, encode
-from tests.isa import tokened
+from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
+from tests.isa import tiled_device, tokened
 from tests.isa.tables import NPU, npu
 
 X, Y = Tensor("x", (2, 3, 5, 20), "int8"), Tensor("y", (2, 300), "int8")
@@ -64,6 +65,33 @@ def test_an_unknown_name() -> None:
     made.emit(MOVE, TableInsn("store", {"address": At("z"), "rows": 1}))
     with pytest.raises(LoweringError, match="store names 'z', which is no tensor"):
         made.build({}, Address(1, 0))
+
+
+def test_tiles_get_rows_and_layers_keep_their_instructions() -> None:
+    """The second layer's load of what the first left there goes."""
+    device = tiled_device.device(8)
+    second = Reshape(name="second", inputs=(X,), outputs=(Y2,))
+    graph = Graph(name="g", inputs=(X,), outputs=(Y, Y2), operators=(MOVE, second))
+    made = ProgramRegion(Segment("s", "t", graph, (MOVE, second), (X,), (X,), (Y, Y2)), device)
+    x, y, y2 = made.tensor(X), made.tensor(Y), made.tensor(Y2)
+    for operator, target in ((MOVE, y), (second, y2)):
+        pad, out = InTile(LocalTile("pad", 2, "pad")), InTile(LocalTile("out", 2, "out"))
+        read = TiledInsn("read", {"address": At(x), "row": pad, "rows": 2})
+        mix = TiledInsn("mix", {"row": pad, "target": out, "rows": 2})
+        write = TiledInsn("write", {"address": At(target), "row": out, "rows": 1})
+        made.emit(operator, read, mix, write)
+    places = {x: Address(2, 0), y: Address(2, 1024), y2: Address(2, 2048)}
+    program, _ = made.build(places, Address(1, 0))
+    found = decode(device.table, program.code)
+    assert [i.name for i in found] == ["read", "mix", "write", "mix", "write"]
+    assert [i.fields["row"] for i in found] == [0, 0, 0, 0, 2]
+    assert [i.fields["target"] for i in found if i.name == "mix"] == [0, 2]
+    assert program.layers == (LayerRange("move", 0, 3), LayerRange("second", 3, 2))
+
+    large = InTile(LocalTile("pad", 9, "large"))
+    made.emit(second, TiledInsn("read", {"address": At(x), "row": large, "rows": 2}))
+    with pytest.raises(LoweringError, match="s on tiled: allocate: pad has no room for large of 9"):
+        made.build(places, Address(1, 0))
 
 
 def test_tokens_are_set_when_everything_has_its_place() -> None:

@@ -19,14 +19,14 @@ their channels rounded up to rows of `dim`.
     compute     row step rows target adds           accumulator[target + i] (+)=
                                                     scratchpad[row + i * step] @ weights
     scale       row zero_point low high rounding    how mvout scales: bias, multiplier and shift
-                                                    stand in three accumulator rows
+                                                    come from three accumulator rows
     mvout       address stride rows row             memory[address + i * stride] =
                                                     int8(scaled accumulator[row + i])
 
 With `-tokens=1` units wait for tokens, as VTA's do; the compiler sets them. `nop` is the array's.
 `instructions` is the table, MEANING what each does. `scheduled` says the sum and its tiles in
-TensorIR; loadstone.ir_pass makes calls of its loop nests (copies, matrix products, requantization);
-`Code` makes instructions of the calls.
+TensorIR; loadstone.ir_pass makes calls of its loop nests; `Code` makes instructions of the calls;
+Loadstone gives their tiles rows, and loads what is next while the array works.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ from tvm.ir import IRModule
 from loadstone.backend import Attribute, Backend, Pattern, ProgramRegion, Refusal, Segment, offered
 from loadstone.graph import Conv2D, Operator
 from loadstone.ir_pass.pipeline import lowered
-from loadstone.ir_pass.unroll import Call, Place, offset, runs, turns, unroll
+from loadstone.ir_pass.unroll import Buffer, Call, Place, offset, runs, turns, unroll
 from loadstone.isa.accelerator import Accelerator, Port
-from loadstone.isa.codec import At, TableInsn
+from loadstone.isa.codec import At
 from loadstone.isa.queues import chained
 from loadstone.isa.state import MachineState
 from loadstone.isa.table import Bits, InstructionForm, InstructionTable, LocalMemory, Reach
+from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
 from loadstone.numerics import Rounding, rq, wrap_int32
 
 Array = NDArray[Any]
@@ -68,19 +69,13 @@ def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) ->
         fields = (address, stride, rows, row)
         return InstructionForm(name, opcode, fields, 16, reaches=reaches, unit="load")
 
-    compute = (
-        Reach("weights", 0),
-        Reach("scratchpad", "row", (("rows", "step"),)),
-        Reach("accumulator", "target", (("rows", 1),), writes=True),
-    )
+    sums = Reach("accumulator", "target", (("rows", 1),), writes=True)
+    compute = (Reach("weights", 0), Reach("scratchpad", "row", (("rows", "step"),)), sums)
     values = [Bits(name, 10, signed=True) for name in ("zero_point", "low", "high")]
     scale = (row, *values, Bits("rounding", 2, values=tuple(r.name.lower() for r in Rounding)))
     scaling = (Reach("accumulator", "row", extent=3), Reach("scaling", 0, writes=True))
-    mvout = (
-        Reach("accumulator", **from_row),
-        Reach("scaling", 0),
-        Reach("dram", "address", lines, dim, writes=True),
-    )
+    far = Reach("dram", "address", lines, dim, writes=True)
+    mvout = (Reach("accumulator", **from_row), Reach("scaling", 0), far)
     weights = (Reach("scratchpad", "row", extent=dim), Reach("weights", 0, writes=True))
     fields = (row, Bits("step", 16), rows, Bits("target", 20), Bits("adds", 1))
     forms = (
@@ -88,14 +83,14 @@ def instructions(dim: int, scratchpad_rows: int, sums_rows: int, tokens: int) ->
         mvin("mvin_sums", 2, "accumulator", 4 * dim),
         InstructionForm("preload", 3, (row,), 8, "", weights, "array", dim),
         InstructionForm("compute", 4, fields, 12, "", compute, "array", 1, (("rows", 1),)),
-        InstructionForm("scale", 5, scale, 8, reaches=scaling, unit="store"),
+        InstructionForm("scale", 5, scale, 8, "", scaling, "store", 3),
         InstructionForm("mvout", 6, (address, stride, rows, row), 16, reaches=mvout, unit="store"),
     )
     memories = (
         LocalMemory("scratchpad", scratchpad_rows, dim),
         LocalMemory("accumulator", sums_rows, dim, "int32"),
         LocalMemory("weights", 1, dim * dim, "int32"),
-        LocalMemory("scaling", 1, 5, "int32"),
+        LocalMemory("scaling", 1, 4 + 3 * dim, "int32"),
     )
     table = InstructionTable("systolic", forms, memories)
     queues, nop = chained("load", "array", "store"), InstructionForm("nop", 7, unit="array")
@@ -125,14 +120,15 @@ def compute(state: MachineState, i: Fields) -> None:
 
 
 def scale(state: MachineState, i: Fields) -> None:
-    state.memory["scaling"][0] = [i[f] for f in ("row", "zero_point", "low", "high", "rounding")]
+    values = [i[f] for f in ("zero_point", "low", "high", "rounding")]
+    state.memory["scaling"][0] = [*values, *state.memory["accumulator"][i["row"] :][:3].ravel()]
 
 
 def mvout(state: MachineState, i: Fields) -> None:
-    lanes, zero, low, high, rounding = state.memory["scaling"][0].tolist()
-    accumulator = state.memory["accumulator"]
-    sums = accumulator[i["row"] : i["row"] + i["rows"]], *accumulator[lanes : lanes + 3]
-    scaled = rq(*sums, zero_point=zero, low=low, high=high, rounding=Rounding(rounding))
+    (zero, low, high, rounding), lanes = np.split(state.memory["scaling"][0], [4])
+    sums = state.memory["accumulator"][i["row"] : i["row"] + i["rows"]]
+    limits: dict[str, Any] = {"zero_point": zero, "low": low, "high": high}
+    scaled = rq(sums, *lanes.reshape(3, -1), **limits, rounding=Rounding(rounding))
     state.dram.write(i["address"], scaled.astype(np.int8), i["stride"])
 
 
@@ -178,16 +174,19 @@ class Systolic(Backend):
         return None
 
     def tile_rows(self, operator: Conv2D) -> int:
-        """The most rows of output that fit and divide its height; 0 where not even one fits."""
+        """The most rows of output that divide its height and fit, if they can twice: one set of
+        tiles is filled while the other is used. 0 where not even one row fits."""
         _, height, width, _ = operator.output.shape
         taps = operator.weights[0, :, :, 0].size
         dim, scratchpad, accumulator = self.dim, self.scratchpad_rows, self.accumulator_rows
 
-        def fit(rows: int) -> bool:
+        def sets(rows: int) -> int:
             pixels = padded(operator, rows, 0) * padded(operator, width, 1)
-            return rows * width + 3 <= accumulator and pixels + taps * dim <= scratchpad
+            fit = accumulator // (rows * width + 3), scratchpad // (pixels + taps * dim)
+            return min(2, *fit)
 
-        return max((n for n in range(1, height + 1) if height % n == 0 and fit(n)), default=0)
+        divisors = (n for n in range(1, height + 1) if height % n == 0)
+        return max((sets(n), n * (sets(n) > 0)) for n in divisors)[1]
 
     def schedules(self) -> Mapping[str, Callable[[Any], IRModule]]:
         return {"conv2d": lambda conv: scheduled(conv, self.dim, self.tile_rows(conv))}
@@ -292,25 +291,24 @@ class Code:
 
     def __init__(self, dim: int, places: Mapping[str, At]) -> None:
         self.dim, self.places = dim, places
-        self.rows: dict[str, int] = {}  # buffer -> its first row in scratchpad or accumulator
-        self.free = {"scratchpad": 0, "accumulator": 0}
-        self.fresh: set[str] = set()  # accumulators that hold nothing yet
-        self.instructions: list[TableInsn] = []
+        self.tiles: dict[Buffer, LocalTile] = {}  # of scratchpad or accumulator
+        self.fresh: set[Buffer] = set()  # accumulators that hold nothing yet
+        self.instructions: list[TiledInsn] = []
 
-    def emit(self, name: str, **fields: int | At) -> None:
-        self.instructions.append(TableInsn(name, fields))
+    def emit(self, name: str, **fields: int | At | InTile) -> None:
+        self.instructions.append(TiledInsn(name, fields))
 
-    def row(self, place: Place, offset: int = 0) -> int:
-        """The row that an element stands in; a buffer keeps the rows that it first got."""
+    def row(self, place: Place, offset: int = 0) -> InTile:
+        """The row that an element stands in; Loadstone says where its buffer is."""
         buffer = place.buffer
-        if buffer.name not in self.rows:
+        if buffer not in self.tiles:
             memory = "accumulator" if buffer.scope == "local.acc" else "scratchpad"
-            self.rows[buffer.name] = self.free[memory]
-            self.free[memory] += int(np.prod(buffer.shape)) // self.dim
-        return self.rows[buffer.name] + (place.offset + offset) // self.dim
+            rows = int(np.prod(buffer.shape)) // self.dim
+            self.tiles[buffer] = LocalTile(memory, rows, buffer.name)
+        return InTile(self.tiles[buffer], (place.offset + offset) // self.dim)
 
     def fill(self, call: Call) -> None:
-        self.fresh.add(call.operands[0].buffer.name)  # zero: the next product overwrites
+        self.fresh.add(call.operands[0].buffer)  # zero: the next product overwrites
 
     def dma_copy(self, call: Call) -> None:
         """MVIN or MVOUT for every run of rows; those outside the tensor come from the pads."""
@@ -331,21 +329,18 @@ class Code:
     def gemm(self, call: Call) -> None:
         """Weights stay for all pixels: PRELOAD for every tap, COMPUTE for every row of pixels."""
         acc, data, weights = call.operands
-        still = [loop for loop in call.loops if loop.strides[0] == 0 and loop.extent > 1]
-        taps = [loop for loop in still if loop.strides[1] != 1]
+        taps = [n for n in call.loops if n.strides[0] == 0 and n.extent > 1 and n.strides[1] != 1]
         pixels = [loop for loop in call.loops if loop.strides[2] == 0]
         for tap in turns(taps):
             self.emit("preload", row=self.row(weights, offset(taps, tap, 2)))
-            adds = int(acc.buffer.name not in self.fresh)
+            adds = int(acc.buffer not in self.fresh)
             for run in runs(pixels):
                 row = self.row(data, offset(taps, tap, 1) + run.offsets[1])
                 step, target = run.strides[1] // self.dim, self.row(acc, run.offsets[0])
-                where = {"row": row, "step": step, "rows": run.count, "target": target}
-                self.emit("compute", **where, adds=adds)
-            self.fresh.discard(acc.buffer.name)
+                self.emit("compute", row=row, step=step, rows=run.count, target=target, adds=adds)
+            self.fresh.discard(acc.buffer)
 
     def rq(self, call: Call) -> None:
         """MVOUT does it, with these lanes and limits."""
-        names = ("zero_point", "low", "high", "rounding")
-        values = dict(zip(names, call.immediates, strict=True))
+        values = dict(zip(("zero_point", "low", "high", "rounding"), call.immediates, strict=True))
         self.emit("scale", row=self.row(call.operands[1]), **values)

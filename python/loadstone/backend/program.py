@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -29,6 +31,8 @@ from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Accelerator
 from loadstone.isa.codec import At, TableInsn, encode
 from loadstone.isa.program_tokens import with_tokens
+from loadstone.isa.tiled import in_rows
+from loadstone.isa.tiles import TiledInsn
 from loadstone.numerics import Array
 
 __all__ = ["ProgramRegion"]
@@ -51,7 +55,7 @@ class ProgramRegion(LoweredRegion):
         self.aliases: Mapping[str, tuple[str, int]] = {}
         self.constants: dict[str, tuple[Array, int]] = {}
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
-        self._insns: list[TableInsn] = []
+        self._insns: list[TableInsn | TiledInsn] = []
         self._layers: list[LayerRange] = []
         self._used: dict[str, list[int]] = {}
         for position, operator in enumerate(segment.operators):
@@ -90,8 +94,9 @@ class ProgramRegion(LoweredRegion):
         self.constants[symbol] = (np.ascontiguousarray(value), _ALIGN_BYTES)
         return symbol
 
-    def emit(self, operator: g.Operator, *insns: TableInsn) -> None:
-        """Appends instructions of an operator. Raises EncodingError at `build` for unsound ones."""
+    def emit(self, operator: g.Operator, *insns: TableInsn | TiledInsn) -> None:
+        """Appends instructions of an operator. Those that name tiles get their rows at `build`.
+        Raises EncodingError there for unsound ones."""
         if not self._layers or self._layers[-1].name != operator.name:
             self._layers.append(LayerRange(operator.name, len(self._insns), 0))
         last = self._layers[-1]
@@ -101,8 +106,8 @@ class ProgramRegion(LoweredRegion):
     # --- LoweredRegion ----------------------------------------------------------------------------
     @property
     def instructions(self) -> Sequence[TableInsn]:
-        """All of them so far."""
-        return self._insns
+        """All of them so far, with rows."""
+        return self._in_rows()[0]
 
     @property
     def layouts(self) -> Sequence[tuple[DeviceLayout, int, int]]:
@@ -112,7 +117,9 @@ class ProgramRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[TableProgram, bytes]:
         """The program for these addresses; it has no micro-ops."""
         accelerator, table = self.accelerator, self.accelerator.table
-        insns, layers = self._ordered(addresses) if table.queues else (self._insns, self._layers)
+        insns, layers = self._in_rows()
+        if table.queues:
+            insns, layers = self._ordered(insns, layers, addresses)
         code = encode(table, insns)
         relocations, at = [], 0
         for insn in insns:
@@ -146,8 +153,31 @@ class ProgramRegion(LoweredRegion):
             )
         return addresses[at.symbol]
 
+    def _in_rows(self) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
+        """The instructions with rows in place of tiles."""
+        plain = [insn for insn in self._insns if isinstance(insn, TableInsn)]
+        if len(plain) == len(self._insns):
+            return plain, self._layers
+        accelerator = self.accelerator
+        tiled = [TiledInsn(insn.name, insn.fields) for insn in self._insns]
+        layer_of = [n for n, layer in enumerate(self._layers) for _ in range(layer.count)]
+        try:
+            insns, sources = in_rows(accelerator.table, tiled, layer_of, accelerator.port)
+        except LoweringError as error:
+            raise LoweringError(f"{self.name} on {self.device}: {error}") from None
+        counts = Counter(layer_of[source] for source in sources)
+        firsts = accumulate((counts[n] for n in range(len(self._layers))), initial=0)
+        layers = [
+            LayerRange(layer.name, first, counts[n])
+            for n, (layer, first) in enumerate(zip(self._layers, firsts, strict=False))
+        ]
+        return insns, layers
+
     def _ordered(
-        self, addresses: Mapping[str, Address]
+        self,
+        insns: Sequence[TableInsn],
+        ranges: Sequence[LayerRange],
+        addresses: Mapping[str, Address],
     ) -> tuple[Sequence[TableInsn], Sequence[LayerRange]]:
         """The instructions with tokens. A no-op belongs to the layer of the one behind it."""
 
@@ -156,14 +186,14 @@ class ProgramRegion(LoweredRegion):
             return int(place.region), place.offset_bytes + at.offset_bytes
 
         try:
-            found = with_tokens(self.accelerator.table, self._insns, where)
+            found = with_tokens(self.accelerator.table, insns, where)
         except LoweringError as error:
             raise LoweringError(f"{self.name} on {self.device}: {error}") from None
         count_before = [0]
         for _, source in found:
             count_before.append(max(count_before[-1], source + 1))
         layers, first = [], 0
-        for layer in self._layers:
+        for layer in ranges:
             end = bisect_left(count_before, layer.first + layer.count)
             layers.append(LayerRange(layer.name, first, end - first))
             first = end

@@ -70,10 +70,8 @@ class _Fold(Rewriter):
                 self.softmaxed[call.args[0]] = self.softmaxed.get(call.args[0], 0) + 1
 
     def visit(self, variable: Var, call: Call) -> Expr:
-        self.name = variable.name
+        self.name, call = variable.name, self.unmasked(variable, call)
         name = op_name(call)
-        if name == "add" and self.softmaxed.get(variable) == self.uses.get(variable):
-            call = relax.Call(call.op, [_finite(item) for item in call.args])
         if name == "TupleGetItem" and self.producer(self.env[call.tuple_value]) == "nn.batch_norm":
             assert call.index == 0, "statistics of a batch normalization are read"
             return self.affine(self.value(self.env[call.tuple_value]), shape(variable))
@@ -92,6 +90,13 @@ class _Fold(Rewriter):
         if name in AFFINE[:-1] and any(is_constant(item) for item in call.args):
             return self.affine(self.mapped(call), shape(variable))
         return self.emit(self.mapped(call))
+
+    def unmasked(self, variable: Var, call: Call) -> Call:
+        """Finite numbers in a mask that softmax alone reads."""
+        alone = self.softmaxed.get(variable) == self.uses.get(variable)
+        if not is_call(call, "add") or not alone:
+            return call
+        return relax.Call(call.op, [_finite(item) for item in call.args])
 
     def mapped(self, expr: Expr) -> Expr:
         if is_constant(expr):

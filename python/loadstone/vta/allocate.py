@@ -30,7 +30,7 @@ late as the program says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -38,10 +38,11 @@ from typing import ClassVar
 import numpy as np
 
 from loadstone.errors import LoweringError
+from loadstone.isa.residency import Lives, reside
+from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.program import ProgramPass, VtaProgram
-from loadstone.vta.scratchpad import Content, Order, Scratchpad
 from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, tiles_of
 from loadstone.vta.verify_residency import verify_residency
 
@@ -127,50 +128,19 @@ def allocate(
 
 
 def _allocate(operations: Sequence[Operation], config: HwConfig, order: Order) -> Allocation:
-    last_use: dict[VirtualTile, int] = {}
-    first_use: dict[VirtualTile, int] = {}
-    touched = [tiles_of(operation) for operation in operations]
-    for number, tiles in enumerate(touched):
-        for tile in tiles:
-            last_use[tile] = number
-            first_use.setdefault(tile, number)
     content = contents(operations)
-    wanted: dict[Content, list[int]] = {}
-    for tile, first in reversed(first_use.items()):
-        if tile in content:
-            wanted.setdefault(content[tile], []).append(first)
-    pads = {m: Scratchpad(m, config.depth(m), order) for m in (Memory.INP, Memory.WGT, Memory.ACC)}
+    lives = Lives([tiles_of(operation) for operation in operations], content)
+    memories = (Memory.INP, Memory.WGT, Memory.ACC)
+    pads: dict[Hashable, Scratchpad] = {
+        m: Scratchpad(m.name, config.depth(m), order) for m in memories
+    }
     # Operands stay in ACC while sums come and go: they must not stand in the way of two of these.
-    sums = _Sums(first_use, content)
-    address: dict[VirtualTile, int] = {}
-    resident: set[VirtualTile] = set()
-    kept: list[int] = []
-    loads_dropped = tiles_dropped = 0
-    for number, operation in enumerate(operations):
-        for tile in touched[number]:
-            if tile in address:
-                continue
-            pad = pads[tile.memory]
-            held = content.get(tile)
-            block = pad.resident.get(held) if held is not None else None
-            if block is not None:
-                address[tile] = block.start
-                block.last_use = max(block.last_use, last_use[tile])
-                block.tile = tile
-                resident.add(tile)
-                continue
-            beside = sums.beside(tile, number, last_use[tile])
-            address[tile] = pad.place(tile, held, number, wanted, beside)
-            block = pad.block_of(tile)
-            block.last_use, block.content = last_use[tile], held
-            if held is not None:
-                pad.resident[held] = block
-        if type(operation) is TileLoad and operation.tile in resident:
-            loads_dropped += 1
-            tiles_dropped += operation.x_size * operation.y_size
-            continue
-        kept.append(number)
-    return Allocation(kept, address, loads_dropped, tiles_dropped)
+    sums = _Sums(lives.first, content)
+    loads = [o.tile if type(o) is TileLoad else None for o in operations]
+    found = reside(lives, pads, loads, sums.beside)
+    left_out = [o for o in (operations[n] for n in found.dropped) if type(o) is TileLoad]
+    tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
+    return Allocation(found.kept, found.address, len(left_out), tiles_dropped)
 
 
 def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:

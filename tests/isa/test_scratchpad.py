@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from loadstone.errors import LoweringError
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.scratchpad import Order, Scratchpad
-from loadstone.vta.stream import VirtualTile
+from loadstone.isa.scratchpad import Order, Scratchpad
+from loadstone.isa.tiles import LocalTile
 from tests.repeat import times
 
 DEPTH = 64
@@ -40,13 +39,13 @@ def searched(
 @pytest.mark.parametrize("seed", range(times(20, 2000)))
 def test_a_spread_window_is_the_best_of_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    pad = Scratchpad(Memory.INP, DEPTH, Order.SPREAD)
+    pad = Scratchpad("inp", DEPTH, Order.SPREAD)
     wanted = {k: sorted(rng.integers(0, 80, 4).tolist(), reverse=True) for k in range(12)}
     refused = 0
     for now in range(60):
         size, held = int(rng.integers(1, 24)), int(rng.integers(-1, 12))
         best = searched(pad, size, now, wanted)
-        tile, content = VirtualTile(Memory.INP, size, f"t{now}"), None if held < 0 else held
+        tile, content = LocalTile("inp", size, f"t{now}"), None if held < 0 else held
         if best is None:
             refused += 1
             with pytest.raises(LoweringError, match="no room"):

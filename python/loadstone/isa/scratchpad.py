@@ -3,22 +3,20 @@
 
 In:   a tile, what it holds, when it is used, and when contents are wanted again.
 Out:  `Scratchpad.place`: the tile's first scratchpad tile.
-Next: allocate.py asks for every virtual tile of a program.
+Next: residency.py asks for every virtual tile of a program, be it VTA's or another device's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from loadstone.errors import LoweringError
-from loadstone.vta.isa.spec import Memory
-from loadstone.vta.stream import VirtualTile
 
-__all__ = ["Content", "Order", "Scratchpad"]
+__all__ = ["Content", "Order", "Scratchpad", "Tile"]
 
 #: What a tile that only loads write holds: the number of its loads, relative to its start.
 Content: TypeAlias = int
@@ -26,6 +24,26 @@ Content: TypeAlias = int
 _NEVER = 1 << 60
 #: Sets of tiles that take turns: one is filled while the other is stored.
 _SETS = 2
+
+
+class Tile(Protocol):
+    """One life of a buffer in a scratchpad, known by identity. size_tiles: in the places that the
+    scratchpad counts: VTA's tiles, another device's rows."""
+
+    @property
+    def memory(self) -> Hashable:
+        """Which scratchpad."""
+        ...
+
+    @property
+    def size_tiles(self) -> int:
+        """How many places."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
 
 
 class Order(Enum):
@@ -44,7 +62,7 @@ class _Block:
 
     start: int
     end: int
-    tile: VirtualTile
+    tile: Tile
     last_use: int
     content: Content | None
 
@@ -53,8 +71,10 @@ class Scratchpad:
     """One scratchpad: blocks in address order; gaps are free since ever. resident: of each content,
     the block that holds it."""
 
-    def __init__(self, memory: Memory, depth: int, order: Order) -> None:
-        self.memory = memory
+    def __init__(self, name: str, depth: int, order: Order, places: str = "tiles") -> None:
+        """places: what `depth` counts, for messages."""
+        self.name = name
+        self.places = places
         self.depth = depth
         self.order = order
         self.blocks: list[_Block] = []
@@ -62,7 +82,7 @@ class Scratchpad:
 
     def place(
         self,
-        tile: VirtualTile,
+        tile: Tile,
         held: Content | None,
         now: int,
         wanted: dict[Content, list[int]],
@@ -81,7 +101,7 @@ class Scratchpad:
         if window is None:
             live = sum(b.end - b.start for b in blocks if b.last_use >= now)
             raise LoweringError(
-                f"allocate: {self.memory.name} has no room for {tile.name} of {size} tiles: "
+                f"allocate: {self.name} has no room for {tile.name} of {size} {self.places}: "
                 f"{live} of {self.depth} are in use; smaller tiles are needed"
             )
         start, first, last = window
@@ -210,7 +230,7 @@ class Scratchpad:
             again += block.content is not None and _next_use(wanted[block.content], now) < _NEVER
         return again, last_use, len(self.blocks)
 
-    def block_of(self, tile: VirtualTile) -> _Block:
+    def block_of(self, tile: Tile) -> _Block:
         """The block of a tile that was placed."""
         return next(b for b in self.blocks if b.tile is tile)
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions that name virtual tiles of local memories, and what becomes of them.
+
+In:   a table; TiledInsn in program order, by layer; the port.
+Out:  the same instructions with rows of the table's memories: in the order in which units would
+      start them, loads of what is still there left out.
+Next: backend/program.py asks it when a program is built; then tokens are set.
+
+    pixels = LocalTile("scratchpad", 64, "pixels")
+    TiledInsn("mvin", {"address": At(x), "rows": 64, "row": InTile(pixels)})
+
+Two steps. tile_order.py moves what another unit does (loads, above all) in front of work that it
+need not wait for, as far as the memories have room: what is needed next arrives while this is
+computed. residency.py then gives each tile its rows. Where tiles that come so early do not fit, the
+order of the program stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from loadstone.errors import LoweringError
+from loadstone.isa.accelerator import Port
+from loadstone.isa.codec import At, TableInsn
+from loadstone.isa.residency import Lives, Residency, reside
+from loadstone.isa.scratchpad import Content, Order, Scratchpad
+from loadstone.isa.table import InstructionTable
+from loadstone.isa.tile_order import early
+from loadstone.isa.tiles import InTile, LocalTile, TiledInsn, TileReach, reached, tiles_of
+
+__all__ = ["in_rows"]
+
+#: How much of each memory may hold what lives or comes early, in quarters; 0: none comes early.
+_QUARTERS = (4, 3, 0)
+
+
+def in_rows(
+    table: InstructionTable, insns: Sequence[TiledInsn], layers: Sequence[int], port: Port | None
+) -> tuple[list[TableInsn], list[int]]:
+    """The instructions, and of each the number of the one that it was. layers: of each, and they
+    ascend: what is moved stays inside. Raises LoweringError when the tiles of one instruction do
+    not fit a memory together, a tile is not of the memory that its field reaches, or a memory has
+    tiles and is reached at plain rows, too."""
+    reaches = [reached(table, insn) for insn in insns]
+    _require_tiles(insns, reaches)
+    orders = [list(range(len(insns)))]
+    if not table.address_registers:  # where these point is known to nobody
+        more = (early(table, insns, reaches, layers, port, q) for q in _QUARTERS if q)
+        orders = [*more, *orders]
+    refused: LoweringError | None = None
+    for order in orders:
+        for pads in (Order.SPREAD, Order.PACKED, Order.FITTED):
+            try:
+                found = _reside(table, [insns[n] for n in order], [reaches[n] for n in order], pads)
+            except LoweringError as error:
+                refused = error
+                continue
+            kept = [order[n] for n in found.kept]
+            return [_with_rows(insns[n], found.address) for n in kept], kept
+    raise refused or LoweringError("tiles: a program without an order")
+
+
+def _require_tiles(insns: Sequence[TiledInsn], reaches: Sequence[Sequence[TileReach]]) -> None:
+    """Plain rows may not stand in a memory that is given away."""
+    tiled = {tile.memory for each in reaches for tile in tiles_of(each)}
+    for insn, each in zip(insns, reaches, strict=True):
+        for one in each:
+            if one.tile is None and one.reach.memory in tiled:
+                raise LoweringError(
+                    f"{insn.name}: {one.reach.first} is a plain row of {one.reach.memory}, whose "
+                    "rows other instructions take by tile: name a tile here, too"
+                )
+
+
+def _with_rows(insn: TiledInsn, address: Mapping[LocalTile, int]) -> TableInsn:
+    fields: dict[str, int | At] = {}
+    for name, value in insn.fields.items():
+        fields[name] = address[value.tile] + value.row if isinstance(value, InTile) else value
+    return TableInsn(insn.name, fields)
+
+
+def _reside(
+    table: InstructionTable,
+    insns: Sequence[TiledInsn],
+    reaches: Sequence[Sequence[TileReach]],
+    order: Order,
+) -> Residency[LocalTile]:
+    pads: dict[Hashable, Scratchpad] = {
+        m.name: Scratchpad(m.name, m.rows, order, "rows") for m in table.memories
+    }
+    loads = [_loaded(each) for each in reaches]
+    content = {} if table.address_registers else _contents(insns, reaches, loads)
+    return reside(Lives([tiles_of(each) for each in reaches], content), pads, loads)
+
+
+def _loaded(reaches: Sequence[TileReach]) -> LocalTile | None:
+    """The tile that an instruction fills with what it reads of named memory, and does no more."""
+    written = [each for each in reaches if each.reach.writes]
+    read = [each for each in reaches if not each.reach.writes]
+    if len(written) != 1 or not read or not all(each.symbol for each in read):
+        return None
+    return written[0].tile
+
+
+def _contents(
+    insns: Sequence[TiledInsn],
+    reaches: Sequence[Sequence[TileReach]],
+    loads: Sequence[LocalTile | None],
+) -> dict[LocalTile, Content]:
+    """What each tile that only loads write holds: equal numbers for equal loads. Memory that is
+    stored to after a load of it is not the same at every load."""
+    loaded: dict[LocalTile, set[str]] = {}
+    records: dict[LocalTile, list[Hashable]] = {}
+    computed: set[LocalTile] = set()
+    read: set[str] = set()
+    varying: set[str] = set()
+    for insn, each, tile in zip(insns, reaches, loads, strict=True):
+        stored = {one.symbol for one in each if one.symbol is not None and one.reach.writes}
+        named = {one.symbol for one in each if one.symbol is not None and not one.reach.writes}
+        varying |= stored & read
+        read |= named
+        if tile is not None:
+            records.setdefault(tile, []).append(_record(insn))
+            loaded.setdefault(tile, set()).update(named)
+        else:
+            computed.update(o.tile for o in each if o.tile is not None and o.reach.writes)
+    numbers: dict[Hashable, Content] = {}
+    return {
+        tile: numbers.setdefault((tile.memory, tile.size_tiles, *said), len(numbers))
+        for tile, said in records.items()
+        if tile not in computed and not varying & loaded[tile]
+    }
+
+
+def _record(insn: TiledInsn) -> Hashable:
+    """What a load says, its place relative to its tile."""
+    values = sorted(insn.fields.items(), key=lambda item: item[0])
+    return insn.name, tuple((n, v.row if isinstance(v, InTile) else v) for n, v in values)

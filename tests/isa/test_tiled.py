@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles get rows, and loads come early: what a program computes stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from loadstone.errors import LoweringError
+from loadstone.isa.accelerator import Port
+from loadstone.isa.codec import At
+from loadstone.isa.table import AddressRegister
+from loadstone.isa.tiled import in_rows
+from loadstone.isa.tiles import InTile, LocalTile, TiledInsn
+from tests.isa.tiled_device import LANES, device, own_rows, random_program, run, table
+from tests.repeat import times
+
+ROOMY, TIGHT = device(255), 12
+
+
+@pytest.mark.parametrize("rows", [4, TIGHT, 64])
+def test_what_random_programs_compute_stays(rows: int) -> None:
+    small, left_out, moved = device(rows), 0, 0
+    for seed in range(times(15, 2000)):
+        insns, layers = random_program(seed)
+        found, sources = in_rows(small.table, insns, layers, Port())
+        want, _ = run(ROOMY, own_rows(insns))
+        assert run(small, found)[0] == want, seed
+        assert [layers[n] for n in sources] == sorted(layers[n] for n in sources)
+        left_out += len(insns) - len(found)
+        moved += sources != sorted(sources)
+    assert left_out > 0
+    assert moved > 0
+
+
+def double(turns: int) -> list[TiledInsn]:
+    """Turns that only read what nobody wrote."""
+    insns = []
+    for turn in range(turns):
+        pad, out = InTile(LocalTile("pad", 4, "pad")), InTile(LocalTile("out", 4, "out"))
+        source = At("constants", LANES * (turn % 4))
+        insns += [
+            TiledInsn("read", {"address": source, "rows": 1, "row": InTile(pad.tile, row)})
+            for row in range(4)
+        ]
+        insns += [
+            TiledInsn("mix", {"row": pad, "target": out, "rows": 4, "adds": n > 0})
+            for n in range(8)
+        ]
+        insns.append(TiledInsn("write", {"address": At(f"made{turn}"), "rows": 1, "row": out}))
+    return insns
+
+
+def test_what_is_needed_next_comes_while_this_is_computed() -> None:
+    """Only with room for two sets; the core then waits for the first alone."""
+    cycles = {}
+    for rows in (4, 8):
+        port = Port(latency_cycles=60)
+        accelerator, insns = device(rows, port), double(4)
+        found, _ = in_rows(accelerator.table, insns, [0] * len(insns), port)
+        memory, done = run(accelerator, found)
+        assert memory == run(ROOMY, own_rows(insns))[0]
+        cycles[rows] = done.cycles, done.busy_cycles
+    assert cycles[4][1] == cycles[8][1]
+    assert cycles[8][0] < 0.8 * cycles[4][0]
+
+
+def test_a_load_is_repeated_where_its_memory_has_changed() -> None:
+    def turn(name: str) -> list[TiledInsn]:
+        pad, out = InTile(LocalTile("pad", 1, name)), InTile(LocalTile("out", 1, name))
+        return [
+            TiledInsn("read", {"address": At("made0"), "rows": 1, "row": pad}),
+            TiledInsn("mix", {"row": pad, "target": out, "rows": 1}),
+            TiledInsn("write", {"address": At("made1"), "rows": 1, "row": out}),
+        ]
+
+    twice = [*turn("a"), *turn("b")]
+    names = [i.name for i in in_rows(table(TIGHT), twice, [0] * 6, None)[0]]
+    assert names.count("read") == 1
+    changed = [*turn("a"), TiledInsn("write", {**twice[2].fields, "address": At("made0")})]
+    insns = [*changed, *turn("b")]
+    found, _ = in_rows(table(TIGHT), insns, [0] * 7, None)
+    assert [i.name for i in found].count("read") == 2
+    assert run(device(TIGHT), found)[0] == run(ROOMY, own_rows(insns))[0]
+
+
+def test_address_registers_keep_the_order() -> None:
+    """Where they point is known to nobody."""
+    registers = replace(table(TIGHT), address_registers=(AddressRegister("base"),))
+    insns = double(2)
+    found, sources = in_rows(registers, insns, [0] * len(insns), None)
+    assert sources == list(range(len(insns)))
+    assert found[0].fields["row"] == 0
+
+
+def test_what_does_not_fit_is_said() -> None:
+    pad, out = InTile(LocalTile("pad", 5, "pixels")), InTile(LocalTile("out", 1, "sums"))
+    mix = TiledInsn("mix", {"row": pad, "target": out, "rows": 1})
+    with pytest.raises(LoweringError, match="pad has no room for pixels of 5 rows: 0 of 4"):
+        in_rows(table(4), [mix], [0], None)
+
+
+def test_plain_rows_beside_tiles_are_refused() -> None:
+    read, *_, mix, _ = double(1)
+    plain = TiledInsn("write", {"address": At("made0"), "rows": 1, "row": 3})
+    with pytest.raises(LoweringError, match="write: row is a plain row of out, whose rows other"):
+        in_rows(table(TIGHT), [read, mix, plain], [0] * 3, None)
