@@ -306,6 +306,7 @@ def main(words: Sequence[str] | None = None) -> int:
         python = environment(FOLDER / "venv")
         path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         environ = {**os.environ, **dict.fromkeys(THREADS, "1"), "PATH": path}
+        environ.pop("OPENBLAS_CORETYPE", None)  # it names a processor that this is not
         given = sys.argv[1:] if words is None else words
         command: list[str | Path] = [python, "-m", "tests.emulated", "--serve", *given]
         if args.alone:
