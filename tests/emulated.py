@@ -47,7 +47,8 @@ __all__ = [
 
 #: A processor without AVX.
 CPU = "Nehalem"
-EMULATOR = ("qemu-x86_64", "-cpu", CPU)
+#: OpenBLAS looks which processor it has: who sets this variable speaks of another.
+EMULATOR = ("qemu-x86_64", "-cpu", CPU, "-U", "OPENBLAS_CORETYPE")
 FOLDER = ROOT / "build" / "emulated"
 LOG = FOLDER / "results.tsv"
 #: The test that runs now: the one that is late when its file is ended.
@@ -176,7 +177,10 @@ def environment(folder: Path) -> Path:
         made.mkdir(parents=True, exist_ok=True)
     real = Path("/proc/self/exe").resolve()  # not sys.executable: that may be such a script
     (folder / "pyvenv.cfg").write_text(f"home = {real.parent}\n", encoding="utf-8")
-    packages = sysconfig.get_path("purelib")
+    pytest = find_spec("pytest")
+    assert pytest is not None
+    assert pytest.origin is not None
+    packages = str(Path(pytest.origin).parents[1])  # in an emulated Python: not its own folder
     text = SITE.replace("PACKAGES", repr(packages))
     (site / "emulated_site.py").write_text(text, encoding="utf-8")
     (site / "emulated.pth").write_text("import emulated_site\n", encoding="utf-8")
@@ -306,7 +310,6 @@ def main(words: Sequence[str] | None = None) -> int:
         python = environment(FOLDER / "venv")
         path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         environ = {**os.environ, **dict.fromkeys(THREADS, "1"), "PATH": path}
-        environ.pop("OPENBLAS_CORETYPE", None)  # it names a processor that this is not
         given = sys.argv[1:] if words is None else words
         command: list[str | Path] = [python, "-m", "tests.emulated", "--serve", *given]
         if args.alone:
