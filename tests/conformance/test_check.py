@@ -47,7 +47,7 @@ def test_vta_is_right_and_takes_all_but_a_few(device: str, cases: int) -> None:
     assert wrong(verdicts) == []
     refused = set(CASES) - {verdict.kind for verdict in verdicts if verdict.outcome == "taken"}
     never = {"softmax", "transpose", "lookup", "argmax", "quantize", "dequantize"}
-    never |= set(REDUCTION_CASES)
+    never |= set(REDUCTION_CASES) - {"batch_matmul"}
     assert refused >= never
     assert refused == never or cases < 3
 
