@@ -30,15 +30,20 @@ def page(table: InstructionTable) -> str:
         lines += [
             f"| {q.pusher} | {q.popper} | {q.push} | {q.pop} | {q.most} |" for q in table.queues
         ]
+    if table.lacks:
+        lines += ["", "| this device lacks | for want of |", "| --- | --- |"]
+        lines += [f"| {what} | {capability} |" for what, capability in table.lacks]
     for form in table.forms:
         lines += ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
         lines += [form.doc, ""] if form.doc else []
+        lines += [f"Needs capability {form.needs}.", ""] if form.needs else []
         if form.fields:
             lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
         for field in form.fields:
             at = table.places[form.name][field.name]
             bits = f"{at} to {at + field.width - 1}" if field.width > 1 else f"{at}"
-            lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc} |")
+            needs = f" From {field.needs_from} on: capability {field.needs}." if field.needs else ""
+            lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc}{needs} |")
         times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
         lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
         lines += [f"It {_touches(reach)}." for reach in form.reaches]
@@ -48,7 +53,7 @@ def page(table: InstructionTable) -> str:
 
 def _values(field: Bits) -> str:
     if field.values:
-        return ", ".join(f"{k} {name}" for k, name in enumerate(field.values))
+        return ", ".join(f"{k} {field.values[k]}" for k in range(field.highest + 1))
     if field.address:
         return "address" + (f" / {1 << field.shift}" if field.shift else "")
     return f"{field.lowest} to {field.highest}"
