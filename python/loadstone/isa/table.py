@@ -284,13 +284,16 @@ class InstructionTable:
         self._require(plain, f"{where}: an address with a sign, values or limits", "a plain one")
         self._require(0 <= field.shift <= 16, f"{where}: shift {field.shift}", "0 to 16")
         if field.needs:
-            said = f"{where}: needs {field.needs!r}"
-            named = _NAME.fullmatch(field.needs) is not None
-            self._require(named, said, "lower case letters, digits, _")
-            self._require(not field.address, said, "of an address: say it of the instruction")
-            without = field.lowest < field.needs_from <= field.highest and field.needs_from > 0
-            limits = f"{max(1, field.lowest + 1)} to {field.highest}"
-            self._require(without, f"{where}: needs_from {field.needs_from}", limits)
+            self._check_needs(field, where)
+
+    def _check_needs(self, field: Bits, where: str) -> None:
+        said = f"{where}: needs {field.needs!r}"
+        named = _NAME.fullmatch(field.needs) is not None
+        self._require(named, said, "lower case letters, digits, _")
+        self._require(not field.address, said, "of an address: say it of the instruction")
+        without = field.lowest < field.needs_from <= field.highest and field.needs_from > 0
+        limits = f"{max(1, field.lowest + 1)} to {field.highest}"
+        self._require(without, f"{where}: needs_from {field.needs_from}", limits)
 
     def _check_places(self, form: InstructionForm, size: int, where: str) -> None:
         taken = sorted((at, form_field) for form_field, at in self._placed(form).items())
