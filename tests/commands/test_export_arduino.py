@@ -11,6 +11,9 @@ from pathlib import Path
 from loadstone.artifact import host_step
 from loadstone.cli import main
 from tests.board.tools import need
+from tests.branches import branches
+from tests.conftest import ROOT
+from tests.repeat import more
 from tests.sample_model import copy_model
 
 #: What a sketch has of Arduino, as far as the example uses it.
@@ -25,6 +28,24 @@ struct Line {
 };
 extern Line Serial;
 """
+
+
+def build(folder: Path, library: Path) -> None:
+    """gcc.o of the library and g++.o of its example, in the folder."""
+    sketch = (library / "examples/RunOnce/RunOnce.ino").read_text()
+    (folder / "sketch.cpp").write_text("#include <Arduino.h>\n" + sketch)
+    (folder / "Arduino.h").write_text(ARDUINO_H)
+    sources = sorted(str(p) for p in (library / "src").glob("*.[cS]"))
+    flags = (
+        "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -Os -Wall -Werror -r -nostdlib -fno-exceptions"
+    )
+    for compiler, what in (("gcc", sources), ("g++", [str(folder / "sketch.cpp")])):
+        out = ["-o", f"{compiler}.o", f"-I{library / 'src'}", f"-I{folder}"]
+        done = subprocess.run(
+            [f"arm-none-eabi-{compiler}", *flags.split(), *out, *what],
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
 
 def test_an_arduino_library_builds_as_arduino_builds_it(tmp_path: Path) -> None:
@@ -49,20 +70,7 @@ def test_an_arduino_library_builds_as_arduino_builds_it(tmp_path: Path) -> None:
     assert properties["architectures"] == "*"
     for name in properties["includes"].split(","):
         assert (library / "src" / name).is_file()
-    sketch = (library / "examples/RunOnce/RunOnce.ino").read_text()
-    (tmp_path / "sketch.cpp").write_text("#include <Arduino.h>\n" + sketch)
-    (tmp_path / "Arduino.h").write_text(ARDUINO_H)
-    sources = sorted(str(p) for p in (library / "src").glob("*.[cS]"))
-    flags = (
-        "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -Os -Wall -Werror -r -nostdlib -fno-exceptions"
-    )
-    for compiler, what in (("gcc", sources), ("g++", [str(tmp_path / "sketch.cpp")])):
-        out = ["-o", f"{compiler}.o", f"-I{library / 'src'}", f"-I{tmp_path}"]
-        done = subprocess.run(
-            [f"arm-none-eabi-{compiler}", *flags.split(), *out, *what],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+    build(tmp_path, library)
     names = set()
     for file in ("gcc.o", "g++.o"):
         listed = subprocess.run(
@@ -78,3 +86,18 @@ def test_an_arduino_library_builds_as_arduino_builds_it(tmp_path: Path) -> None:
     ).stdout  # fmt: skip
     assert "vmul.f32" in code
     assert not re.search(r"vfn?m[as]\.f32", code)
+
+
+@more
+def test_the_example_opens_two_devices(tmp_path: Path) -> None:
+    """VTA-Q and the systolic array of the examples: the sketch has what the library asks for."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    branches(tmp_path)[0].save(tmp_path / "m.lds")
+    library = tmp_path / "loadstone_model"
+    words = ["export", f"{tmp_path}/m.lds", "--board", "arduino", "-o", str(library)]
+    assert main([*words, "--uma-backends", str(ROOT / "docs/examples/systolic")]) == 0
+    build(tmp_path, library)
+    defined = subprocess.run(
+        ["arm-none-eabi-nm", "g++.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert " T board_accelerator\n" in defined

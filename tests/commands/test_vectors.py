@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadstone.artifact.format import DeviceProgram
 from loadstone.cli import main
 from tests.commands.test_mistakes import refused
 from tests.sample_model import copy_model
@@ -102,6 +103,15 @@ def test_a_vector_that_reaches_beyond_its_memory(
     np.savez(tmp_path / "v.npz", **arrays)
     for words in (["replay"], ["vectors", "-o", str(tmp_path / "out")]):
         assert said in refused([*words, str(tmp_path / "v.npz")], capsys)
+
+
+def test_a_model_without_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = copy_model()
+    host = tuple(step for step in model.steps if not isinstance(step, DeviceProgram))
+    dataclasses.replace(model, steps=host).save(tmp_path / "m.lds")
+    words = ["vectors", f"{tmp_path}/m.lds", "-o", str(tmp_path / "out")]
+    assert "have no program of a device: all is on the host" in refused(words, capsys)
+    assert "--device names none" in refused([*words, "--hex"], capsys)
 
 
 def test_programs_of_one_name_are_not_written_over_each_other(

@@ -94,6 +94,7 @@ RESNET8, KWS = "mlpt_resnet8_int8.tflite", "mlpt_kws_int8.tflite"
             RESNET8,
             {"vector-engine": 3, "vta": 3},
         ),
+        _counted("vector-engine -chunks=0", RESNET8, {"vector-engine": 3, "host": 13}, more),
         _counted("systolic", RESNET8, {"systolic": 9, "host": 7}, more),
         _counted("systolic", KWS, {"systolic": 5, "host": 8}, more),
         _counted("systolic -tokens=1", RESNET8, {"systolic": 9, "host": 7}, more),

@@ -151,6 +151,11 @@ def test_c_that_defines_other_names(offered: Callable[[Accelerator], None], tmp_
     offered(npu(driver=driver, page=NativePage))
     with pytest.raises(DeviceError, match="npu.c does not define npu_registers: .* table, 'npu'"):
         run(program_model())
+    driver.write_text(
+        '#include "lds_hal.h"\nconst lds_register_block npu_registers = {"npu", 0, 0};\n'
+    )
+    with pytest.raises(DeviceError, match="npu.c: npu_registers has no function 'identify'"):
+        run(program_model())
 
 
 def test_a_register_block_that_does_not_find_its_device_is_named(

@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.errors import LoadstoneError
-from loadstone.simulator.replay import figures, replay
+from loadstone.simulator.replay import figures, measured_elsewhere, replay
 from loadstone.simulator.vectors import (
     Vector,
     load_vectors,
@@ -121,3 +121,30 @@ def test_vectors_are_for_the_device_that_a_model_names(
     replace(artifact, device="mine").save(tmp_path / "mine.ldsm")
     assert main(["vectors", str(tmp_path / "mine.ldsm"), "-o", str(tmp_path / "out")]) != 0
     assert "for device 'mine' (config hash" in capsys.readouterr().err
+
+
+def test_cycles_of_a_test_bench_take_the_place_of_the_vectors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shared: Path
+) -> None:
+    (vector,) = load_vectors([shared / "vta_rtl/conv_conv1x1_v1.npz"])
+    cycles = vector.cycles[0]
+    measured = tmp_path / "rtl.txt"
+    measured.write_text(f"{vector.name} {2 * cycles}\n")
+    words = ["replay", str(shared / "vta_rtl/conv_conv1x1_v1.npz"), "--measured", str(measured)]
+    assert main([*words, "--max-error", "50"]) == 0
+    assert main([*words, "--max-error", "49"]) == 1
+    assert "(not measured)" in capsys.readouterr().out  # at 64 more
+    measured.write_text("another 5\n")
+    assert main(words) == 2
+    assert "no vector is called 'another'" in capsys.readouterr().err
+
+
+def test_lines_of_a_test_bench() -> None:
+    assert measured_elsewhere(" a b  5\n\nc 6 70\n", "f") == {"a b": {0: 5}, "c": {0: 6, 64: 70}}
+    for text, said in (
+        ("\na", "line 2: is not NAME"),
+        ("a -1", "line 1"),
+        ("a 1\na 2", "a stands twice"),
+    ):
+        with pytest.raises(LoadstoneError, match=said):
+            measured_elsewhere(text, "f")

@@ -64,15 +64,16 @@ NUMBERS += ("multiplier_y", "shift_y", "low", "high")
 
 
 # --- the device -----------------------------------------------------------------------------------
-def instructions(lanes: int) -> InstructionTable:
-    """lanes: elements that are added in a cycle."""
+def instructions(lanes: int, *capabilities: str) -> InstructionTable:
+    """lanes: elements that are added in a cycle. capabilities: "chunks", or none."""
     size, work = Bits("size", 10), (("(size+1)", Fraction(1, lanes)),)
 
     def vector(name: str) -> Bits:
         return Bits(name, 3)
 
     def moves(name: str, opcode: int, stores: bool) -> InstructionForm:
-        fields = (vector("vector"), Bits("pointer", 2), Bits("chunk", 8), size)
+        chunk = Bits("chunk", 8, needs="chunks")
+        fields = (vector("vector"), Bits("pointer", 2), chunk, size)
         far: dict[str, Any] = {"index": "pointer", "offset": "chunk*1024", "extent": "(size+1)"}
         reaches = (
             Reach("dram", "pointers", **far, writes=stores),
@@ -100,7 +101,8 @@ def instructions(lanes: int) -> InstructionTable:
     )
     memories = (LocalMemory("vectors", VECTORS, CHUNK), LocalMemory("numbers", 16, 1, "int32"))
     pointers = (AddressRegister("pointers", 4),)
-    return InstructionTable("vector_engine", forms, memories, address_registers=pointers)
+    family = InstructionTable("vector_engine", forms, memories, address_registers=pointers)
+    return family.having(*capabilities)
 
 
 def set_number(state: MachineState, i: Fields) -> None:
@@ -196,12 +198,15 @@ class VectorEngine(Backend):
     name: ClassVar[str] = "vector-engine"
     target_attributes: ClassVar[Sequence[Attribute]] = (
         Attribute("lanes", 64, "elements that it adds in a cycle", (16, 32, 64, 128)),
+        Attribute("chunks", 1, "0: pointers are set for each chunk", range(2)),
         Attribute("meaning", "python", "what the simulator calls", ("python", "c")),
     )
 
     def __init__(self, **values: int | str | bool) -> None:
         super().__init__(**values)
-        table, meaning = instructions(int(self.attributes["lanes"])), MEANING
+        capabilities = ["chunks"] if self.attributes["chunks"] else []
+        table = instructions(int(self.attributes["lanes"]), *capabilities)
+        meaning = MEANING
         if self.attributes["meaning"] == "c":
             meaning = c_meanings(table, MEANING_IN_C)
         said = self.name, table, meaning, self.attributes
@@ -239,15 +244,16 @@ def numbers(operator: Add) -> list[TableInsn]:
 def chunks(operator: Add, region: ProgramRegion) -> list[TableInsn]:
     """Two vectors in, one out, and the other three for the next: loads, sums and stores overlap."""
     symbols = [region.tensor(tensor) for tensor in (*operator.inputs, operator.output)]
+    most = CHUNKS if region.accelerator.table.has("chunks") else 1
     insns: list[TableInsn] = []
     for number, begin in enumerate(range(0, operator.output.size, CHUNK)):
-        if number % CHUNKS == 0:
+        if number % most == 0:
             places = [At(symbol, begin) for symbol in symbols]
             insns += [
                 TableInsn("point", {"pointer": k, "address": p}) for k, p in enumerate(places)
             ]
         size, vector = min(CHUNK, operator.output.size - begin) - 1, 3 * (number % 2)
-        where = {"chunk": number % CHUNKS, "size": size}
+        where = {"chunk": number % most, "size": size}
         insns += [
             TableInsn("load", {"vector": vector, "pointer": 0, **where}),
             TableInsn("load", {"vector": vector + 1, "pointer": 1, **where}),

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from loadstone.backend.plugins import described_accelerator
 from loadstone.commands.plugin_options import add_plugin_options
 from loadstone.commands.table_sources import accelerator_of_index
 from loadstone.errors import LoadstoneError
-from loadstone.simulator.replay import GroupFigures, Replayed, figures, replay
+from loadstone.files import read_whole
+from loadstone.simulator.replay import GroupFigures, Replayed, figures, measured_elsewhere, replay
 from loadstone.simulator.rtl_replay import RtlReplay
 from loadstone.simulator.sim import KERNELS, Simulator
 from loadstone.simulator.table_vectors import is_table_folder, load_table_vectors, replay_table
@@ -35,6 +37,7 @@ examples:
   loadstone replay conv.npz --check races --check init     with checks that hardware does not have
   loadstone replay ../shared/vta_rtl --device rtl          on the hardware under Verilator; rtl:NAME: as device NAME
   loadstone replay vectors --uma-backends DIR              those of a plug-in's device, on its meanings in Python
+  loadstone replay vectors --uma-backends DIR --measured rtl.txt   against the cycles that a test bench counted
   loadstone replay vectors --max-error 0.5 --max-median 0  exit status 1 when cycles are further off, in percent
 
 lat0 and lat64 are the two memory models: 64 cycles more in front of every read burst.
@@ -85,6 +88,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="exit status 1 when a program's error is above P percent",
     )
+    limits.add_argument(
+        "--measured",
+        metavar="FILE",
+        help="cycles that a test bench counted, in place of the vectors': lines NAME CYCLES [CYCLES_AT_64_MORE]",
+    )
     results.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -116,10 +124,15 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
     """Prints what comes, and figures of groups; the exit status."""
     done: list[Replayed] = []
+    measured = _measured(args.measured) if args.measured else None
     for one in replayed:
+        if measured is not None:
+            one = replace(one, measured=measured.pop(one.name, {}))
         done.append(one)
         if not args.json:
             print(_line(one), flush=True)
+    if measured:
+        raise LoadstoneError(f"{args.measured}: no vector is called {next(iter(measured))!r}")
     groups = figures(done)
     if args.json:
         print(
@@ -131,6 +144,15 @@ def _report(args: argparse.Namespace, replayed: Iterable[Replayed]) -> int:
     else:
         print("\n".join(["", _GROUP_HEADER, *map(_group_line, groups)]))
     return 0 if _passes(done, groups, args.max_median, args.max_error) else 1
+
+
+def _measured(name: str) -> dict[str, Mapping[int, int]]:
+    """What --measured holds."""
+    try:
+        text = read_whole(name).decode("utf-8")
+    except UnicodeDecodeError:
+        raise LoadstoneError(f"{name}: is no UTF-8 text") from None
+    return dict(measured_elsewhere(text, name))
 
 
 def _on_tables(args: argparse.Namespace) -> Iterator[Replayed]:

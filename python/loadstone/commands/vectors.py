@@ -119,8 +119,13 @@ def run(args: argparse.Namespace) -> None:
         _write_tables(args, [p for programs in found for p in _of_tables(programs)])
         return
     if args.hex:
-        raise LoadstoneError("vectors: --hex is for a plug-in's device: none is named")
+        raise LoadstoneError(
+            "vectors: --hex is for a plug-in's device: --device names none, and the sources have no "
+            "program of one"
+        )
     vectors = [vector for source in args.sources for vector in _vectors_of(source, args)]
+    if not vectors:
+        raise LoadstoneError("vectors: the sources have no program of a device: all is on the host")
     _check_names([v.name for v in vectors])
     save_vectors(args.output, vectors)
     for v in vectors:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from loadstone import graph as g
+from loadstone.backend.scope import patterns_of
 from loadstone.backend.target import Target
 from loadstone.conformance.cases import OPERATORS
 from loadstone.conformance.networks import NETWORKS
@@ -29,6 +30,7 @@ from loadstone.numerics import Array
 from loadstone.partition.eager import HOST, Partition, divide
 from loadstone.partition.lowering import lower_partition
 from loadstone.partition.network_pass import refusal_of
+from loadstone.partition.patterns import entries_of
 from loadstone.runtime.device import OpenedDevice
 
 __all__ = ["CASES", "Verdict", "conform"]
@@ -50,7 +52,11 @@ class Verdict:
 
 def conform(target: Target, cases: int = 8, seed: int = 0) -> Iterator[Verdict]:
     """`cases` of every kind, a quarter of them with powers of two for scales; all for a back end
-    that only shifts. Deterministic."""
+    that only shifts. Deterministic. Raises LoweringError where the back end offers what is no
+    pattern."""
+    for backend in target.backends:
+        for pattern in patterns_of(backend):
+            entries_of(backend.name, pattern)
     for kind, make in CASES.items():
         for number in range(cases):
             graph = make(np.random.default_rng([seed, number, *kind.encode()]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from loadstone.errors import ConfigError
+from loadstone.isa.capabilities import capability_macros
 from loadstone.isa.table import InstructionForm, InstructionTable
 
 __all__ = ["function_name", "meaning_header"]
@@ -93,6 +94,7 @@ def meaning_header(table: InstructionTable) -> str:
     for one in table.address_registers:
         members += f"  const uint64_t *{one.name}; /* {one.count} address registers */\n"
     lines = [_HEAD.format(name=name, big=big, members=members)]
+    lines += capability_macros(name, table.forms, table.lacks)
     if sizes:
         lines += ["enum {", *sizes, "};"]
     lines.append(_ACCESS.format(name=name))

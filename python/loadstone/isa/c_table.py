@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loadstone.isa.capabilities import capability_macros
 from loadstone.isa.table import (
     DRAM,
     MAX_LOOPS,
@@ -62,6 +63,7 @@ def c_header(table: InstructionTable) -> str:
         "#include <stdint.h>",
         "",
         f"#define {big}_OPCODE_BITS {table.opcode_bits}u",
+        *capability_macros(name, table.forms, table.lacks),
         "enum {",
         *(f"  {big}_{form.name.upper()} = {form.opcode}," for form in table.forms),
         "};",

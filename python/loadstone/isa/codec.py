@@ -54,7 +54,8 @@ def check_fields(table: InstructionTable, insn: TableInsn) -> InstructionForm:
     form = table.by_name.get(insn.name)
     if form is None:
         known = ", ".join(table.by_name)
-        raise EncodingError(f"{table.name} has no instruction {insn.name!r}; it has {known}")
+        why = table.why_not(insn.name) or f"; it has {known}"
+        raise EncodingError(f"{table.name} has no instruction {insn.name!r}{why}")
     fields = {field.name: field for field in form.fields}
     for name in insn.fields:
         if name not in fields:
@@ -66,7 +67,9 @@ def check_fields(table: InstructionTable, insn: TableInsn) -> InstructionForm:
             if not field.address:
                 raise EncodingError(f"{insn.name}: {field.name} is no address: give it a number")
         elif not field.lowest <= value <= field.highest:
-            limits = f"[{field.lowest}, {field.highest}]"
+            limits = (
+                f"[{field.lowest}, {field.highest}]{table.why_not(f'{insn.name}.{field.name}')}"
+            )
             raise EncodingError(f"{insn.name}: {field.name}={value} is not in {limits}")
     return form
 
@@ -155,7 +158,7 @@ def encode_columns(
         bad = (column < field.lowest) | (column > field.highest)
         if bad.any():
             value = int(column[bad][0])
-            limits = f"[{field.lowest}, {field.highest}]"
+            limits = f"[{field.lowest}, {field.highest}]{table.why_not(f'{name}.{field.name}')}"
             raise EncodingError(f"{name}: {field.name}={value} is not in {limits}")
         place, fits = table.places[name][field.name], not field.signed
         put(words, place, field.width, column, fits=fits)

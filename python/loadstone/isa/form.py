@@ -48,7 +48,8 @@ class Bits:
     at: the bit where it begins; None: behind the field before it. values: names of 0, 1, 2 ...,
     others do not decode. low, high: what it may be, both included; None: what `width` holds.
     address: a bus address, which the runtime fills in from a relocation; it counts `1 << shift`
-    bytes.
+    bytes. needs: the capability without which the field stays below `needs_from`: a device of the
+    family that lacks it knows no more (InstructionTable.having).
     """
 
     name: str
@@ -61,6 +62,8 @@ class Bits:
     high: int | None = None
     address: bool = False
     shift: int = 0
+    needs: str = ""
+    needs_from: int = 1
 
     @property
     def lowest(self) -> int:
@@ -146,7 +149,7 @@ class InstructionForm:
     size_bytes: 0 for the least multiple of 4 that holds the fields. unit: which unit of the device
     executes it. cycles: fixed ones; per: (term, cycles of each of its units, which may be a
     Fraction: what is begun is a whole cycle); what goes over the memory port is added
-    (machine.Port).
+    (machine.Port). needs: the capability without which it is no instruction.
     """
 
     name: str
@@ -159,6 +162,7 @@ class InstructionForm:
     cycles: int = 1
     per: tuple[tuple[Term, int | Fraction], ...] = ()
     keeps: tuple[Keep, ...] = ()
+    needs: str = ""
 
 
 @dataclass(frozen=True)

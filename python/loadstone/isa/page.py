@@ -8,7 +8,7 @@ Next: a plug-in keeps it beside its code, as docs/isa.md is kept for VTA.
 
 from __future__ import annotations
 
-from loadstone.isa.table import Bits, InstructionTable, Reach
+from loadstone.isa.table import Bits, InstructionForm, InstructionTable, Reach
 
 __all__ = ["page"]
 
@@ -30,25 +30,36 @@ def page(table: InstructionTable) -> str:
         lines += [
             f"| {q.pusher} | {q.popper} | {q.push} | {q.pop} | {q.most} |" for q in table.queues
         ]
+    if table.lacks:
+        lines += ["", "| this device lacks | for want of |", "| --- | --- |"]
+        lines += [f"| {what} | {capability} |" for what, capability in table.lacks]
     for form in table.forms:
-        lines += ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
-        lines += [form.doc, ""] if form.doc else []
-        if form.fields:
-            lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
-        for field in form.fields:
-            at = table.places[form.name][field.name]
-            bits = f"{at} to {at + field.width - 1}" if field.width > 1 else f"{at}"
-            lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc} |")
-        times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
-        lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
-        lines += [f"It {_touches(reach)}." for reach in form.reaches]
-        lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
+        lines += _section(table, form)
     return "\n".join([*lines, ""])
+
+
+def _section(table: InstructionTable, form: InstructionForm) -> list[str]:
+    """One instruction."""
+    lines = ["", f"## {form.name}: opcode {form.opcode}, {table.sizes[form.name]} bytes", ""]
+    lines += [form.doc, ""] if form.doc else []
+    lines += [f"Needs capability {form.needs}.", ""] if form.needs else []
+    if form.fields:
+        lines += ["| bits | field | values | meaning |", "| --- | --- | --- | --- |"]
+    for field in form.fields:
+        at = table.places[form.name][field.name]
+        bits = f"{at} to {at + field.width - 1}" if field.width > 1 else f"{at}"
+        needs = f" From {field.needs_from} on: capability {field.needs}." if field.needs else ""
+        lines.append(f"| {bits} | {field.name} | {_values(field)} | {field.doc}{needs} |")
+    times = "".join(f" + {cycles} * {name}" for name, cycles in form.per)
+    lines += ["", f"Unit {form.unit}, {form.cycles}{times} cycles."]
+    lines += [f"It {_touches(reach)}." for reach in form.reaches]
+    lines += [f"It sets {k.register}[{k.index}] to {k.field}." for k in form.keeps]
+    return lines
 
 
 def _values(field: Bits) -> str:
     if field.values:
-        return ", ".join(f"{k} {name}" for k, name in enumerate(field.values))
+        return ", ".join(f"{k} {field.values[k]}" for k in range(field.highest + 1))
     if field.address:
         return "address" + (f" / {1 << field.shift}" if field.shift else "")
     return f"{field.lowest} to {field.highest}"

@@ -48,7 +48,8 @@ class Field:
         """The field of one device."""
         names = tuple(value.name.lower() for value in self.enum or ())
         width = width_of(self.width, widths)
-        return Bits(self.name, width, self.doc, self.signed, self.at, names)
+        needs = (self.needs.name or "").lower() if self.needs is not None else ""
+        return Bits(self.name, width, self.doc, self.signed, self.at, names, needs=needs)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from itertools import pairwise
 import numpy as np
 
 from loadstone.errors import ConfigError
+from loadstone.isa.capabilities import Lack, capabilities_of, forms_having
 from loadstone.isa.form import (
     DRAM,
     MAX_FIELDS,
@@ -91,7 +92,7 @@ class InstructionTable:
 
     queues: of tokens between units; without any the hardware orders its units by what instructions
     touch. noops: instructions that do nothing but give and take tokens, one for each unit that has
-    one.
+    one. lacks: what `having` left out.
     """
 
     name: str
@@ -101,6 +102,7 @@ class InstructionTable:
     address_registers: tuple[AddressRegister, ...] = ()
     queues: tuple[UnitQueue, ...] = ()
     noops: tuple[str, ...] = ()
+    lacks: tuple[Lack, ...] = ()
 
     def __post_init__(self) -> None:
         self._require(bool(_NAME.fullmatch(self.name)), "its name", "lower case letters, digits, _")
@@ -134,6 +136,28 @@ class InstructionTable:
         forms = [replace(form, fields=(*form.fields, *more)) for form in (*self.forms, *noops)]
         names = tuple(form.name for form in noops)
         return replace(self, forms=tuple(forms), queues=tuple(queues), noops=names)
+
+    def having(self, *capabilities: str) -> InstructionTable:
+        """The same on a device that has these capabilities and no other: what needs another is no
+        instruction, and a field stays below what needs it."""
+        for capability in capabilities:
+            self.has(capability)  # is one
+        forms, lacks = forms_having(self.forms, capabilities)
+        return replace(self, forms=forms, lacks=(*self.lacks, *lacks))
+
+    def has(self, capability: str) -> bool:
+        """Whether the device has a capability. Raises ConfigError for one that nothing needs."""
+        lacking = {needed for _, needed in self.lacks}
+        known = sorted(lacking.union(capabilities_of(self.forms)))
+        wanted = f"one that something needs: {', '.join(known) or 'none is'}"
+        self._require(capability in known, f"capability {capability!r}", wanted)
+        return capability not in lacking
+
+    def why_not(self, what: str) -> str:
+        """What an instruction, or INSTRUCTION.FIELD, needs and the device lacks, for a message that
+        refuses it; "" where that is not why."""
+        needed = dict(self.lacks).get(what)
+        return f"; that needs capability {needed}, which the device lacks" if needed else ""
 
     @cached_property
     def banks(self) -> Mapping[str, tuple[int, int]]:
@@ -186,10 +210,11 @@ class InstructionTable:
         forms = []
         for form in self.forms:
             said = asdict(form)
-            for name in ("doc", "unit", "cycles", "per"):
+            for name in ("doc", "unit", "cycles", "per", "needs"):
                 del said[name]
-            for field in said["fields"]:
-                del field["doc"]
+            for field in said["fields"]:  # what needs a capability that is not there has limits
+                for name in ("doc", "needs", "needs_from"):
+                    del field[name]
             for reach in said["reaches"]:  # as before there were any
                 for name in ("offset", "index"):
                     if reach[name] == 0:
@@ -258,6 +283,17 @@ class InstructionTable:
         plain = not field.address or not (field.signed or field.values or field.low or field.high)
         self._require(plain, f"{where}: an address with a sign, values or limits", "a plain one")
         self._require(0 <= field.shift <= 16, f"{where}: shift {field.shift}", "0 to 16")
+        if field.needs:
+            self._check_needs(field, where)
+
+    def _check_needs(self, field: Bits, where: str) -> None:
+        said = f"{where}: needs {field.needs!r}"
+        named = _NAME.fullmatch(field.needs) is not None
+        self._require(named, said, "lower case letters, digits, _")
+        self._require(not field.address, said, "of an address: say it of the instruction")
+        without = field.lowest < field.needs_from <= field.highest and field.needs_from > 0
+        limits = f"{max(1, field.lowest + 1)} to {field.highest}"
+        self._require(without, f"{where}: needs_from {field.needs_from}", limits)
 
     def _check_places(self, form: InstructionForm, size: int, where: str) -> None:
         taken = sorted((at, form_field) for form_field, at in self._placed(form).items())

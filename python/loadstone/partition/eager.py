@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING
 
 from loadstone.backend.interface import Backend, Pattern, Phase, Refusal, Segment
 from loadstone.backend.scope import apply_passes, patterns_of, refusal
-from loadstone.errors import LoadstoneError, LoweringError, UnsupportedError
+from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator
 from loadstone.numerics import Array
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.islands import islands
 from loadstone.partition.patterns import (
     OPERATOR_PATTERNS,
-    REAL_PATTERNS,
     Mismatch,
     OperatorPattern,
     Reader,
+    entries_of,
 )
 from loadstone.partition.segments import HOST, divide
 from loadstone.relax.compat import FuseOpsByPattern, codegens, name_of
@@ -200,19 +200,9 @@ class _Chooser:
         rows = []
         for backend in self.backends:
             for pattern in patterns_of(backend):
-                entries = (
-                    [pattern.operator_pattern]
-                    if isinstance(pattern.operator_pattern, OperatorPattern)
-                    else [e for e in (*OPERATOR_PATTERNS, *REAL_PATTERNS) if e.name == pattern.kind]
-                )
-                if not entries:
-                    raise LoweringError(
-                        f"partition: back end {backend.name} offers {pattern.kind!r}, which "
-                        "is no form of loadstone.partition.patterns"
-                    )
                 rows += [
                     self.row(backend.name, pattern, entry, self.asked(backend, pattern))
-                    for entry in entries
+                    for entry in entries_of(backend.name, pattern)
                 ]
         return rows + [
             self.row(HOST, Pattern(entry.name, entry, lambda _: None), entry, lambda _: None)
@@ -295,7 +285,7 @@ class _Chooser:
             self.taken[operator.name] = (HOST, operator)
             refusal = Refusal(
                 "it would cost two transfers between operators of the host",
-                "neighbours that run on the device",
+                "neighbours that run on the device, or --partition cost",
             )
             self.refused.setdefault((operator.name, operator.kind), []).append((backend, refusal))
 

@@ -287,6 +287,12 @@ def _driver(accelerator: Accelerator) -> tuple[CData, CData]:
         return ffi.cast(kind, ctypes.addressof(ctypes.c_char.in_dll(library, name)))
 
     made = found(block, "lds_register_block *") if block else native
+    for function in ("identify", "start", "state", "irq_clear", "stop", "counters"):
+        if getattr(made, function) == ffi.NULL:
+            raise DeviceError(
+                f"accelerator {accelerator.name}: {accelerator.driver}: {block} has no function "
+                f"{function!r} (driver/include/lds_hal.h)"
+            )
     return made, found(refuse, "int (*)(const lds_insn_seen *)") if refuse else ffi.NULL
 
 

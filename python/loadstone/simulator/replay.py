@@ -8,6 +8,7 @@ Next: `loadstone replay` prints them; tests hold the limits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -16,12 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loadstone.errors import LoadstoneError
 from loadstone.files import JsonObject
 from loadstone.simulator.sim import Simulator
 from loadstone.simulator.vector_files import LATENCIES
 from loadstone.simulator.vectors import Vector
 
-__all__ = ["GroupFigures", "Replayed", "difference", "figures", "replay"]
+__all__ = ["GroupFigures", "Replayed", "difference", "figures", "measured_elsewhere", "replay"]
+
+_MEASURED = re.compile(r"\s*(\S.*?)\s+(\d{1,18})(?:\s+(\d{1,18}))?\s*")
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,27 @@ def replay(vector: Vector, **options: Any) -> tuple[Replayed, Simulator]:
     return Replayed(
         vector.name, vector.group, exact, cycles, measured, findings, message
     ), simulators[0]
+
+
+def measured_elsewhere(text: str, where: str) -> Mapping[str, Mapping[int, int]]:
+    """By program and latency, cycles that a test bench counted: a line of each program's name, its
+    cycles and, where that was measured, those at 64 more. Raises LoadstoneError naming the line of
+    `where`."""
+    found: dict[str, Mapping[int, int]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        said = _MEASURED.fullmatch(line)
+        if said is None:
+            raise LoadstoneError(
+                f"{where}, line {number}: is not NAME CYCLES, or NAME CYCLES CYCLES_AT_64_MORE"
+            )
+        name, *counts = said.groups()
+        if name in found:
+            raise LoadstoneError(f"{where}, line {number}: {name} stands twice")
+        by_latency = zip(LATENCIES, counts, strict=True)
+        found[name] = {latency: int(count) for latency, count in by_latency if count}
+    return found
 
 
 def difference(

@@ -334,7 +334,8 @@ def save_table_vectors(folder: Path, vectors: Sequence[TableVector]) -> list[int
         with written_whole(path) as file:
             np.savez_compressed(file, **arrays)
         said = {"name": p.name, "group": p.group, "description": p.description}
-        counts = {"file": path.name, "insn_count": len(offsets), **cycles, **moved}
+        place = {"code_base": p.code_base, "insn_count": len(offsets)}
+        counts = {"file": path.name, **place, **cycles, **moved}
         programs.append({**said, **counts, "sha256": sha256_of(path)})
     device = {}
     if vectors:

@@ -12,7 +12,11 @@ To add an operator: a dataclass in graph/, its rule in graph/reference.py, and o
 
 from __future__ import annotations
 
-from loadstone.backend.interface import OperatorPattern
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from loadstone.backend.interface import OperatorPattern, Pattern
+from loadstone.errors import LoweringError
 from loadstone.partition.patterns import affine, elementwise, movement, pooling, reduction, weighted
 from loadstone.partition.patterns.reader import Mismatch, Reader
 from loadstone.partition.patterns.real import REAL_PATTERNS
@@ -23,6 +27,7 @@ __all__ = [
     "Mismatch",
     "OperatorPattern",
     "Reader",
+    "entries_of",
     "operator_pattern",
 ]
 
@@ -81,6 +86,24 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern("quantize", elementwise.quantize_pattern, elementwise.quantize),
     OperatorPattern("dequantize", elementwise.dequantize_pattern, elementwise.dequantize),
 )
+
+
+def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
+    """What a line of a back end's table stands for. Raises LoweringError for a name that is
+    none."""
+    if isinstance(pattern.operator_pattern, OperatorPattern):
+        return [pattern.operator_pattern]
+    known = (*OPERATOR_PATTERNS, *REAL_PATTERNS)
+    entries = [entry for entry in known if entry.name == pattern.kind]
+    if not entries:
+        names = sorted({entry.name for entry in known})
+        near = get_close_matches(pattern.kind, names, 1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise LoweringError(
+            f"back end {backend} offers {pattern.kind!r}, which is no operator pattern: {meant}"
+            f"there are {', '.join(names)}"
+        )
+    return entries
 
 
 def operator_pattern(name: str) -> OperatorPattern:

@@ -147,8 +147,10 @@ def decode_stream(data: bytes | npt.NDArray[np.uint8], config: HwConfig) -> Stre
     index: dict[Opcode, npt.NDArray[np.int64]] = {}
     columns: dict[Opcode, Columns] = {}
     for op, places in bit_fields(config).items():
-        rows = np.flatnonzero(opcode == op)
-        index[op] = rows
+        rows = index[op] = np.flatnonzero(opcode == op)
+        if not rows.size:
+            columns[op] = {name: np.zeros(0, np.int64) for name in places if name != "opcode"}
+            continue
         columns[op] = _decode_kind(op, places, (words[rows, 0], words[rows, 1]), rows)
     return Stream(opcode, index, columns)
 

@@ -283,6 +283,7 @@ def _table(lu: int, li: int, lw: int, la: int) -> InstructionTable:
             fields_of_device(insn.fields[1:], widths),
             INSN_BYTES,
             insn.doc,
+            needs=(insn.needs.name or "").lower() if insn.needs is not None else "",
         )
         for insn in INSTRUCTIONS
     )

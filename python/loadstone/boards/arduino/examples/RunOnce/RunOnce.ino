@@ -38,6 +38,24 @@ static void open_board() {
   lds_baremetal_hal(&board, &hal);
 }
 
+#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+/* The model's other devices: the same memory and clock, registers of their own, no interrupt. */
+#ifndef BOARD_ACCELERATORS
+#define BOARD_ACCELERATORS (MODEL_REGISTER_BASE + 0x10000u)
+#endif
+
+void board_accelerator(const lds_hal *first, uint32_t index, lds_hal *out) {
+  static lds_baremetal others[MODEL_ACCELERATORS];
+  *out = *first;
+  if (MODEL_FIRST_IS_ACCELERATOR && index == 0) return;
+  others[index] = board;
+  others[index].registers = (volatile void *)(BOARD_ACCELERATORS + 0x10000u * (index - MODEL_FIRST_IS_ACCELERATOR));
+  out->ctx = &others[index];
+  out->irq_wait = NULL;
+  out->irq_ack = NULL;
+}
+#endif
+
 static int run_once() {
   lds_session_config config;
   lds_session *session;
