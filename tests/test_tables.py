@@ -50,7 +50,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         {
             *("Conv2D", "Dense", "Add", "Sub", "Mul", "AveragePool2D", "MaxPool2D", "Mean"),
             *("ResizeBilinear", "Host", "Div", "SquaredDifference", "ReduceSum"),
-            *("ReduceProduct", "L2Normalize", "BatchMatMul"),
+            *("ReduceProduct", "L2Normalize", "LayerNorm", "BatchMatMul"),
             *("RealConv2D", "RealDense", "RealMatMul", "RealBinary", "RealClamp"),
             *("RealPool2D", "RealMean"),
         },

@@ -249,6 +249,28 @@ def test_batch_normalization_becomes_an_exact_convolution() -> None:
         check_same(made, [sample], run(model, [sample]))
 
 
+@pytest.mark.parametrize(("axis", "quantized"), [(-1, False), (-1, True), (1, False)])
+def test_a_layer_normalization_is_one_operator(axis: int, *, quantized: bool) -> None:
+    """Over the last axes; quantize_static writes gamma in int8 and beta in int32."""
+    draw, graph = Random(9), Graph()
+    shape = (1, 6, 20)
+    x = graph.dequantize(graph.input(shape, np.int8), 0.05, 3)
+    gamma = draw.rng.integers(20, 127, shape[axis:])
+    beta = draw.rng.integers(-900, 900, shape[axis:])
+    parameters = [
+        graph.dequantize(graph.constant(levels, dtype), scale, 0, dtype)
+        if quantized
+        else graph.constant(levels * scale, np.float32)
+        for levels, dtype, scale in ((gamma, np.int8, 0.01), (beta, np.int32, 0.0005))
+    ]
+    y = graph.node("LayerNormalization", x, *parameters, axis=axis, epsilon=1e-5)
+    model = graph.save([(graph.quantize(y, 0.03, -5), np.int8)])
+    made = onnx_graph(model)
+    assert kinds(made) == ["layer_norm"]
+    for sample in draw.int8(16, *shape):
+        check_same(made, [sample], run(model, [sample]))
+
+
 def test_every_form_of_a_network_means_nearly_the_same(shared: Any) -> None:
     """One network as int8 QDQ and as QOperator: the same operators in the same order."""
     made = [

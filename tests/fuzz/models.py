@@ -85,11 +85,11 @@ def verdict(case: Mutant, ours: Worker, theirs: Worker) -> tuple[str, str]:
     return _compared(case, outputs, wanted)
 
 
-def workers(folder: Path) -> tuple[Worker, Worker]:
+def workers(folder: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Worker, Worker]:
     """Loadstone and the frameworks, each in a process of its own."""
     return (
-        Worker(lambda case: _compile_and_run(case, folder), TIMEOUT_SECONDS),
-        Worker(_framework, TIMEOUT_SECONDS),
+        Worker(lambda case: _compile_and_run(case, folder), timeout_seconds),
+        Worker(_framework, timeout_seconds),
     )
 
 

@@ -25,6 +25,10 @@ from tests.quantizers.plan import Layer, Plan
 
 __all__ = ["Network", "opened", "quantized", "run"]
 
+#: campaign.py forks when this process has computed: the threads of OpenMP do not live on there, and
+#: the child would wait for them.
+torch.set_num_threads(1)
+
 Tensor = Any
 
 

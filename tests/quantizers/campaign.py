@@ -27,6 +27,8 @@ __all__ = ["TOOLS", "campaign", "counts", "done"]
 
 #: A tool's name -> the module that quantizes with it, and its files' kind.
 TOOLS = {"ort": ("as_onnx", "onnx"), "pt2e": ("as_torch", "pt2")}
+#: A network takes part of a second; a campaign may run at night, beside what is more urgent.
+TIMEOUT_SECONDS = 600
 _LINE = re.compile(r"(\w+):(\d+) (\w+)")
 
 
@@ -38,7 +40,7 @@ def campaign(tool: str, numbers: Iterable[int]) -> Iterator[str]:
     ).quantized
     import_module("loadstone.compiler")  # before the forks: it takes seconds
     with tempfile.TemporaryDirectory() as folder:
-        ours, theirs = workers(Path(folder))
+        ours, theirs = workers(Path(folder), TIMEOUT_SECONDS)
         with ours, theirs:
             for number in numbers:
                 network = plan(number)

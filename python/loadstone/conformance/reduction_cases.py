@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of operators with an integer rule in TFLite alone: quotients, squares, sums and products
-over axes, L2 normalization, products of activations.
+over axes, L2 normalization, products of activations; and layer normalization.
 
 In:   a random generator.
 Out:  one function for each kind, which gives a Graph.
@@ -65,6 +65,15 @@ def _l2_normalize(rng: Rng) -> g.Graph:
     return one(g.L2Normalize(name="y", inputs=(x,), outputs=(y,)))
 
 
+def _layer_norm(rng: Rng) -> g.Graph:
+    x = g.Tensor("x", (1, int(pick(rng, (3, 8))), int(pick(rng, (8, 16, 40)))), "int8", grid(rng))
+    y = g.Tensor("y", x.shape, "int8", g.Quantization(1 / 32, grid(rng).zero_point))
+    gamma, beta = (rng.normal(mean, 0.3, x.shape[-1]).astype(np.float32) for mean in (1, 0))
+    return one(
+        g.LayerNorm(name="y", inputs=(x,), outputs=(y,), gamma=gamma, beta=beta, epsilon=1e-5)
+    )
+
+
 def _batch_matmul(rng: Rng) -> g.Graph:
     """turned: most of the time, as the front ends write it."""
     rows, depth, columns = (int(pick(rng, (3, 8, 16, 20, 40))) for _ in range(3))
@@ -88,5 +97,6 @@ REDUCTION_CASES: Mapping[str, Callable[[Rng], g.Graph]] = {
     "reduce_sum": _reduce_sum,
     "reduce_product": _reduce_product,
     "l2_normalize": _l2_normalize,
+    "layer_norm": _layer_norm,
     "batch_matmul": _batch_matmul,
 }

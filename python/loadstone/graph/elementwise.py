@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on elements: sums, products, changes of quantization, functions of one element, and
-softmax.
+"""Operators on elements: sums, products, changes of quantization, functions of one element, softmax
+and layer normalization.
 
 In:   integers and NumPy arrays.
 Out:  Elementwise (the common fields of two inputs), Add, Sub, Mul, Div, SquaredDifference,
-      Requantize, Quantize, Dequantize, Lookup, Softmax, ArgMax.
+      Requantize, Quantize, Dequantize, Lookup, Softmax, LayerNorm, ArgMax.
 Next: graph/reference.py says what they compute.
 """
 
@@ -25,6 +25,7 @@ __all__ = [
     "Dequantize",
     "Div",
     "Elementwise",
+    "LayerNorm",
     "Lookup",
     "Mul",
     "Quantize",
@@ -173,6 +174,23 @@ class Softmax(Operator):
     def mixes_samples(self) -> bool:
         """The last axis is the leading one."""
         return len(self.input.shape) < 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerNorm(Operator):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, int8 to int8, as ONNX has it. gamma and
+    beta: one number for each element of what is normalized, the last axes of x."""
+
+    kind: ClassVar[str] = "layer_norm"
+
+    gamma: NDArray[np.float32]
+    beta: NDArray[np.float32]
+    epsilon: float
+
+    @property
+    def mixes_samples(self) -> bool:
+        """The leading axis is among the last ones."""
+        return self.gamma.size == self.input.size
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -196,6 +196,10 @@ def _softmax(o: g.Softmax, x: Array) -> _Computed:
     return tflite.softmax(x, _grid(o.input), o.beta)
 
 
+def _layer_norm(o: g.LayerNorm, x: Array) -> _Computed:
+    return onnx.layer_norm(x, _grid(o.input), _grid(o.output), o.gamma, o.beta, o.epsilon)
+
+
 def _lookup(o: g.Lookup, x: Array) -> _Computed:
     return o.table[x.astype(np.int16) + 128]
 
@@ -351,6 +355,7 @@ _RULES: Mapping[type[g.Operator], Callable[..., Array]] = {
     g.Quantize: _quantize,
     g.Dequantize: _dequantize,
     g.Softmax: _softmax,
+    g.LayerNorm: _layer_norm,
     g.Lookup: _lookup,
     g.ArgMax: _argmax,
     g.AveragePool2D: _average_pool2d,

@@ -35,6 +35,9 @@ _NEVER: Mapping[type[g.Operator], Refusal] = {
         "the ALU has no exponential",
         "a model that ends in its logits: their largest names the same class",
     ),
+    g.LayerNorm: Refusal(
+        "the ALU has no root", "batch normalization, which joins the layer before it"
+    ),
     g.ArgMax: Refusal(
         "the ALU compares tiles with tiles, not the lanes of one", "a model that ends in its logits"
     ),

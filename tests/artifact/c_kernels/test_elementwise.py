@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from loadstone import graph as g
 from loadstone.artifact.c_kernels import c_kernel
 from loadstone.numerics import Rounding
@@ -64,6 +66,18 @@ def test_softmax_and_argmax() -> None:
             "argmax": one(g.ArgMax, (tensor("x", 1, 3, 4, 5),), index, axis=1),
         }
     )
+
+
+def test_layer_normalization() -> None:
+    """Over one axis and two, of rows that are all one number."""
+    rng = np.random.default_rng(5)
+    operators: dict[str, g.Operator] = {}
+    for shape, depth in (((3, 17), 17), ((2, 3, 4), 12), ((5, 1), 1), ((2, 700), 700)):
+        gamma, beta = (rng.normal(mean, 0.5, depth).astype(np.float32) for mean in (1, 0))
+        x, y = tensor("x", *shape), tensor("y", *shape, grid=g.Quantization(0.03125, 5))
+        made = one(g.LayerNorm, (x,), y, gamma=gamma, beta=beta, epsilon=1e-5)
+        operators[f"{shape} {depth}"] = made
+    check(operators)
 
 
 def test_a_softmax_too_long_for_the_fixed_point_of_tflite_stays_with_python() -> None:

@@ -6,12 +6,13 @@ compute and no accelerator takes.
     weighted.py     convolution, dense layer, product of two activations
     pooling.py      pools, mean
     reduction.py    sums and products over axes, L2 normalization
-    elementwise.py  sums, products, quotients, softmax, index of the largest
+    elementwise.py  sums, products, quotients, softmax, layer normalization, index of
+                    the largest
     movement.py     resizes
 
 In:   an operator of the graph.
-Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp of its own,
-      correct to the last place.
+Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp and layer
+      normalization a root of its own, correct to the last place.
 Next: `loadstone export` writes it for steps of function `loadstone.operator`.
 
 Operands are the step's: inputs, the operator's arrays, outputs.
@@ -28,6 +29,7 @@ from loadstone.artifact.c_kernels.elementwise import (
     add,
     argmax,
     div,
+    layer_norm,
     mul,
     softmax,
     squared_difference,
@@ -51,6 +53,7 @@ _WRITERS: Mapping[type[g.Operator], Callable[[Any, Body], None]] = {
     g.Dense: dense,
     g.Div: div,
     g.L2Normalize: l2_normalize,
+    g.LayerNorm: layer_norm,
     g.MaxPool2D: max_pool2d,
     g.Mean: mean,
     g.Mul: mul,

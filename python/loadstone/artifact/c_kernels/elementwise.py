@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, products, quotients, softmax and the index of the largest in C.
+"""Sums, products, quotients, softmax, layer normalization and the index of the largest in C.
 
-In:   Add, Sub, Mul, Div, SquaredDifference, Softmax or ArgMax, a Body.
+In:   Add, Sub, Mul, Div, SquaredDifference, Softmax, LayerNorm or ArgMax, a Body.
 Out:  its statements.
 Next: __init__.py.
 """
@@ -32,6 +32,7 @@ __all__ = [
     "argmax",
     "dequantized",
     "div",
+    "layer_norm",
     "mul",
     "quantized",
     "softmax",
@@ -186,6 +187,30 @@ for (k = 0; k < {rows}; ++k) {{
     if ({at} > most) most = {at};
   for (i = 0; i < {depth}; ++i) total += lds_exp({at} - most);
   for (i = 0; i < {depth}; ++i) y[k * {depth} + i] = {value};
+}}
+""")
+
+
+def layer_norm(o: g.LayerNorm, body: Body) -> None:
+    """Exact sums of integers, then double, as graph/kernels/onnx has it."""
+    count, unit = o.gamma.size, float(np.float32(grid(o.input).scale)) / o.gamma.size
+    variance = f"(double)({count} * squares - total * total) * {(unit * unit).hex()}"
+    root = f"{body.helper('lds_sqrt')}({variance} + {o.epsilon.hex()})"
+    normal = f"(double)({count} * (x0[k * {count} + i] - ({o.input.zero_point})) - total) * slope"
+    real = f"(float)({normal} * (double)gamma[i] + (double)beta[i])"
+    value = quantized(o, body, real, (-128, 127))
+    body.add(f"""
+int32_t k, i;
+for (k = 0; k < {o.input.size // count}; ++k) {{
+  int64_t total = 0, squares = 0;
+  double slope;
+  for (i = 0; i < {count}; ++i) {{
+    const int32_t level = x0[k * {count} + i] - ({o.input.zero_point});
+    total += level;
+    squares += level * level;
+  }}
+  slope = {unit.hex()} / {root};
+  for (i = 0; i < {count}; ++i) y[k * {count} + i] = {value};
 }}
 """)
 

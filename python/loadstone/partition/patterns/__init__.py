@@ -71,6 +71,7 @@ OPERATOR_PATTERNS: tuple[OperatorPattern, ...] = (
     OperatorPattern("transpose", movement.transpose_pattern, movement.transpose),
     OperatorPattern("resize", movement.resize_pattern, movement.resize),
     OperatorPattern("softmax", elementwise.softmax_pattern, elementwise.softmax),
+    OperatorPattern("layer_norm", elementwise.layer_norm_pattern, elementwise.layer_norm),
     OperatorPattern("sigmoid", elementwise.function_pattern("sigmoid"), elementwise.sigmoid),
     OperatorPattern(
         "leaky_relu", elementwise.function_pattern("nn.leakyrelu"), elementwise.leaky_relu

@@ -96,10 +96,8 @@ def _with_channels(reader: Reader, root: Call) -> tuple[Expr, NDArray[np.float32
         or constant.integers.size != constant.integers.shape[-1]
     ):
         raise Mismatch("its constant is not one value per channel")
-    real = constant.scales * (
-        constant.integers.reshape(-1).astype(np.int64) - constant.zero_points
-    ).astype(np.float32)
-    return data, np.ascontiguousarray(np.broadcast_to(real, (channels,)), np.float32)
+    real = np.broadcast_to(constant.real.reshape(-1), (channels,))
+    return data, np.ascontiguousarray(real, np.float32)
 
 
 def _affine(

@@ -2,9 +2,10 @@
 """Operators on elements: their patterns, and what they read as.
 
 In:   quantize(relu? (add | subtract | multiply | divide (dequantize(a), dequantize(b)))),
-      quantize(take(table, x + 128)), quantize(dequantize(x)), softmax, sigmoid, leakyrelu, abs,
-      sqrt, rsqrt.
-Out:  Add, Sub, Mul, Div, SquaredDifference, Lookup, Requantize, Quantize, Dequantize, Softmax.
+      quantize(take(table, x + 128)), quantize(dequantize(x)), softmax, layer_norm,
+      sigmoid, leakyrelu, abs, sqrt, rsqrt.
+Out:  Add, Sub, Mul, Div, SquaredDifference, Lookup, Requantize, Quantize, Dequantize, Softmax,
+      LayerNorm.
 Next: partition/patterns/__init__.py lists them.
 """
 
@@ -23,6 +24,7 @@ from loadstone.graph import (
     Dequantize,
     Div,
     Elementwise,
+    LayerNorm,
     Lookup,
     Mul,
     Quantization,
@@ -36,7 +38,16 @@ from loadstone.graph import (
 from loadstone.graph.kernels import onnx, tflite
 from loadstone.partition.patterns.forms import anything, const, dq, op, q, tail
 from loadstone.partition.patterns.reader import Mismatch, Reader
-from loadstone.relax.compat import dtype, is_call, name_of, scalar, shape, value
+from loadstone.relax.compat import (
+    dtype,
+    integers,
+    is_call,
+    is_constant,
+    name_of,
+    scalar,
+    shape,
+    value,
+)
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Call, DFPattern, Expr
@@ -51,6 +62,8 @@ __all__ = [
     "function_pattern",
     "hard_swish",
     "hard_swish_pattern",
+    "layer_norm",
+    "layer_norm_pattern",
     "leaky_relu",
     "quantize",
     "quantize_pattern",
@@ -314,6 +327,34 @@ def softmax(reader: Reader, root: Call) -> Softmax:
         raise Mismatch(f"its input is multiplied by {beta}")
     return Softmax(
         name=output.name, inputs=(source,), outputs=(output,), rounding=reader.rounding, beta=beta
+    )
+
+
+def layer_norm_pattern() -> DFPattern:
+    """int8 to int8."""
+    gamma, beta = (const() | dq(const()) for _ in range(2))  # one pattern would be one constant
+    return q(op("nn.layer_norm")(dq(), gamma, beta))
+
+
+def layer_norm(reader: Reader, root: Call) -> LayerNorm:
+    """Raises Mismatch unless it is over the last axes."""
+    call = reader.call(root.args[0])
+    source, output = _int8(reader.source(reader.call(call.args[0]))), reader.output(root)
+    rank, axes = len(source.shape), integers(call.attrs.axes)
+    if sorted(axis % rank for axis in axes) != list(range(rank - len(axes), rank)):
+        raise Mismatch(f"its axes are {list(axes)} of {rank}")
+    if reader.tflite:
+        raise Mismatch("TFLite has no such operator")
+    gamma, beta = (
+        value(item) if is_constant(item) else reader.constant(item).real for item in call.args[1:]
+    )
+    return LayerNorm(
+        name=output.name,
+        inputs=(source,),
+        outputs=(output,),
+        gamma=np.ascontiguousarray(gamma, np.float32).reshape(-1),
+        beta=np.ascontiguousarray(beta, np.float32).reshape(-1),
+        epsilon=float(call.attrs.epsilon),
     )
 
 

@@ -51,6 +51,16 @@ class Constant:
     zero_points: NDArray[np.int32]
     axis: int
 
+    @property
+    def real(self) -> NDArray[np.float32]:
+        """What dequantize makes of it, of its shape."""
+        along = [-1 if axis == self.axis else 1 for axis in range(self.integers.ndim)]
+        scales, zeros = (
+            array.reshape(along if self.axis >= 0 else [])
+            for array in (self.scales, self.zero_points)
+        )
+        return np.asarray((self.integers - zeros.astype(np.int64)).astype(np.float32) * scales)
+
 
 class Reader:
     """Answers for one function. `constants` collects the arrays that operators read as tensors of

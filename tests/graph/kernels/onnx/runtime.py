@@ -39,7 +39,7 @@ def trio(
     arrays: list[NDArray[np.int8]],
     qs: list[Quantization],
     q_out: Quantization,
-    *constants: str | float,
+    *constants: str | float | list[float],
     **options: Any,
 ) -> NDArray[Any]:
     """DequantizeLinear of every input, the operator, QuantizeLinear."""

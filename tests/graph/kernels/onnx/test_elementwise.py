@@ -3,7 +3,7 @@
 shapes and scales.
 
 Every test counts the elements that differ and demands 0, but for sigmoid and
-softmax, whose exp is MLAS's own.
+softmax, whose exp is MLAS's own, and layer normalization, whose sums are rounded there.
 """
 
 from __future__ import annotations
@@ -90,3 +90,20 @@ def test_softmax_differs_in_a_few_elements_of_a_million() -> None:
         count.compare(got, want)
     assert count.total > MILLION
     assert count.wrong <= count.total / 100_000
+
+
+def test_layer_norm_differs_in_a_few_elements_of_a_million() -> None:
+    count = Count()
+    for seed in range(60):
+        draw = Random(seed)
+        depth = draw.int(2, 200)
+        x = draw.int8(draw.int(100, 300), depth)
+        gamma, beta = (draw.rng.normal(mean, 0.3, depth).astype(np.float32) for mean in (1, 0))
+        q_in, q_out = draw.quantization(), draw.quantization(draw.near(0.03))
+        got = ops.layer_norm(x, q_in, q_out, gamma, beta, 1e-5)
+        parameters = (gamma.tolist(), beta.tolist())
+        want = trio("LayerNormalization", [x], [q_in], q_out, *parameters, axis=-1, epsilon=1e-5)
+        assert np.abs(got.astype(int) - want).max() <= 1
+        count.compare(got, want)
+    assert count.total > MILLION
+    assert count.wrong <= count.total / 50_000

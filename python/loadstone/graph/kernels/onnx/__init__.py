@@ -3,7 +3,7 @@
 
     levels.py       QuantizeLinear, DequantizeLinear, clamps: shared by all
     weighted.py     Conv, MatMul, Gemm
-    elementwise.py  Add, Sub, Mul, LeakyRelu, Sigmoid, Softmax
+    elementwise.py  Add, Sub, Mul, LeakyRelu, Sigmoid, Softmax, LayerNormalization
     pooling.py      AveragePool, GlobalAveragePool, MaxPool, ReduceMean
     movement.py     Concat, Resize
 
@@ -25,6 +25,8 @@ optimisations off:
     mean                              QLinearGlobalAveragePool           integers, FLOAT32
     logistic, softmax                 the same trio, but 1 in a million  float64: MLAS has an
                                                                          exp of its own
+    layer_norm                        the same trio, but a few           exact sums, then float64;
+                                        in a million                     ONNX Runtime sums float32
 
 A float Conv or MatMul between Dequantize and Quantize sums in an order that the processor decides:
 no definition could be equal to it. Its integer kernel, which ONNX Runtime puts in its place when it
@@ -37,6 +39,7 @@ from __future__ import annotations
 
 from loadstone.graph.kernels.onnx.elementwise import (
     add,
+    layer_norm,
     leaky_relu,
     logistic,
     mul,
@@ -77,6 +80,7 @@ __all__ = [
     "dequantize",
     "fully_connected",
     "global_average_pool",
+    "layer_norm",
     "leaky_relu",
     "logistic",
     "max_pool_2d",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a QDQ model on elements, and Softmax: in float32.
+"""Operators of a QDQ model on elements, Softmax and LayerNormalization: in float32.
 
 In:   int8 activations of any shape, with their `Quantization`.
 Out:  int8 activations in the output's quantization.
@@ -9,12 +9,13 @@ Next: __init__.py gives them to callers; partition/patterns/elementwise.py fills
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.graph.kernels.onnx.levels import Int8Array, dequantize, quantize
 from loadstone.graph.kernels.windows import INT8_LIMITS
 
-__all__ = ["add", "leaky_relu", "logistic", "mul", "softmax", "sub"]
+__all__ = ["add", "layer_norm", "leaky_relu", "logistic", "mul", "softmax", "sub"]
 
 
 def add(
@@ -84,3 +85,27 @@ def softmax(x: Int8Array, q_in: Quantization, q_out: Quantization) -> Int8Array:
     real = dequantize(x, q_in).astype(np.float64)
     power = np.exp(real - real.max(-1, keepdims=True))
     return quantize((power / power.sum(-1, keepdims=True)).astype(np.float32), q_out)
+
+
+def layer_norm(
+    x: Int8Array,
+    q_in: Quantization,
+    q_out: Quantization,
+    gamma: NDArray[np.float32],
+    beta: NDArray[np.float32],
+    epsilon: float,
+) -> Int8Array:
+    """LayerNormalization over rows of gamma.size elements, the last axes of x.
+
+    Sums of integers and of their squares are exact; what follows is float64, rounded to float32 in
+    the end. The result has the shape of x.
+    """
+    count, scale = gamma.size, float(np.float32(q_in.scale))
+    rows = x.reshape(-1, count).astype(np.int64) - q_in.zero_point
+    total = rows.sum(1, keepdims=True)
+    spread = count * (rows * rows).sum(1, keepdims=True) - total * total  # count^2 * variance
+    unit = scale / count
+    slope = unit / np.sqrt(spread * (unit * unit) + epsilon)
+    normal = (count * rows - total) * slope
+    real = normal * gamma.reshape(-1).astype(np.float64) + beta.reshape(-1)
+    return quantize(real.astype(np.float32), q_out).reshape(x.shape)
