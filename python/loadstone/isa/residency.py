@@ -37,7 +37,7 @@ class Residency(Generic[_Tile]):
 class NoRoomError(LoweringError):
     """A scratchpad has no window for a tile. operation: that which first touches it."""
 
-    def __init__(self, message: str, operation: int) -> None:
+    def __init__(self, message: str, operation: int = 0) -> None:
         super().__init__(message)
         self.operation = operation
 
