@@ -9,15 +9,18 @@ Next: a failure names the number: `python -m tests.test_random_graphs tflite 12 
 
 What tests/test_random_graphs.py asks of each network is asked here: every element LiteRT's or ONNX
 Runtime's, in strict mode, no race, no read of what nobody wrote. A network that is in the log is
-not run again; one that failed is, after its line has been taken out.
+not run again; one that failed is, after its line has been taken out. Networks run in a process
+beside this one, so that a framework that aborts costs one of them: it has failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.test_random_graphs import FORMATS, check
@@ -26,6 +29,8 @@ __all__ = ["main"]
 
 #: An operator's place in the log, for what --explain calls the host.
 _HOST, _DEVICE = "host", "device"
+#: A format, and a number as it stands in the log.
+_Network = tuple[str, str]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,20 +40,37 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=2500, help="networks of each format")
     parser.add_argument("--first", type=int, default=0, help="number of the first")
     args = parser.parse_args(arguments)
+    numbers = range(args.first, args.first + args.count)
+    wanted = [(kind, str(seed)) for seed in numbers for kind in FORMATS]
+    while left := _left(wanted, args.log):
+        # Forked: another process would import TVM again after each that ended early.
+        process = multiprocessing.get_context("fork").Process(
+            target=_run, args=(left, args.device, args.log)
+        )
+        process.start()
+        process.join()
+        if process.exitcode:
+            with args.log.open("a") as log:
+                first = _left(left, args.log)[0]
+                print(*first, f"failed its process ended with {process.exitcode}", file=log)
     done = _done(args.log)
-    with tempfile.TemporaryDirectory(prefix="lds-random-") as folder, args.log.open("a") as log:
-        for seed in range(args.first, args.first + args.count):
-            for kind in FORMATS:
-                if (kind, str(seed)) in done:
-                    continue
-                result = _result(kind, seed, args.device, Path(folder))
-                done[kind, str(seed)] = result
-                print(kind, seed, *result, file=log, flush=True)
-    wanted = {str(seed) for seed in range(args.first, args.first + args.count)}
-    return _summary({key: result for key, result in done.items() if key[1] in wanted})
+    return _summary({network: done[network] for network in wanted})
 
 
-def _done(log: Path) -> dict[tuple[str, str], list[str]]:
+def _left(networks: Sequence[_Network], log: Path) -> list[_Network]:
+    done = _done(log)
+    return [network for network in networks if network not in done]
+
+
+def _run(networks: Sequence[_Network], device: str, log: Path) -> None:
+    """A line for each, behind those that are there."""
+    with tempfile.TemporaryDirectory(prefix="lds-random-") as folder, log.open("a") as lines:
+        for kind, seed in networks:
+            result = _result(kind, int(seed), device, Path(folder))
+            print(kind, seed, *result, file=lines, flush=True)
+
+
+def _done(log: Path) -> dict[_Network, list[str]]:
     """Results of (format, number). A line that was cut off when the campaign was stopped counts
     for nothing, and is ended."""
     if not log.exists():
@@ -77,7 +99,7 @@ def _result(kind: str, seed: int, device: str, folder: Path) -> list[str]:
     ]
 
 
-def _summary(done: dict[tuple[str, str], list[str]]) -> int:
+def _summary(done: dict[_Network, list[str]]) -> int:
     places = Counter(
         word.rpartition(":")[2]
         for result in done.values()

@@ -144,6 +144,24 @@ def test_what_neither_spreading_nor_packing_places_is_fitted() -> None:
     verified(operations, allocate(operations, CONFIG).address)
 
 
+def test_layers_that_need_different_orders_have_them() -> None:
+    """The first layer has room only when spread, the second only when it is not."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    operations: list[tuple[str, Operation]] = [("first", load(wgt, "w"))]
+    for layer, kinds, numbers, sizes in (
+        ("first", "lulluluu", (0, 0, 1, 2, 1, 3, 3, 2), (100, 60, 90, 110)),
+        ("second", "lulluu", (0, 0, 1, 2, 2, 1), (60, 120, 100)),
+    ):
+        x = [tile(Memory.INP, size, f"{layer}{k}") for k, size in enumerate(sizes)]
+        for kind, k in zip(kinds, numbers, strict=True):
+            operation = load(x[k], layer, 200 * k) if kind == "l" else use(x[k], acc, wgt)
+            operations.append((layer, operation))
+    with pytest.raises(LoweringError, match="INP has no room"):
+        allocate([operation for _, operation in operations], CONFIG)
+    program = VtaProgram(CONFIG, {}, operations)
+    Allocate().verify(program, Allocate().run(program))
+
+
 def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None:
     compare_golden("allocate", behind("allocate", small_program()).text(), update_golden)
 

@@ -16,9 +16,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from loadstone.isa.scratchpad import Content, Scratchpad, Tile
+from loadstone.errors import LoweringError
+from loadstone.isa.scratchpad import Content, Order, Scratchpad, Tile
 
-__all__ = ["Lives", "Residency", "reside"]
+__all__ = ["Lives", "NoRoomError", "Residency", "reside"]
 
 _Tile = TypeVar("_Tile", bound=Tile)
 
@@ -31,6 +32,14 @@ class Residency(Generic[_Tile]):
     kept: list[int]
     address: dict[_Tile, int]
     dropped: list[int]
+
+
+class NoRoomError(LoweringError):
+    """A scratchpad has no window for a tile. operation: that which first touches it."""
+
+    def __init__(self, message: str, operation: int = 0) -> None:
+        super().__init__(message)
+        self.operation = operation
 
 
 class Lives(Generic[_Tile]):
@@ -63,9 +72,11 @@ def reside(
     pads: Mapping[Hashable, Scratchpad],
     loads: Sequence[_Tile | None],
     beside: Callable[[_Tile, int, int], int] = lambda tile, begin, end: 0,
+    order_of: Callable[[int], Order] | None = None,
 ) -> Residency[_Tile]:
     """loads: of each operation, the tile that it loads, or None for another one. beside: the size
-    of tiles that need room in [begin, end] while this one lives. Raises LoweringError when the
+    of tiles that need room in [begin, end] while this one lives. order_of: which windows an
+    operation's tiles prefer; None: those that the scratchpads say. Raises NoRoomError when the
     tiles of one operation do not fit together."""
     content, last_use, wanted = lives.content, lives.last, lives.wanted()
     address: dict[_Tile, int] = {}
@@ -86,7 +97,12 @@ def reside(
                 resident.add(tile)
                 continue
             room = beside(tile, number, last_use[tile])
-            address[tile] = pad.place(tile, held, number, wanted, room)
+            if order_of is not None:
+                pad.order = order_of(number)
+            try:
+                address[tile] = pad.place(tile, held, number, wanted, room)
+            except LoweringError as error:
+                raise NoRoomError(str(error), number) from None
             block = pad.block_of(tile)
             block.last_use, block.content = last_use[tile], held
             if held is not None:

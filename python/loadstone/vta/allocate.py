@@ -19,7 +19,7 @@ stream is known, so two more things are:
 Spread so, tiles that live long may leave no window for a large one. Then the whole stream is
 allocated again, packed: tiles of constants from the top, all others from the bottom; or fitted: in
 the windows that leave the largest piece of the rest. Where that fails, too, weights are loaded as
-late as the program says.
+late as the program says; and at last each layer is spread, packed or fitted for itself.
 
               +------+------+------------+----------+
     INP       | free | tile | wanted at  | tile     |      victims: free since longest, wanted
@@ -30,7 +30,7 @@ late as the program says.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -38,7 +38,7 @@ from typing import ClassVar
 import numpy as np
 
 from loadstone.errors import LoweringError
-from loadstone.isa.residency import Lives, reside
+from loadstone.isa.residency import Lives, NoRoomError, reside
 from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
@@ -68,14 +68,14 @@ class Allocate(ProgramPass):
     def run(self, program: VtaProgram) -> VtaProgram:
         """Weights early, as long as everything then still has room. Raises LoweringError when the
         tiles of one operation do not fit a scratchpad together."""
-        operations, first = program.operations, program.choice.place
-        try:
-            allocation = allocate([o for _, o in operations], program.config, first)
-        except LoweringError:
-            if not program.source_order:
-                raise
-            operations = program.source_order
-            allocation = allocate([o for _, o in operations], program.config, first)
+        config, first = program.config, program.choice.place
+        streams = [program.operations, program.source_order or program.operations]
+        for operations in streams:
+            with suppress(LoweringError):
+                allocation = allocate([o for _, o in operations], config, first)
+                break
+        else:
+            allocation = _by_layer(operations, config)
         return replace(
             program,
             operations=[operations[number] for number in allocation.kept],
@@ -127,7 +127,32 @@ def allocate(
     return _allocate(operations, config, orders[-1])
 
 
-def _allocate(operations: Sequence[Operation], config: HwConfig, order: Order) -> Allocation:
+def _by_layer(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> Allocation:
+    """A layer that has room alone has it here, where few tiles live from one to the next. Raises
+    LoweringError as `allocate`."""
+    left = {layer: [Order.SPREAD, Order.PACKED, Order.FITTED] for layer, _ in operations}
+    while True:
+        try:
+            return _allocate(
+                [o for _, o in operations],
+                config,
+                Order.SPREAD,
+                lambda number: left[operations[number][0]][0],
+            )
+        except NoRoomError as error:
+            orders = left[operations[error.operation][0]]
+            if len(orders) == 1:
+                raise
+            del orders[0]
+
+
+def _allocate(
+    operations: Sequence[Operation],
+    config: HwConfig,
+    order: Order,
+    order_of: Callable[[int], Order] | None = None,
+) -> Allocation:
+    """order_of: of each operation, where they differ."""
     content = contents(operations)
     lives = Lives([tiles_of(operation) for operation in operations], content)
     memories = (Memory.INP, Memory.WGT, Memory.ACC)
@@ -137,7 +162,7 @@ def _allocate(operations: Sequence[Operation], config: HwConfig, order: Order) -
     # Operands stay in ACC while sums come and go: they must not stand in the way of two of these.
     sums = _Sums(lives.first, content)
     loads = [o.tile if type(o) is TileLoad else None for o in operations]
-    found = reside(lives, pads, loads, sums.beside)
+    found = reside(lives, pads, loads, sums.beside, order_of)
     left_out = [o for o in (operations[n] for n in found.dropped) if type(o) is TileLoad]
     tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
     return Allocation(found.kept, found.address, len(left_out), tiles_dropped)
