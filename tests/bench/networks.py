@@ -5,8 +5,11 @@ compared with.
 Columns: cycles of one run on the simulator; MAC utilisation = the network's multiply-accumulates /
 (cycles x MACs a cycle), DMA, requantization and everything else included; roofline = the least
 cycles that peak and bus allow (the larger of MACs / peak and compulsory DRAM bytes / bus: weights
-and biases once, the network's input and output) / cycles; DRAM bytes moved;
-instructions; seconds of compile without `import tvm`; peak memory of a process that compiles it.
+and biases once, the network's input and output) / cycles; what the utilisation would be with
+nothing to wait for, in each layer by itself (`layers`: the longest of its steps, its reads and its
+writes) and in the network as a whole (`whole`: the longest of all steps, reads and writes); DRAM
+bytes moved; instructions; seconds of compile without `import tvm`; peak memory of a process that
+compiles it.
 
 The networks are those of ../shared/models; without that folder there is nothing to measure.
 """
@@ -57,8 +60,8 @@ def run() -> bool:
         print(f"skipped: {shared / 'models'} is absent")
         return True
     names = (
-        f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'DRAM KiB':>9} "
-        f"{'insns':>6} {'host':>4}"
+        f"{'network':<36} {'cycles':>9} {'MAC %':>6} {'roof %':>6} {'layers':>6} {'whole':>6} "
+        f"{'DRAM KiB':>9} {'insns':>6} {'host':>4}"
     )
     print(f"{names} {'compile s':>9} {'peak MiB':>8}")
     held = True
@@ -78,7 +81,8 @@ def run() -> bool:
         held &= not misses
         line = (
             f"{name:<36} {row['cycles']:>9} {row['mac_percent']:>6.1f} "
-            f"{row['roofline_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "
+            f"{row['roofline_percent']:>6.1f} {row['layers_percent']:>6.1f} "
+            f"{row['whole_percent']:>6.1f} {row['dram_bytes'] / 1024:>9.1f} "
             f"{row['instructions']:>6} {row['on_host']:>4} {row['seconds']:>9.2f} "
             f"{row['peak_mib']:>8.0f}  {'; '.join(misses)}"
         )
@@ -103,6 +107,8 @@ def measure(model: str) -> dict[str, Any]:
 
     from loadstone.compiler import compile as compile_model
     from loadstone.runtime.device import OpenedDevice
+    from loadstone.simulator.layers import layer_figures
+    from loadstone.simulator.profile import profile
     from loadstone.vta.hw_config import load_config
 
     config = load_config(_DEVICE)
@@ -115,11 +121,25 @@ def measure(model: str) -> dict[str, Any]:
     macs = sum(_macs(o) for o in compiled.graph.operators)
     compulsory = sum(_constant_bytes(o) for o in compiled.graph.operators)
     compulsory += sum(t.size_bytes for t in (*compiled.graph.inputs, *compiled.graph.outputs))
-    bound = max(macs / config.macs_per_cycle, compulsory / (config.bus_bits // 8))
+    bus_bytes = config.bus_bits // 8
+    bound = max(macs / config.macs_per_cycle, compulsory / bus_bytes)
+    layers = [
+        layer
+        for entry in profile(compiled.artifact, config)
+        for layer in layer_figures(entry, config)
+    ]
+    written = sum(layer.bytes["out"] for layer in layers)
+    read = sum(sum(layer.bytes.values()) for layer in layers) - written
+    steps = sum(layer.step_cycles for layer in layers)
     return {
         "cycles": counters.cycles,
         "mac_percent": 100 * macs / (counters.cycles * config.macs_per_cycle),
         "roofline_percent": 100 * bound / counters.cycles,
+        "layers_percent": 100 * macs / config.macs_per_cycle / sum(o.best_cycles for o in layers),
+        "whole_percent": 100
+        * macs
+        / config.macs_per_cycle
+        / max(steps, read / bus_bytes, written / bus_bytes),
         "dram_bytes": counters.read_bytes + counters.write_bytes,
         "instructions": compiled.report()["instructions"],
         "on_host": len(compiled.report()["operators_on_host"]),

@@ -45,7 +45,7 @@ def build(
 ) -> tuple[VtaProgram, NDArray[np.uint8]]:
     """The finished program, and region 0's content."""
     program, constants = unbuilt(layers, config, rows, outputs)
-    return build_program(program.operations, program.places, config), constants
+    return build_program(VtaProgram(config, program.places, program.operations)), constants
 
 
 def run(
@@ -160,7 +160,9 @@ def test_pads_that_no_field_holds_are_named() -> None:
     tile = VirtualTile(Memory.INP, 40, "image")
     load = TileLoad(Memory.INP, tile, 0, DramTile("x", 0), 1, 4, 4, x_pad_0=16)
     with pytest.raises(LoweringError, match=r"image.*\[0, 15\]"):
-        build_program([("l", load)], {"x": Address(2, 0), UOP_TENSOR: Address(1, 0)}, config)
+        build_program(
+            VtaProgram(config, {"x": Address(2, 0), UOP_TENSOR: Address(1, 0)}, [("l", load)])
+        )
 
 
 def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
@@ -185,7 +187,9 @@ def test_a_stage_that_runs_ahead_waits_before_a_queue_overflows() -> None:
         "x": Address(2, 0),
         "y": Address(2, 1 << 16),
     }
-    program = build_program([("l", operation) for operation in operations], places, config)
+    program = build_program(
+        VtaProgram(config, places, [("l", operation) for operation in operations])
+    )
     assert 100 < program.tokens["load->compute"] <= 255
     assert waiting_tokens(list(decode_stream(program.instruction_bytes(), config))) <= 255
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""skip_pads.py: products with zeros of padding are left out, and nothing else."""
+"""skip_pads.py: products with zeros, of padding or of weights, are left out, and nothing else."""
 
 from __future__ import annotations
 
@@ -56,15 +56,29 @@ def convolution(pad_value: int = 0) -> list[Operation]:
     ]
 
 
-def behind(operations: list[Operation], config: HwConfig) -> list[Operation]:
-    """The operations behind the pass; its verifier has run."""
-    before = VtaProgram(config, {}, [("layer", operation) for operation in operations])
+def behind(
+    operations: list[Operation], config: HwConfig, zero_weights: list[int] | None = None
+) -> list[Operation]:
+    """The operations behind the pass; its verifier has run. zero_weights: tiles of w."""
+    before = VtaProgram(
+        config,
+        {},
+        [("layer", operation) for operation in operations],
+        zero_tiles={"w": zeros(zero_weights)} if zero_weights else {},
+    )
     after = SkipPads().run(before)
     SkipPads().verify(before, after)
     return [operation for _, operation in after.operations]
 
 
-def result(operations: list[Operation], config: HwConfig) -> np.ndarray:
+def zeros(tiles: list[int]) -> np.ndarray:
+    """Of the nine tiles of w, which are zero."""
+    return np.isin(np.arange(TAPS * TAPS), tiles)
+
+
+def result(
+    operations: list[Operation], config: HwConfig, zero_weights: list[int] | None = None
+) -> np.ndarray:
     rng = np.random.default_rng(0)
     block, pixels = config.block, SIZE * SIZE
     dram = {
@@ -73,6 +87,7 @@ def result(operations: list[Operation], config: HwConfig) -> np.ndarray:
         "pad.0": np.zeros((1, 1, block), np.int8),
         "out": np.zeros((pixels, 1, block), np.int8),
     }
+    dram["w"][zeros(zero_weights or [])] = 0
     execute(operations, dram, config)
     return dram["out"]
 
@@ -126,6 +141,45 @@ def test_zeros_that_are_loaded_are_padding() -> None:
     assert np.array_equal(result(made, VTA), result(operations, VTA))
 
 
+@pytest.mark.parametrize(
+    ("zero_weights", "left"), [([2, 5, 8], 6), ([0, 1, 2, 6, 7], 4), ([4], 8), (list(range(9)), 9)]
+)
+def test_products_with_weights_of_zeros_are_left_out(zero_weights: list[int], left: int) -> None:
+    """Zeros everywhere leave the product: something has to write the sums."""
+    operations = convolution(pad_value=-128)
+    made = behind(operations, VTAQ, zero_weights)
+    assert steps(made) == left * SIZE * SIZE
+    expected = result(operations, VTAQ, zero_weights)
+    assert np.array_equal(result(made, VTAQ, zero_weights), expected)
+
+
+def test_weights_and_padding_of_zeros_are_left_out_together() -> None:
+    operations = convolution()
+    made = behind(operations, VTAQ, [0, 3, 6])
+    assert steps(made) == (TAPS * SIZE - 2) * (2 * SIZE - 1)
+    assert np.array_equal(result(made, VTAQ, [0, 3, 6]), result(operations, VTAQ, [0, 3, 6]))
+
+
+def test_weights_that_are_loaded_over_zeros_are_multiplied() -> None:
+    operations = convolution(pad_value=-128)
+    load = operations[1]
+    assert isinstance(load, TileLoad)
+    other = replace(load, dram=DramTile("other", 0), x_size=1, x_stride=1)
+    made = behind([*operations[:2], other, *operations[2:]], VTAQ, [0, 1, 2])
+    assert steps(made) == 7 * SIZE * SIZE
+
+
+def test_the_verifier_finds_weights_that_were_no_zeros() -> None:
+    operations = convolution(pad_value=-128)
+    named = [("layer", operation) for operation in operations]
+    before = VtaProgram(VTAQ, {}, named, zero_tiles={"w": zeros([2, 5, 8])})
+    after = SkipPads().run(before)
+    SkipPads().verify(before, after)
+    wrong = replace(before, zero_tiles={"w": zeros([2, 5])})
+    with pytest.raises(LoweringError, match="a product without zeros is left out"):
+        SkipPads().verify(wrong, after)
+
+
 def test_sums_of_floats_keep_their_order() -> None:
     operations = convolution()
     assert behind(operations, load_config("vtab-1x16x16")) == operations
@@ -137,7 +191,7 @@ def test_the_verifier_finds_what_is_gone_and_what_is_new() -> None:
     after = list(SkipPads().run(before).operations)
     at = [n for n, (_, o) in enumerate(after) if isinstance(o, GemmNest)]
     fewer = [entry for n, entry in enumerate(after) if n != at[-1]]
-    with pytest.raises(LoweringError, match="a product with no padding is left out"):
+    with pytest.raises(LoweringError, match="a product without zeros is left out"):
         SkipPads().verify(before, replace(before, operations=fewer))
     twice = [*after[: at[0]], after[at[0]], *after[at[0] :]]
     with pytest.raises(LoweringError, match="is left out|is new"):

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone import graph as g
 from loadstone.artifact.memory_plan import DEVICE_ALIGN_BYTES
@@ -75,6 +76,7 @@ class OffloadedRegion(LoweredRegion):
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[Array, int]] = {}
+        self._zero_tiles: dict[str, NDArray[np.bool_]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self._placed: Mapping[str, Address] | None = None
         self.tokens: Mapping[str, int] = {}
@@ -90,9 +92,7 @@ class OffloadedRegion(LoweredRegion):
         behind each pass of its program. Printed when somebody asks for them."""
         texts = {name: _stages(name, lowered) for name, lowered in self._lowered.items()}
         if self._placed is not None:
-            passes = each_pass(
-                VtaProgram(self.config, self._placed, self._operations, choice=self.choice)
-            )
+            passes = each_pass(self._unbuilt(self._placed))
             texts[self.name] = tuple((name, program.text()) for name, program in passes)
         return texts
 
@@ -110,7 +110,7 @@ class OffloadedRegion(LoweredRegion):
     def build(self, addresses: Mapping[str, Address], uops: Address) -> tuple[DeviceProgram, bytes]:
         """The program and its micro-op table."""
         self._placed = {**addresses, UOP_TENSOR: uops}
-        program = build_program(self._operations, self._placed, self.config, self.choice)
+        program = build_program(self._unbuilt(self._placed))
         self.tokens = program.tokens
         layers = tuple(
             LayerRange(layer, first, count) for first, count, layer in program.source_map()
@@ -118,6 +118,16 @@ class OffloadedRegion(LoweredRegion):
         return DeviceProgram(
             self.name, program.instruction_bytes().tobytes(), layers
         ), program.uop_words().tobytes()
+
+    def _unbuilt(self, places: Mapping[str, Address]) -> VtaProgram:
+        """What the passes begin with."""
+        return VtaProgram(
+            self.config,
+            places,
+            self._operations,
+            choice=self.choice,
+            zero_tiles=self._zero_tiles,
+        )
 
     def _lower(
         self,
@@ -158,6 +168,9 @@ class OffloadedRegion(LoweredRegion):
                 np.ascontiguousarray(tiles),
                 self.config.tile_bytes(Memory(memory)),
             )
+            zeros = ~tiles.reshape(len(tiles), -1).any(axis=1)
+            if memory is Memory.WGT and zeros.any():
+                self._zero_tiles[name] = zeros
         for name, size_tiles in lowered.scratch.items():
             self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way from operations on virtual tiles to a device program: a list of passes.
 
-In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
+In:   a VtaProgram of a region's operations, and of where each DRAM tensor stands.
 Out:  a VtaProgram whose instructions are complete; the text behind each pass, for dumps.
 Next: offload.py puts its bytes into an artifact; the simulator or the board runs it.
 
-    SkipPads      products with padding of zeros are left out
+    SkipPads      products with tiles of zeros are left out
     Prefetch      loads of weights move forward to where the load stage would wait
     Allocate      every virtual tile gets a scratchpad address; loads of what is still there go
     Encode        operations become instructions and micro-ops
@@ -18,15 +18,12 @@ the tests, the verifier of each runs behind it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from loadstone.backend.region import Address
 from loadstone.vta.allocate import Allocate
-from loadstone.vta.choices import NO_REGION_CHOICE, RegionChoice
 from loadstone.vta.encode import Encode
-from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.prefetch import Prefetch
-from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
+from loadstone.vta.program import ProgramPass, VtaProgram
 from loadstone.vta.skip_pads import SkipPads
 from loadstone.vta.synchronize import Synchronize
 
@@ -35,15 +32,9 @@ __all__ = ["PASSES", "build_program", "each_pass"]
 PASSES: tuple[type[ProgramPass], ...] = (SkipPads, Prefetch, Allocate, Encode, Synchronize)
 
 
-def build_program(
-    operations: Sequence[LayerOperation],
-    places: Mapping[str, Address],
-    config: HwConfig,
-    choice: RegionChoice = NO_REGION_CHOICE,
-) -> VtaProgram:
-    """`operations`: (layer, operation) in program order. Raises LoweringError when a pass meets
-    what it cannot do."""
-    *_, (_, program) = each_pass(VtaProgram(config, places, operations, choice=choice))
+def build_program(program: VtaProgram) -> VtaProgram:
+    """The program behind all passes. Raises LoweringError when one meets what it cannot do."""
+    *_, (_, program) = each_pass(program)
     return program
 
 

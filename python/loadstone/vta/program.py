@@ -104,6 +104,7 @@ class VtaProgram:
     tile_address: of each virtual tile, its first scratchpad tile (from allocate.py on).
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode.py on).
     tokens: the most that each queue can hold (from synchronize.py on).
+    zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
     """
 
     config: HwConfig
@@ -117,6 +118,7 @@ class VtaProgram:
     uops: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     tokens: Mapping[str, int] = field(default_factory=dict)
     choice: RegionChoice = NO_REGION_CHOICE
+    zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skip pads: products with padding of zeros are left out.
+"""Skip pads: products with tiles of zeros are left out.
 
-In:   a VtaProgram's operations on virtual tiles, in program order.
-Out:  the same, with each GEMM that reads padding cut into several that read less of it.
+In:   a VtaProgram's operations on virtual tiles, in program order; which weight tiles are zero.
+Out:  the same, with each GEMM that reads zeros cut into several that read fewer of them.
 Next: prefetch.py.
 
 A LOAD puts zeros around what it brings, and a tap that reaches them multiplies by zero: of a 3x3
-convolution on 7x7 pixels 80 of 441 products. The loads stay as they are. Only what the loads of
-this program write as padding counts, so that every sum stays what it was; sums of floats, whose
-order decides their value, are left alone.
+convolution on 7x7 pixels 80 of 441 products. A weight tile is zero where columns were folded (a
+stride of two leaves a quarter) or a network has channels that are never used. The loads stay as
+they are. Only what the loads of this program write counts, so that every sum stays what it was;
+sums of floats, whose order decides their value, are left alone.
 
 Several GEMMs are several overheads: the cost model says whether a cut pays (live_steps.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import ClassVar, TypeAlias
@@ -48,7 +49,8 @@ class SkipPads(ProgramPass):
         """The operations with fewer steps."""
         if program.config.is_float:
             return program
-        return replace(program, operations=list(_Skipper(program.config).run(program.operations)))
+        skipper = _Skipper(program.config, program.zero_tiles)
+        return replace(program, operations=list(skipper.run(program.operations)))
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Nothing but steps of GEMMs that read zeros is gone, and nothing is new."""
@@ -56,7 +58,7 @@ class SkipPads(ProgramPass):
         loads: dict[VirtualTile, list[TileLoad]] = {}
         current = next(behind)
         for layer, operation in before.operations:
-            if isinstance(operation, TileLoad) and operation.memory is Memory.INP:
+            if isinstance(operation, TileLoad):
                 loads.setdefault(operation.tile, []).append(operation)
             if operation is current:
                 current = next(behind)
@@ -70,25 +72,29 @@ class SkipPads(ProgramPass):
                     break
                 left = np.setdiff1d(left, made, assume_unique=True)
                 current = next(behind)
-            read = set((left & ((1 << _BITS) - 1)).tolist())
-            if not read <= _zeros(loads.get(operation.src.tile, [])):
-                raise LoweringError(f"skip_pads: {layer}: a product with no padding is left out")
+            dead = np.zeros(left.shape, bool)
+            for access, shift in ((operation.src, 0), (operation.wgt, _BITS)):
+                zeros = _zeros(loads.get(access.tile, []), before.zero_tiles)
+                dead |= np.isin(left >> shift & ((1 << _BITS) - 1), list(zeros))
+            if not dead.all():
+                raise LoweringError(f"skip_pads: {layer}: a product without zeros is left out")
         if current is not None:
             raise LoweringError("skip_pads: an operation is new")
 
 
 class _Skipper:
-    """One walk over the program, which knows where padding stands."""
+    """One walk over the program, which knows where zeros stand."""
 
-    def __init__(self, config: HwConfig) -> None:
+    def __init__(self, config: HwConfig, zero_tiles: Mapping[str, BoolArray]) -> None:
         self.cost = cost_model(config)
         self.overwrites = config.has(Capability.GEMM_OVERWRITE)
-        self.pads: dict[VirtualTile, BoolArray] = {}  # of input tiles, which of them are zeros
+        self.zero_tiles = zero_tiles
+        self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
         self.known: dict[tuple[object, ...], list[Box]] = {}
 
     def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
         for layer, operation in operations:
-            if isinstance(operation, TileLoad) and operation.memory is Memory.INP:
+            if isinstance(operation, TileLoad):
                 self.note(operation)
             if isinstance(operation, GemmNest):
                 for part in self.parts(operation):
@@ -98,21 +104,24 @@ class _Skipper:
 
     def note(self, load: TileLoad) -> None:
         """What a load writes as zeros, and what it overwrites."""
-        if load.tile not in self.pads:
-            if not _has_zeros(load):
+        table = self.zero_tiles.get(load.dram.tensor)
+        if load.tile not in self.zeros:
+            if table is None and not _has_zeros(load):
                 return
-            self.pads[load.tile] = np.zeros(load.tile.size_tiles, bool)
+            self.zeros[load.tile] = np.zeros(load.tile.size_tiles, bool)
         height, width = _size(load)
         block = np.full((height, width), _has_zeros(load))
         if load.dram.tensor != _ZEROS:
             rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
-            block[rows, load.x_pad_0 : load.x_pad_0 + load.x_size] = False
-        self.pads[load.tile][load.offset : load.offset + block.size] = block.ravel()
+            columns = slice(load.x_pad_0, load.x_pad_0 + load.x_size)
+            first = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
+            places = first + np.arange(load.x_size)
+            block[rows, columns] = False if table is None else table[places]
+        self.zeros[load.tile][load.offset : load.offset + block.size] = block.ravel()
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
         """The GEMM, or those that it becomes."""
-        pads = self.pads.get(gemm.src.tile)
-        boxes = self.boxes(gemm, pads) if pads is not None and pads.any() else []
+        boxes = self.boxes(gemm)
         if not boxes or (len(boxes) == 1 and boxes[0].extents == gemm.extents):
             yield gemm
             return
@@ -120,16 +129,27 @@ class _Skipper:
             accesses = (_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
             yield GemmNest(box.extents, *accesses)
 
-    def boxes(self, gemm: GemmNest, pads: BoolArray) -> list[Box]:
+    def boxes(self, gemm: GemmNest) -> list[Box]:
         """Those of its nest; the ones that write all of its accumulator tiles come first: the first
-        of them can overwrite."""
-        strides = (gemm.dst.strides, gemm.src.strides)
-        key = (gemm.extents, gemm.src.base, *strides, pads.tobytes())
+        of them can overwrite. None where nothing that it reads is zero."""
+        reads = [
+            (access, zeros)
+            for access in (gemm.src, gemm.wgt)
+            if (zeros := self.zeros.get(access.tile)) is not None and zeros.any()
+        ]
+        if not reads:
+            return []
+        operands = ((access.base, access.strides, zeros.tobytes()) for access, zeros in reads)
+        key = (gemm.extents, gemm.dst.strides, *operands)
         if key not in self.known:
-            moving = [k for k, stride in enumerate(gemm.src.strides) if stride]
-            loops = [(gemm.extents[k], (gemm.src.strides[k],)) for k in moving]
-            places = gemm.src.base + offsets(loops, 1)[:, 0]
-            live = ~pads[places].reshape([gemm.extents[k] for k in moving])
+            moving = [
+                k for k in range(len(gemm.extents)) if any(read.strides[k] for read, _ in reads)
+            ]
+            extents = [gemm.extents[k] for k in moving]
+            live = np.ones(extents, bool)
+            for read, zeros in reads:
+                loops = [(gemm.extents[k], (read.strides[k],)) for k in moving]
+                live &= ~zeros[read.base + offsets(loops, 1)[:, 0]].reshape(extents)
             reductions = [n for n, k in enumerate(moving) if not gemm.dst.strides[k]]
             nest = _Nest(gemm, moving)
             cheapest = fewest_steps(live, reductions, lambda boxes: self.cycles(nest, boxes))
@@ -147,7 +167,7 @@ class _Skipper:
 
 
 class _Nest:
-    """A GEMM's loops, of which some move its input."""
+    """A GEMM's loops, of which some move what may be zero."""
 
     def __init__(self, gemm: GemmNest, moving: Sequence[int]) -> None:
         self.extents = gemm.extents
@@ -180,6 +200,9 @@ def _inside(access: Access, box: Box) -> Access:
 
 
 def _has_zeros(load: TileLoad) -> bool:
+    """Whether a load of inputs writes padding of zeros."""
+    if load.memory is not Memory.INP:
+        return False
     pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
     return load.dram.tensor == _ZEROS or (any(pads) and load.pad_value == 0)
 
@@ -195,15 +218,20 @@ def _size(load: TileLoad) -> tuple[int, int]:
 _BITS = 20
 
 
-def _zeros(loads: Sequence[TileLoad]) -> set[int]:
+def _zeros(loads: Sequence[TileLoad], zero_tiles: Mapping[str, BoolArray]) -> set[int]:
     """The tiles that hold zeros behind some loads into the same virtual tile."""
     zeros: set[int] = set()
     for load in loads:
         height, width = _size(load)
+        table = zero_tiles.get(load.dram.tensor)
         for y, x in product(range(height), range(width)):
             row, column = y - load.y_pad_0, x - load.x_pad_0
-            inside = 0 <= row < load.y_size and 0 <= column < load.x_size
-            is_zero = load.dram.tensor == _ZEROS or (not inside and load.pad_value == 0)
+            if not (0 <= row < load.y_size and 0 <= column < load.x_size):
+                is_zero = load.memory is Memory.INP and load.pad_value == 0
+            elif table is not None:
+                is_zero = bool(table[load.dram.tile + row * load.x_stride + column])
+            else:
+                is_zero = load.dram.tensor == _ZEROS
             (zeros.add if is_zero else zeros.discard)(load.offset + y * width + x)
     return zeros
 
