@@ -55,7 +55,7 @@ typedef struct machine_clock {{
   int64_t *free, *busy, *stalled, *given, *began, *order;
   int64_t *const *written, *const *read;
   const span *spans;
-  uint64_t span_count, units;
+  uint64_t units;
 }} machine_clock;
 
 typedef struct touch {{

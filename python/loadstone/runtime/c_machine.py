@@ -23,6 +23,7 @@ __all__ = ["CClock", "struct"]
 
 #: A structure, an array or a function of ctypes, whose members have names of the table.
 Seen: TypeAlias = Any
+Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.uint64]
 _LARGEST = (1 << 64) - 1
 
 
@@ -31,15 +32,11 @@ def struct(**members: Seen) -> Seen:
     return type("Seen", (ctypes.Structure,), {"_fields_": list(members.items())})
 
 
-_SPAN = struct(
-    first=ctypes.c_uint64, count=ctypes.c_uint64, written=ctypes.c_void_p, read=ctypes.c_void_p
-)
 _PORT = ("bytes_per_cycle", "burst_bytes", "burst_cycles", "latency_cycles")
 _BY_UNIT = ("free", "busy", "stalled", "given", "began", "order")
 _CLOCK = struct(
     **dict.fromkeys((*_PORT, "queue", "issued", "port_free", "end"), ctypes.c_int64),
     **dict.fromkeys((*_BY_UNIT, "written", "read", "spans"), ctypes.c_void_p),
-    span_count=ctypes.c_uint64,
     units=ctypes.c_uint64,
 )
 
@@ -58,30 +55,35 @@ class CClock:
         self.state, self._run, self._seen, self._kept = state, run, seen, kept
         self._units = units_in_order(accelerator.table)
         self.events: Sequence[MachineEvent] = []
-        self._arrays: dict[str, NDArray[np.int64]] = {
-            name: np.zeros(
-                len(self._units) * (accelerator.queue if name == "began" else 1), np.int64
-            )
-            for name in _BY_UNIT
-        }
-        memories = accelerator.table.memories
-        rows = [[np.zeros(m.rows, np.int64) for m in memories] for _ in range(2)]
-        spans = _spans(state.dram)
-        self._clock = _CLOCK(queue=accelerator.queue, span_count=len(spans))
+        self._arrays: dict[str, Numbers] = {}  # of which C has addresses
+        self._clock = _CLOCK(queue=accelerator.queue)
         if accelerator.port is not None:
             for name in _PORT:
                 setattr(self._clock, name, getattr(accelerator.port, name))
-        for name, array in self._arrays.items():
-            setattr(self._clock, name, array.ctypes.data)
-        times = [_pointers([array.ctypes.data for array in of]) for of in rows]
-        self._clock.written, self._clock.read = map(ctypes.addressof, times)
-        entries = (_SPAN * max(len(spans), 1))()
-        for entry, (first, written, read) in zip(entries, spans, strict=False):
-            entry.first, entry.count = first, len(written)
-            entry.written, entry.read = written.ctypes.data, read.ctypes.data
-        self._clock.spans = ctypes.addressof(entries)
-        self._registers = _pointers([ctypes.addressof(kept[name]) for name in state.kept])
-        self._alive = rows, spans, times, entries  # C has their addresses
+        for name in _BY_UNIT:
+            each = accelerator.queue if name == "began" else 1
+            setattr(self._clock, name, self._zeros(name, len(self._units) * each))
+        for name in ("written", "read"):
+            memories = accelerator.table.memories
+            rows = [self._zeros(f"{name} of {memory.name}", memory.rows) for memory in memories]
+            setattr(self._clock, name, self._kept_alive(name, np.array(rows or [0], np.uint64)))
+        spans = _spans(state.dram)
+        entries = [
+            (first, count, *(self._zeros(f"{name} from {first}", count) for name in ("w", "r")))
+            for first, count in spans
+        ]
+        self._clock.spans = self._kept_alive("spans", np.array(entries, np.uint64))
+        self._registers = (ctypes.c_void_p * max(len(kept), 1))(
+            *(ctypes.addressof(kept[name]) for name in state.kept)
+        )
+
+    def _zeros(self, name: str, count: int) -> int:
+        return self._kept_alive(name, np.zeros(count, np.int64))
+
+    def _kept_alive(self, name: str, array: Numbers) -> int:
+        """Its address."""
+        self._arrays[name] = array
+        return int(array.ctypes.data)
 
     def advance(self, code: bytes, at: int, count: int) -> tuple[int, int]:
         """Does up to `count` instructions from byte `at` on: how many, and the byte behind. Fewer
@@ -124,8 +126,8 @@ class CClock:
         return {self._units[k]: int(self._arrays[name][k]) for k in had}
 
 
-def _spans(dram: Dram) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """First block and times of each run of blocks that windows are in; a block that two windows
+def _spans(dram: Dram) -> list[tuple[int, int]]:
+    """First block and blocks of each run of blocks that windows are in; a block that two windows
     share is one."""
     found: list[list[int]] = []
     for window in dram.windows:  # ascending
@@ -134,11 +136,4 @@ def _spans(dram: Dram) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]
             found[-1][1] = max(found[-1][1], end)
         else:
             found.append([first, end])
-    return [
-        (first, np.zeros(end - first, np.int64), np.zeros(end - first, np.int64))
-        for first, end in found
-    ]
-
-
-def _pointers(addresses: Sequence[int]) -> Seen:
-    return (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+    return [(first, end - first) for first, end in found]
