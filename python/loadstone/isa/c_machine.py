@@ -281,7 +281,7 @@ def units_in_order(table: InstructionTable) -> list[str]:
 
 
 def machine_source(table: InstructionTable, meant: Collection[str]) -> str:
-    """The whole file, `NAME_machine.c`. meant: instructions that have a meaning."""
+    """The whole file. meant: instructions that have a meaning."""
     most = max(1, *(len(form.reaches) for form in table.forms))
     lines = [_ENGINE.format(name=table.name, most=most, block=BLOCK_BYTES)]
     # what the file only mentions is a message of runtime/c_meanings.py, no error of the linker
