@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from loadstone.errors import BackendError, LoadstoneError, cause_of
 from loadstone.isa.accelerator import Accelerator
+from loadstone.isa.c_machine import BLOCK_BYTES, CompiledClock, compiled_clock
 from loadstone.isa.cost import port_cycles, work_cycles
 from loadstone.isa.state import (
     BAD_INSTRUCTION,
@@ -39,6 +40,7 @@ from loadstone.isa.state import (
     MachineFault,
     MachineRun,
     MachineState,
+    outside,
 )
 from loadstone.isa.table import DRAM, Bits, InstructionForm, Reach
 from loadstone.isa.terms import Term, term_value
@@ -47,7 +49,9 @@ from loadstone.isa.token_clock import TokenClock
 __all__ = ["TableMachine"]
 
 #: What order between instructions is kept by, of DRAM.
-_BLOCK_BYTES = 1024
+_BLOCK_BYTES = BLOCK_BYTES
+#: Instructions that C does at once: so often somebody looks whether it shall stop.
+_CHUNK = 4096
 
 
 @dataclass
@@ -171,8 +175,14 @@ class TableMachine:
         self.use(dram)  # a program sets the address registers that it uses
         if code is None:
             code = dram.tail(address, count * max(self.table.sizes.values()))
-        run = self._by_tokens if self.table.queues else self._in_order
-        clock = run(code, count)
+        compiled = None if self.trace else compiled_clock(self.accelerator, self.state)
+        if compiled is not None:
+            self._in_c(compiled, code, count)
+        clock: _Clock | TokenClock | CompiledClock
+        if compiled is not None:
+            clock = compiled
+        else:
+            clock = (self._by_tokens if self.table.queues else self._in_order)(code, count)
         return MachineRun(
             clock.end,
             count,
@@ -182,6 +192,26 @@ class TableMachine:
             dram.write_bytes,
             clock.events,
         )
+
+    def _in_c(self, clock: CompiledClock, code: bytes, count: int) -> None:
+        """The same as _in_order; what C refuses is looked at again here, which says why."""
+        at = self.completed = 0
+        while self.completed < count and not self.aborted:
+            asked = min(_CHUNK, count - self.completed)
+            done, at = clock.advance(code, at, asked)
+            self.completed += done
+            if done == asked:
+                continue
+            try:
+                form, values = self._decode(code, at)
+                self._touched(form, values)
+                self._keep(form, values)
+                address = clock.fault_address
+                assert address is not None, f"{form.name}: refused in C alone"
+                raise outside(form.name, address)
+            except MachineFault as fault:
+                fault.instruction = self.completed
+                raise
 
     def _by_tokens(self, code: bytes, count: int) -> TokenClock:
         """Instructions in the order in which they start."""

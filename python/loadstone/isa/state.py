@@ -29,6 +29,7 @@ __all__ = [
     "MachineFault",
     "MachineRun",
     "MachineState",
+    "outside",
 ]
 
 BAD_INSTRUCTION, DRAM_BOUNDS, LOCAL_BOUNDS, DEADLOCK = 1, 2, 3, 5
@@ -51,6 +52,12 @@ class MachineFault(Exception):
         self.error = error
         self.address = address
         self.instruction = 0
+
+
+def outside(name: str, address: int) -> MachineFault:
+    """What an instruction means reached for DRAM that is not there."""
+    text = f"{name} reaches for {address:#x}, which it may not"
+    return MachineFault(DRAM_BOUNDS, text, address & 0xFFFFFFFF)
 
 
 @dataclass(frozen=True)

@@ -15,24 +15,24 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from loadstone.errors import ConfigError, DeviceError
 from loadstone.files import read_whole
-from loadstone.isa.accelerator import Meaning
+from loadstone.isa.accelerator import Accelerator, Meaning
+from loadstone.isa.c_machine import has_c_machine, machine_source
 from loadstone.isa.c_meaning import function_name, meaning_header
-from loadstone.isa.state import DRAM_BOUNDS, MachineFault, MachineState
+from loadstone.isa.state import MachineState, outside
 from loadstone.isa.table import InstructionForm, InstructionTable
+from loadstone.runtime.c_machine import CClock, Seen, struct
 from loadstone.runtime.c_step import built_library
 
 __all__ = ["c_meanings"]
 
 _LARGEST = (1 << 64) - 1
-#: A structure, an array or a function of ctypes, whose members have names of the table.
-_Seen: TypeAlias = Any
 
 
 def c_meanings(table: InstructionTable, file: Path) -> dict[str, Meaning]:
@@ -48,24 +48,29 @@ def c_meanings(table: InstructionTable, file: Path) -> dict[str, Meaning]:
         raise ConfigError(
             f"meanings of {table.name}: {file} defines none: a function is called like {wanted}"
         )
-    library = _Library(table, file)
-    return {form.name: _meaning(library, form) for form in forms}
+    library = _Library(table, file, [form.name for form in forms])
+    return {form.name: _CMeaning(library, form) for form in forms}
 
 
-def _meaning(library: _Library, form: InstructionForm) -> Meaning:
-    def mean(state: MachineState, i: Mapping[str, int]) -> None:
-        library.call(form, state, i)
+@dataclass(frozen=True)
+class _CMeaning:
+    """One instruction's. library: a program whose meanings are all of one runs in C whole."""
 
-    return mean
+    library: _Library
+    form: InstructionForm
+
+    def __call__(self, state: MachineState, i: Mapping[str, int]) -> None:
+        self.library.call(self.form, state, i)
 
 
 class _Library:
-    """The compiled file. One state of a machine at a time is kept as C sees it."""
+    """The compiled file. One state of a machine at a time is kept as C sees it. meant: the
+    instructions whose meaning it has."""
 
-    def __init__(self, table: InstructionTable, file: Path) -> None:
-        self.table, self.file = table, file
-        self._last: tuple[MachineState, _Seen, _Seen] | None = None
-        self._window = _struct(
+    def __init__(self, table: InstructionTable, file: Path, meant: Sequence[str]) -> None:
+        self.table, self.file, self.meant = table, file, meant
+        self._last: tuple[MachineState, Seen, Seen] | None = None
+        self._window = struct(
             bus=ctypes.c_uint64,
             size_bytes=ctypes.c_uint64,
             writable=ctypes.c_uint64,
@@ -74,7 +79,7 @@ class _Library:
         numbers = ("window_count", "read_bytes", "write_bytes", "fault", "fault_address")
         names = [memory.name for memory in table.memories]
         names += [one.name for one in table.address_registers]
-        self._state = _struct(
+        self._state = struct(
             windows=ctypes.c_void_p,
             **dict.fromkeys(numbers, ctypes.c_uint64),
             **dict.fromkeys(names, ctypes.c_void_p),
@@ -82,20 +87,29 @@ class _Library:
         self._fields = {form.name: _fields(form) for form in table.forms}
 
     @cached_property
-    def functions(self) -> Mapping[str, _Seen]:
-        """By instruction. Raises DeviceError with the compiler's first complaint."""
+    def loaded(self) -> ctypes.CDLL:
+        """It and the machine. Raises DeviceError with the compiler's first complaint."""
         name = self.table.name
         with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
             header = Path(folder, f"{name}_meaning.h")
             header.write_text(meaning_header(self.table), encoding="utf-8")
-            loaded = built_library(
-                [str(self.file)],
+            sources = [str(self.file)]
+            if has_c_machine(self.table):
+                machine = Path(folder, f"{name}_machine.c")
+                machine.write_text(machine_source(self.table, self.meant), encoding="utf-8")
+                sources.append(str(machine))
+            return built_library(
+                sources,
                 ["-Wall", "-Wextra", f"-I{folder}", f"-I{self.file.parent}"],
                 lambda why: DeviceError(f"meanings of {name}: {self.file}: {why}"),
             )
+
+    @cached_property
+    def functions(self) -> Mapping[str, Seen]:
+        """By instruction."""
         functions = {}
         for form in self.table.forms:
-            function = getattr(loaded, function_name(self.table, form), None)
+            function = getattr(self.loaded, function_name(self.table, form), None)
             if function is not None:
                 function.restype, function.argtypes = None, [ctypes.c_void_p] * 2
                 functions[form.name] = function
@@ -116,10 +130,22 @@ class _Library:
         state.dram.read_bytes += seen.read_bytes
         state.dram.write_bytes += seen.write_bytes
         if seen.fault:
-            text = f"{form.name} reaches for {seen.fault_address:#x}, which it may not"
-            raise MachineFault(DRAM_BOUNDS, text, seen.fault_address & 0xFFFFFFFF)
+            raise outside(form.name, seen.fault_address)
 
-    def _seen(self, state: MachineState) -> tuple[_Seen, _Seen]:
+    def clock(self, accelerator: Accelerator, state: MachineState) -> CClock | None:
+        """Executes a whole program in C; None where that is left to Python."""
+        meant = {form.name for form in self.table.forms if form.name in accelerator.meaning}
+        if accelerator.table is not self.table or not has_c_machine(self.table):
+            return None
+        if meant != self.functions.keys():
+            return None
+        run = getattr(self.loaded, f"{self.table.name}_run")
+        pointer, number = ctypes.c_void_p, ctypes.c_uint64
+        run.restype = number
+        run.argtypes = [pointer, pointer, pointer, ctypes.c_char_p, number, pointer, number]
+        return CClock(accelerator, state, run, *self._seen(state))
+
+    def _seen(self, state: MachineState) -> tuple[Seen, Seen]:
         """A machine's state as C sees it, and its address registers."""
         if self._last is None or self._last[0] is not state:
             windows = (self._window * max(len(state.dram.windows), 1))()
@@ -140,10 +166,6 @@ class _Library:
         return self._last[1:]
 
 
-def _fields(form: InstructionForm) -> _Seen:
+def _fields(form: InstructionForm) -> Seen:
     kinds = {b.name: ctypes.c_int64 if b.signed else ctypes.c_uint64 for b in form.fields}
-    return _struct(**(kinds or {"none": ctypes.c_uint64}))
-
-
-def _struct(**members: _Seen) -> _Seen:
-    return type("Seen", (ctypes.Structure,), {"_fields_": list(members.items())})
+    return struct(**(kinds or {"none": ctypes.c_uint64}))
