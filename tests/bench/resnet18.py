@@ -17,7 +17,7 @@ from loadstone.vta.hw_config import load_config
 from tests.resnet18 import LAYERS, Rounds, macs, onnx_file
 
 #: Network-weighted, in percent.
-LEAST_PERCENT = {Rounds.EVEN: 86.0, Rounds.UP: 95.0, Rounds.ANY: 59.0}
+LEAST_PERCENT = {Rounds.EVEN: 86.0, Rounds.UP: 95.0, Rounds.ANY: 60.0}
 _DEVICE = "vta-pynq"
 
 

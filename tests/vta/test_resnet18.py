@@ -15,6 +15,8 @@ from loadstone.cli import main
 from loadstone.frontend import onnx
 from loadstone.frontend.canonical import canonical
 from loadstone.numerics import Rounding
+from loadstone.simulator.profile import program_cycles
+from loadstone.vta.hw_config import load_config
 from tests.onnx_builder import Graph, run
 from tests.repeat import more
 from tests.resnet18 import LAYERS, Rounds, onnx_file
@@ -60,6 +62,14 @@ def test_a_layer_of_any_scale_is_exact(name: str, tmp_path: Path) -> None:
     assert len(np.unique(got)) > 50
     np.testing.assert_array_equal(got[0], np.maximum(want, 0))
     replays(compiled, tmp_path)
+
+
+def test_a_window_in_one_kernel_loads_its_input_once() -> None:
+    """953,552 cycles where each of the four blocks of channels had a kernel of its own."""
+    compiled = compiler.compile(
+        canonical(onnx.from_bytes(onnx_file("C2", Rounds.ANY), "C2.onnx")), "vta-pynq"
+    )
+    assert program_cycles(compiled.artifact, load_config("vta-pynq")) == [926_595]
 
 
 def integer_file(layer: g.Conv2D) -> bytes:

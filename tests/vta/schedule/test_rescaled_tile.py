@@ -54,6 +54,17 @@ def test_a_long_sum_may_be_cut() -> None:
     assert choose(spec, 16, CONFIG).tile[2] < 16
 
 
+def test_weights_of_the_only_kernel_stay() -> None:
+    """Four blocks of 36 weight tiles come once, though each turn takes them in four chunks: as many
+    turns of short sums would else wait for them."""
+    padded = {"input": (56, 56), "kernel": (3, 3), "padding": (1, 1)}
+    spec = replace(SPEC, window=replace(WINDOW, in_blocks=4, **padded), blocks=4, multipliers=4)
+    tile = (1, 4, 1)
+    alone, beside = (choose(spec, count, CONFIG, tile) for count in (4, 8))
+    assert alone.tile == beside.tile == tile
+    assert alone.cycles < beside.cycles
+
+
 def test_tiles_come_cheapest_first_and_fit() -> None:
     found = cheapest(SPEC, 2, CONFIG, 4)
     assert [choice.cycles for choice in found] == sorted(choice.cycles for choice in found)

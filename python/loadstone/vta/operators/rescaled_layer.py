@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.operators.chain_shape import (
-    chain_tiles,
-    common_shift,
-    digit_shape,
-    kind_of,
-)
+from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
 from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
 from loadstone.vta.rescale.near import NearPlanner
 from loadstone.vta.rescale.plan import Planner
@@ -38,12 +34,7 @@ from loadstone.vta.rescale.runs import IntArray, runs_of
 from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
-from loadstone.vta.schedule.rescaled_spec import (
-    ChainShape,
-    LevelShape,
-    RescaledSpec,
-    Window,
-)
+from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, RescaledSpec, Window
 
 __all__ = [
     "Blocks",
@@ -203,19 +194,21 @@ class RescaledLayer:
                 kinds.setdefault(kind_of(plan), []).append(number)
             shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
             least = max(1, _PIXELS // self.pixels)
+            counts = [n for n in (least, 2, 4, 8) if self._worth(n, least)]
             if self.spec.out_blocks > 1 and self.spec.groups > 1:
-                least = 1
-                choices = [list(self._joined(shapes, 1))]
-            else:
-                most = self.choice.joined
-                counts = (
-                    [most]
-                    if most
-                    else [least, *(n for n in (2, 4, 8) if least < n <= _MOST // self.pixels)]
-                )
-                choices = [list(self._joined(shapes, most)) for most in counts]
+                counts = [1]
+            elif self.choice.joined:
+                counts = [self.choice.joined]
+            choices = [list(self._joined(shapes, most)) for most in counts]
             self._runs = min(choices, key=self._cycles) if len(choices) > 1 else choices[0]
         return self._runs
+
+    def _worth(self, count: int, least: int) -> bool:
+        """Whether so many blocks may be cheapest together: few pixels, or all blocks of a window of
+        several taps on several blocks of input, which then comes in once."""
+        window = self.spec.groups == 1 < min(self.spec.in_blocks, prod(self.spec.kernel))
+        whole = window and count // 2 < len(self.plans) <= count
+        return count == least or (count > least and (whole or count * self.pixels <= _MOST))
 
     def _cycles(self, runs: Sequence[Blocks]) -> int:
         """What the cost model says; where a tile of so many blocks fits no scratchpad, too many."""
@@ -366,7 +359,7 @@ _MOST_TAPS = 8
 _BIAS_STEPS = 2
 #: Output pixels of one tile, at least, where blocks of channels can be joined.
 _PIXELS = 64
-#: And at most.
+#: And at most, where the kernel does not do all blocks of a window.
 _MOST = 512
 
 

@@ -149,8 +149,10 @@ def _cycles(
     if stays:
         load = load * spec.blocks // layer_blocks
     load += pixels * spec.stored * cost.inp_beats
-    weights = spec.blocks * window.taps * cost.wgt_beats
-    load += weights * (turns if chunks > 1 else 1)
+    # Weights of chunks come anew in every turn, where other kernels' may have taken their places.
+    own = spec.blocks * (window.taps + spec.bias) + spec.multipliers * spec.chain_tiles
+    stay = chunks == 1 or (spec.blocks == layer_blocks and own <= config.depth(Memory.WGT))
+    load += spec.blocks * window.taps * cost.wgt_beats * (1 if stay else turns)
     store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
     if chunks > 1:
         # A chunk goes into one half while the other is multiplied, and other turns' digits stand in
