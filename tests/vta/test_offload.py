@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from loadstone import graph as g
@@ -10,7 +12,7 @@ from loadstone.backend.region import Address
 from loadstone.numerics import Rounding
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import decode_stream
-from loadstone.vta.isa.insn import Finish
+from loadstone.vta.isa.insn import Finish, Gemm
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.offload import OffloadedRegion, find_aliases, is_free
 from loadstone.vta.pipeline import PASSES
@@ -78,6 +80,24 @@ def test_layouts_say_who_touches_them_first_and_last() -> None:
         "d": (1, 1),
     }
     assert dict.fromkeys(built(made)) == dict.fromkeys(["c =", "d =", "finish"])
+
+
+def test_products_with_weights_of_zeros_are_left_out() -> None:
+    """Of 32 channels the first 16 go nowhere: half of the products."""
+    conv = first_layer()
+
+    def products(weights: np.ndarray) -> int:
+        x = lo.tensor("image", (1, 16, 16, 32))
+        made = region(replace(conv, inputs=(x,), weights=weights))
+        names = ("image", "y", *made.constants)
+        places = {name: Address(2, n << 20) for n, name in enumerate(names)}
+        program, _ = made.build(places, Address(1, 0))
+        insns = decode_stream(program.instructions, CONFIG)
+        return sum(insn.steps for insn in insns if isinstance(insn, Gemm))
+
+    weights = np.ones((16, 3, 3, 32), np.int8)
+    half = weights * (np.arange(32) >= 16)
+    assert products(half.astype(np.int8)) * 2 == products(weights)
 
 
 def test_an_input_from_the_host_is_packed_with_taps_in_channels() -> None:

@@ -17,8 +17,9 @@ their work:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator, tried
+from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.pipeline import build_program, each_pass
 from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad
@@ -76,7 +78,6 @@ class OffloadedRegion(LoweredRegion):
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
         self.constants: dict[str, tuple[Array, int]] = {}
-        self._zero_tiles: dict[str, NDArray[np.bool_]] = {}
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self._placed: Mapping[str, Address] | None = None
         self.tokens: Mapping[str, int] = {}
@@ -126,7 +127,9 @@ class OffloadedRegion(LoweredRegion):
             places,
             self._operations,
             choice=self.choice,
-            zero_tiles=self._zero_tiles,
+            zero_tiles=_zero_tiles(
+                lowered.constants for lowered in self._lowered.values() if lowered is not None
+            ),
         )
 
     def _lower(
@@ -168,9 +171,6 @@ class OffloadedRegion(LoweredRegion):
                 np.ascontiguousarray(tiles),
                 self.config.tile_bytes(Memory(memory)),
             )
-            zeros = ~tiles.reshape(len(tiles), -1).any(axis=1)
-            if memory is Memory.WGT and zeros.any():
-                self._zero_tiles[name] = zeros
         for name, size_tiles in lowered.scratch.items():
             self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered
@@ -178,6 +178,16 @@ class OffloadedRegion(LoweredRegion):
     def _use(self, layout: DeviceLayout, position: int) -> None:
         first = self._layouts[layout.name][1] if layout.name in self._layouts else position
         self._layouts[layout.name] = (layout, first, position)
+
+
+def _zero_tiles(constants: Iterable[Constants]) -> dict[str, NDArray[np.bool_]]:
+    """Of the weights that have them, which tiles hold nothing but zeros."""
+    found = {}
+    for name, (memory, tiles) in chain.from_iterable(own.items() for own in constants):
+        zeros = np.logical_not(np.any(tiles, axis=tuple(range(1, tiles.ndim))))
+        if memory is Memory.WGT and zeros.any():
+            found[name] = np.asarray(zeros, np.bool_)
+    return found
 
 
 def _stages(name: str, lowered: LoweredOperator | None) -> tuple[tuple[str, str], ...]:

@@ -120,16 +120,16 @@ class _Skipper:
         self.zeros[load.tile][load.offset : load.offset + block.size] = block.ravel()
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
-        """The GEMM, or those that it becomes."""
+        """The GEMM, or those that it becomes; none where all that it reads is zero."""
         boxes = self.boxes(gemm)
-        if not boxes or (len(boxes) == 1 and boxes[0].extents == gemm.extents):
+        if boxes is None or [box.extents for box in boxes] == [gemm.extents]:
             yield gemm
             return
         for box in boxes:
             accesses = (_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
             yield GemmNest(box.extents, *accesses)
 
-    def boxes(self, gemm: GemmNest) -> list[Box]:
+    def boxes(self, gemm: GemmNest) -> list[Box] | None:
         """Those of its nest; the ones that write all of its accumulator tiles come first: the first
         of them can overwrite. None where nothing that it reads is zero."""
         reads = [
@@ -138,7 +138,7 @@ class _Skipper:
             if (zeros := self.zeros.get(access.tile)) is not None and zeros.any()
         ]
         if not reads:
-            return []
+            return None
         operands = ((access.base, access.strides, zeros.tobytes()) for access, zeros in reads)
         key = (gemm.extents, gemm.dst.strides, *operands)
         if key not in self.known:
