@@ -59,6 +59,8 @@ results: those of ONNX Runtime without optimizations, of PyTorch, of LiteRT's re
 - `quantize_static` and XNNPACK's quantizer leave LSTM and GRU in float32, as they are. Give
   Loadstone the float model.
 - XNNPACK's quantizer leaves transposed convolutions and products of two activations in float32.
+- XNNPACK's quantizer, as torchao has it, raises IndexError for a GRU without a first hidden state.
+  Give Loadstone the float model.
 """
 
 
