@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loadstone import graph as g
 from loadstone.backend.interface import Refusal
+from loadstone.graph import reference as graph_reference
 from loadstone.numerics import (
     INT32_MAX,
     Rounding,
@@ -184,6 +185,17 @@ def test_shifts_out_of_reach_are_refused() -> None:
     found = shifted.weighted(layer([-1], Rounding.FLOAT32, 0), BLOCK)
     assert isinstance(found, Refusal)
     assert "a shift of -1 is not in [0, 29]" in found.why
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 0, 10, 23, 28])
+def test_a_channel_that_says_nothing_keeps_its_value_beside_any_scale(shift: int) -> None:
+    """53 is no multiple of 2 or 8, and times 2^28 no int32."""
+    op = layer([shift, 5], Rounding.FLOAT32, 74, [1 << max(0, shift - 1), 53 << 5])
+    op = replace(op, weights=np.stack([op.weights[0], 0 * op.weights[1]]))
+    quiet = shifted.without_silent(op, BLOCK)
+    (said,) = graph_reference.run_operator(quiet, [np.full((1, INPUTS), 100, np.int8)])
+    assert quiet is not op
+    assert said[0, 1] == 127
 
 
 @pytest.mark.parametrize("zero_point", [0, -7])

@@ -63,6 +63,8 @@ _RQ = "a device with the capability requantize"
 #: 16.
 _IMMEDIATE_LIMIT = (1 << 15) - 1
 _SHIFT_LIMIT = 15
+#: The finest scale of a channel that says nothing, as a power of two: 255 / 2^-22 is below 2^30.
+_FINEST = -22
 
 IntArray = NDArray[np.int64]
 Layer = TypeVar("Layer", bound=g.Weighted)
@@ -141,16 +143,18 @@ def without_silent(op: Layer, block: int) -> Layer:
     if not silent.any():
         return op
     w, scales = op.weights.copy(), op.weight_scales.copy()
+    # Of the output; with a larger scale its values are no multiples, with a far smaller one their
+    # biases leave 32 bits.
+    step = op.output.scale / op.input.scale
     w[silent] = op.weight_zero_points[silent].reshape(-1, *[1] * (w.ndim - 1)).astype(w.dtype)
     for first in range(0, len(scales), block):
         lanes = slice(first, first + block)
         live = scales[lanes][~silent[lanes]]
-        # One step of the output where the whole block is silent.
-        common = live.max() if live.size else op.output.scale / op.input.scale
+        common = np.clip(live.max(), np.ldexp(step, _FINEST), step) if live.size else step
         scales[lanes][silent[lanes]] = common
     found = replace(op, weights=w, weight_scales=scales)
     value = np.where(silent, (least - op.output.zero_point) / found.real_scales(), op.bias)
-    return replace(found, bias=value.astype(op.bias.dtype))
+    return replace(found, bias=np.rint(value).astype(op.bias.dtype))
 
 
 def _shifts(scale: NDArray[np.float64]) -> IntArray | Refusal:
