@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.board.tools import ROOT, locked, need, run
+from tests.emulated import EMULATOR
 from tests.repeat import ALL
 
 __all__ = ["PROCESSORS", "TOOLCHAINS", "Processor", "Toolchain", "executable", "library"]
@@ -83,13 +84,11 @@ TOOLCHAINS = {
 }
 _ARM64_LIBRARIES = ("-L", "/usr/aarch64-linux-gnu")
 PROCESSORS = {
-    "x86-64 without AVX": Processor("native", ("qemu-x86_64", "-cpu", "Nehalem"), ("portable",)),
+    "x86-64 without AVX": Processor("native", EMULATOR, ("portable",)),
     "x86-64 with AVX2": Processor(
         "native", ("qemu-x86_64", "-cpu", "Haswell"), ("portable", "avx2")
     ),
-    "x86-64 without AVX, clang": Processor(
-        "clang", ("qemu-x86_64", "-cpu", "Nehalem"), ("portable",)
-    ),
+    "x86-64 without AVX, clang": Processor("clang", EMULATOR, ("portable",)),
     "arm64 without dot products": Processor(
         "arm64", ("qemu-aarch64", "-cpu", "cortex-a53", *_ARM64_LIBRARIES), ("portable",)
     ),

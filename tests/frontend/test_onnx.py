@@ -222,7 +222,7 @@ def test_auto_pad_becomes_numbers(mode: str) -> None:
     assert (
         np.abs(got.astype(int) - wanted.astype(int)).max() <= 1
     )  # a float convolution: one unit at ties
-    assert np.mean(got != wanted) < 0.01
+    assert np.mean(got != wanted) <= 0.01  # 1 of 100 where the processor has no FMA
 
 
 def test_batch_normalization_becomes_an_exact_convolution() -> None:
