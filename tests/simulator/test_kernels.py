@@ -9,7 +9,6 @@ missing skips its test.
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.board import cases, models
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.edges import gemm_edges, gemm_loops, requantization_edges, requantization_loops
+from tests.emulated import EMULATOR, environment
 from tests.programs import Program, random_program
 from tests.recorded import record
 from tests.repeat import more
@@ -141,11 +141,14 @@ def test_a_compiled_network_gives_the_same_bytes_on_every_processor(
 
 
 @pytest.mark.full
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the package has an x86-64 library")
 def test_the_package_runs_it_without_avx(network: tuple[Network, Path], tmp_path: Path) -> None:
     """Python, NumPy and libloadstone as they are installed here, on an emulated processor."""
+    need(EMULATOR[0], "qemu-user")
     found, folder = network
     np.savez(tmp_path / "inputs.npz", in0=found.inputs)
     command = [
+        environment(tmp_path / "emulated"),
         "-m",
         "loadstone",
         "run",
@@ -155,7 +158,7 @@ def test_the_package_runs_it_without_avx(network: tuple[Network, Path], tmp_path
         "-o",
         tmp_path / "outputs.npz",
     ]
-    run_on(PROCESSORS["x86-64 without AVX"], Path(sys.executable), *command)
+    run(command)
     assert np.load(tmp_path / "outputs.npz")["out0"].tobytes() == b"".join(found.outputs)
 
 
