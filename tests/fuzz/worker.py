@@ -111,12 +111,15 @@ class Worker:
         with os.fdopen(questions, "rb") as stream:
             while head := stream.read(8):
                 question = pickle.loads(stream.read(int.from_bytes(head, "little")))
-                try:
-                    answer = self._work(question)
-                except BaseException as error:
-                    lines = str(error).strip().splitlines() or [""]
-                    answer = ("traceback", f"{type(error).__name__}: {lines[0][:200]}")
-                _send(answers, pickle.dumps(answer))
+                _send(answers, pickle.dumps(self.answer_here(question)))
+
+    def answer_here(self, question: Any) -> Answer:
+        """What `work` gives in this process, which it may end."""
+        try:
+            return self._work(question)
+        except BaseException as error:
+            lines = str(error).strip().splitlines() or [""]
+            return "traceback", f"{type(error).__name__}: {lines[0][:200]}"
 
     def _died(self) -> Answer:
         _, status = os.waitpid(self._child, 0)
