@@ -27,7 +27,8 @@ def test_networks_of_quantize_static_give_its_integers() -> None:
 @more
 def test_networks_of_pt2e_give_its_integers() -> None:
     pytest.importorskip("torchao", reason="torchao is not installed (the extra `torch`)")
-    lines = list(campaign("pt2e", range(20)))
+    # Behind the silu of the last one PyTorch writes `alias`, which the judge did not know.
+    lines = list(campaign("pt2e", [*range(20), 10541]))
     assert not [line for line in lines if line.split()[1].rstrip(":") in BAD]
     assert sum(counts(lines)[f"pt2e {verdict}"] for verdict in ("equal", "near")) > len(lines) // 2
 

@@ -194,5 +194,7 @@ _RULES: dict[str, Callable[..., Value]] = {
     "softmax": _shares,
     "max_pool2d": _largest,
     **dict.fromkeys(("view", "reshape", "flatten", "transpose", "permute", "slice"), _moved),
-    **dict.fromkeys(("cat", "upsample_nearest2d", "clone", "contiguous", "detach"), _moved),
+    **dict.fromkeys(
+        ("cat", "upsample_nearest2d", "clone", "contiguous", "detach", "alias"), _moved
+    ),
 }
