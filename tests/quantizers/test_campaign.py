@@ -46,7 +46,10 @@ def test_the_judge_of_pt2e_has_pytorchs_result_inside_and_a_step_beside_it_outsi
         model, _ = quantized(network, number)
         for got, (low, high) in zip(run(model, x), integers(model, x) or [], strict=False):
             assert np.all((low <= got) & (got <= high))
-            step = np.unique(np.abs(np.diff(np.unique(got)))).min()
+            steps = np.diff(np.unique(got))
+            if not steps.size:  # one value throughout
+                continue
+            step = steps.min()
             judged += int(np.count_nonzero(high - low < step) > got.size // 2)
     assert judged
 
