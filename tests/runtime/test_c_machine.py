@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,19 @@ def test_a_long_program_counts_on_from_where_it_was(source: Path) -> None:
     assert outcome(plain, code, 4200)[3] == outcome(native, code, 4200)[3]
     bad = code + b"\x63\0\0\0"
     assert outcome(native, bad, 4201)[3][::3] == (BAD_INSTRUCTION, 4200)
+
+
+def test_a_program_of_long_instructions_stops_soon_after_it_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "npu.c"
+    wait = "void npu_mean_end(npu_state *state, const npu_end_fields *i) { usleep(5000);"
+    text = C.replace(wait.replace(" usleep(5000);", ""), wait)
+    file.write_text(f"#define _DEFAULT_SOURCE\n#include <unistd.h>\n{text}")
+    machine = TableMachine(Accelerator("npu", TABLE, c_meanings(TABLE, file)), Dram([]))
+    code = encode(TABLE, [TableInsn("end", {})] * 400)
+    running = Thread(target=machine.run, args=(BASE, 400, code))
+    running.start()
+    while not machine.completed:
+        pass
+    machine.aborted = True
+    running.join()
+    assert machine.completed < 400

@@ -19,6 +19,7 @@ token_clock.py says, and each instruction then does what it means when it starts
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,8 +51,8 @@ __all__ = ["TableMachine"]
 
 #: What order between instructions is kept by, of DRAM.
 _BLOCK_BYTES = BLOCK_BYTES
-#: Instructions that C does at once: so often somebody looks whether it shall stop.
-_CHUNK = 4096
+#: About so long C runs at once; then somebody looks whether it shall stop.
+_CHUNK_S = 0.02
 
 
 @dataclass
@@ -196,10 +197,12 @@ class TableMachine:
     def _in_c(self, clock: CompiledClock, code: bytes, count: int) -> None:
         """The same as _in_order; what C refuses is looked at again here, which says why."""
         at = self.completed = 0
+        chunk = 1  # an instruction may be a whole layer
         while self.completed < count and not self.aborted:
-            asked = min(_CHUNK, count - self.completed)
+            asked, begin = min(chunk, count - self.completed), time.monotonic()
             done, at = clock.advance(code, at, asked)
             self.completed += done
+            chunk = 2 * chunk if time.monotonic() - begin < _CHUNK_S / 2 else max(1, chunk // 2)
             if done == asked:
                 continue
             try:

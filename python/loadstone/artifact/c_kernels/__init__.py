@@ -11,8 +11,9 @@ compute and no accelerator takes.
     movement.py     resizes
 
 In:   an operator of the graph.
-Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp and layer
-      normalization a root of its own, correct to the last place.
+Out:  COperator; to the last bit what graph/reference.py computes. Softmax has an exp of its own,
+      correct to the last place. Layer normalization's root may be one unit of a double off: what
+      float32 makes of it differs beside a tie alone.
 Next: `loadstone export` writes it for steps of function `loadstone.operator`.
 
 Operands are the step's: inputs, the operator's arrays, outputs.

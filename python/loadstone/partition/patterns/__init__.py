@@ -97,12 +97,11 @@ def entries_of(backend: str, pattern: Pattern) -> Sequence[OperatorPattern]:
     known = (*OPERATOR_PATTERNS, *REAL_PATTERNS)
     entries = [entry for entry in known if entry.name == pattern.kind]
     if not entries:
-        names = sorted({entry.name for entry in known})
-        near = get_close_matches(pattern.kind, names, 1)
+        near = get_close_matches(pattern.kind, {entry.name for entry in known}, 1)
         meant = f"did you mean {near[0]!r}? " if near else ""
         raise LoweringError(
             f"back end {backend} offers {pattern.kind!r}, which is no operator pattern: {meant}"
-            f"there are {', '.join(names)}"
+            "loadstone.partition.patterns lists them, in OPERATOR_PATTERNS"
         )
     return entries
 
