@@ -8,7 +8,7 @@ Out:  Partition: the module with composite functions, the Graph, a Placement per
 Next: a back end lowers its segments; artifact/host.py runs the rest; cli.py prints the assignments
       (`--explain`).
 
-The patterns of all back ends, and then of the host, go into one FuseOpsByPattern. Its check
+The patterns of all back ends, and then of the host, are the rows of matching.py. Their check
 extracts the dataclass that a match stands for and asks the predicate, so that a predicate never
 sees Relax. What no pattern takes is gathered into Host operators: runs of Relax operators that
 follow each other.
@@ -25,8 +25,11 @@ from loadstone.backend.scope import apply_passes, patterns_of, refusal
 from loadstone.errors import LoadstoneError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator
 from loadstone.numerics import Array
+from loadstone.partition.composites import with_composites
+from loadstone.partition.dataflow import Dataflow
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.islands import islands
+from loadstone.partition.matching import Occurrence, Row, occurrences
 from loadstone.partition.patterns import (
     OPERATOR_PATTERNS,
     Mismatch,
@@ -35,11 +38,11 @@ from loadstone.partition.patterns import (
     entries_of,
 )
 from loadstone.partition.segments import HOST, divide
-from loadstone.relax.compat import FuseOpsByPattern, codegens, name_of
+from loadstone.relax.compat import codegens, name_of
 from loadstone.relax.saved import missing_external
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import FusionPattern, IRModule, PatternCheckContext, Var
+    from loadstone.relax.types import IRModule, Var
 
 __all__ = [
     "HOST",
@@ -114,7 +117,8 @@ def partition(
         raise UnsupportedError(f"{name}: {missing}")
     wanted = None if chosen is None else {match.key for match in chosen}
     chooser = _Chooser(module, backends, lambda match: wanted is None or match.key in wanted)
-    fused = FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    flow = Dataflow(module["main"])
+    fused = with_composites(module, flow, occurrences(flow, chooser.rows()))
     chooser.complain()
     fused = apply_passes(backends, Phase.COMPOSITE, fused)
     builder = FusedGraph(fused, chooser.reader, chooser.taken, name)
@@ -149,23 +153,9 @@ def matches(
         return False
 
     chooser = _Chooser(module, backends, note)
-    FuseOpsByPattern(chooser.rows(), bind_constants=True, annotate_codegen=False)(module)
+    occurrences(Dataflow(module["main"]), chooser.rows())
     chooser.complain()
     return found, chooser.reader.constants
-
-
-def _is_read_within(context: PatternCheckContext) -> bool:
-    """Whether something outside a match reads what the match computes on the way: it cannot become
-    one operator."""
-    inside = [
-        variable
-        for variable, expr in context.matched_bindings.items()
-        if not expr.same_as(context.matched_expr)
-    ]
-    matched = set(context.matched_bindings)
-    return any(
-        user not in matched for variable in inside for user in context.var_usages.get(variable, ())
-    )
 
 
 class _Chooser:
@@ -195,8 +185,8 @@ class _Chooser:
             None  # of a predicate; TVM would make another exception of it
         )
 
-    def rows(self) -> list[FusionPattern]:
-        """Arguments of FuseOpsByPattern."""
+    def rows(self) -> list[Row]:
+        """What `occurrences` looks for, in order."""
         rows = []
         for backend in self.backends:
             for pattern in patterns_of(backend):
@@ -233,11 +223,9 @@ class _Chooser:
         pattern: Pattern,
         entry: OperatorPattern,
         predicate: Callable[[Operator], Refusal | None],
-    ) -> FusionPattern:
-        def check(context: PatternCheckContext) -> bool:
-            if _is_read_within(context):
-                return False
-            operator = self.extract(entry, name_of(context.matched_expr) or "")
+    ) -> Row:
+        def check(occurrence: Occurrence) -> bool:
+            operator = self.extract(entry, name_of(occurrence.root.expr) or "")
             if isinstance(operator, str):
                 return False
             refusal = predicate(operator)
@@ -247,8 +235,7 @@ class _Chooser:
                 )
                 return False
             covers = frozenset(
-                name_of(bound) or variable.name
-                for variable, bound in context.matched_bindings.items()
+                name_of(node.expr) or str(node.bound_to.name) for node in occurrence.covers
             )
             if not self.takes(Match(backend, pattern.name, operator, covers)):
                 refusals = self.refused.setdefault((operator.name, operator.kind), [])
@@ -265,11 +252,10 @@ class _Chooser:
             self.taken[operator.name] = (backend, operator)
             return True
 
-        return (f"{backend}.{pattern.name}", entry.pattern(), {}, check)
+        return Row(f"{backend}.{pattern.name}", entry.pattern, check)
 
     def extract(self, entry: OperatorPattern, name: str) -> Operator | str:
-        """Read in the function as it was: FuseOpsByPattern rewrites it pattern by pattern, and
-        renames variables."""
+        """The operator that the pattern makes of the call of that name, or why it is none."""
         key = (name, id(entry))
         if key not in self.read:
             try:

@@ -12,11 +12,7 @@ Next: partition/eager.py, which alone imports it, says who runs each operator; h
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from loadstone.errors import LoweringError, UnsupportedError
 from loadstone.graph import Graph, Host, Operator, Tensor
@@ -115,44 +111,12 @@ class FusedGraph:
                 "keep the spans of calls"
             )
         _, operator = self.taken[name_of(body[root]) or ""]
-        return self._namesake(
-            operator, list(dict.fromkeys(self._tensor(variable).name for variable in value.args))
-        )
-
-    def _namesake(self, first: Operator, read: list[str]) -> Operator:
-        """Operators that differ in their tensors only share one function, which has the name of the
-        first: the one that reads these."""
-        readers = self._readers.get(tuple(sorted(read)), ())
-        waiting = [operator for operator in readers if operator not in self.built]
-        in_any_order = sorted(
-            (operator for operator in waiting if operator is first or _alike(operator, first)),
-            key=lambda operator: operator is not first,
-        )
-        in_order = [operator for operator in in_any_order if self._reads(operator) == read]
-        if not in_any_order:
+        if operator in self.built:
             raise LoweringError(
-                f"partition: no operator like {first.kind} {first.name} reads "
-                f"{', '.join(read)}: a pass must keep names"
+                f"partition: {value.op.name_hint} stands for {operator.name}, which another call "
+                "is already: a pass must not give two calls one composite"
             )
-        return (in_order or in_any_order)[0]
-
-    @cached_property
-    def _readers(self) -> Mapping[tuple[str, ...], list[Operator]]:
-        """The operators that patterns took, by what they read, in the order in which they were."""
-        found: dict[tuple[str, ...], list[Operator]] = {}
-        for _, operator in self.taken.values():
-            found.setdefault(tuple(sorted(self._reads(operator))), []).append(operator)
-        return found
-
-    def _reads(self, operator: Operator) -> list[str]:
-        """The tensors that are no constants, each once."""
-        return list(
-            dict.fromkeys(
-                tensor.name
-                for tensor in operator.inputs
-                if tensor.name not in self.reader.constants
-            )
-        )
+        return operator
 
     # -- what stays Relax --------------------------------------------------------------------------
 
@@ -219,18 +183,6 @@ class FusedGraph:
                 name = f"{base}#{len(taken)}"
             self.tensors[variable] = Tensor(name, extents, dtype(variable))
         return self.tensors[variable]
-
-
-def _alike(a: Operator, b: Operator) -> bool:
-    """Whether two operators differ in nothing but their tensors."""
-    kinds = [
-        (type(entry), [replace(tensor, name="") for tensor in (*entry.inputs, *entry.outputs)])
-        for entry in (a, b)
-    ]
-    if kinds[0] != kinds[1]:
-        return False
-    rest = (entry.name for entry in fields(a) if entry.name not in ("name", "inputs", "outputs"))
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in rest)
 
 
 def _connected(pending: list[tuple[Var, Expr]]) -> list[list[tuple[Var, Expr]]]:

@@ -16,7 +16,7 @@ import pkgutil
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
         Attrs,
         BlockBuilder,
         Call,
+        DFPattern,
         Expr,
         IRModule,
         Pass,
         PrimFunc,
         RelaxFunction,
+        Type,
     )
 
 
@@ -83,6 +85,7 @@ __all__ = [
     "dtype",
     "external_names",
     "external_patterns",
+    "extracted_match",
     "has_external",
     "integers",
     "is_call",
@@ -96,6 +99,7 @@ __all__ = [
     "quietly",
     "relax",
     "result",
+    "retyped",
     "s_tir",
     "s_tir_transform",
     "scalar",
@@ -291,6 +295,20 @@ def result(function: RelaxFunction) -> tuple[relax.Var, ...]:
     body = first(function.body.body)
     together = bound.get(body, body)
     return tuple(map(first, together.fields)) if isinstance(together, relax.Tuple) else (body,)
+
+
+def retyped(expr: Expr, type_: Type) -> Expr:
+    """An expression that no builder has seen, with the type that it has."""
+    relax.expr._update_type(expr, type_)  # noqa: SLF001 (TVM has no public one)
+    return expr
+
+
+def extracted_match(
+    pattern: DFPattern, expr: Expr, bound: Mapping[relax.Var, Expr]
+) -> list[tuple[DFPattern, Expr]] | None:
+    """What each part of a pattern matches, by TVM; None where it does not."""
+    found = pattern.extract_matched_expr(expr, dict(bound))
+    return None if found is None else list(found.items())
 
 
 def uses(function: RelaxFunction) -> dict[relax.Var, int]:

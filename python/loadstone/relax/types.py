@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tvm.ir import Attrs, Call, Expr, GlobalVar, IRModule, Var
+    from tvm.ir import Attrs, Call, Expr, GlobalVar, IRModule, Type, Var
     from tvm.ir.transform import Pass
     from tvm.relax import BlockBuilder, VirtualMachine
     from tvm.relax import Function as RelaxFunction
     from tvm.relax.dpl import DFPattern
     from tvm.relax.frontend.tflite.tflite_frontend import TensorWrapper
-    from tvm.relax.transform import FusionPattern, PatternCheckContext
     from tvm.runtime import Tensor as TvmTensor
     from tvm.s_tir import Schedule
     from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -40,12 +39,10 @@ __all__ = [
     "Call",
     "DFPattern",
     "Expr",
-    "FusionPattern",
     "GlobalVar",
     "IRModule",
     "LoopRV",
     "Pass",
-    "PatternCheckContext",
     "PrimFunc",
     "RelaxFunction",
     "SBlockRV",
@@ -55,6 +52,7 @@ __all__ = [
     "TeTensor",
     "TensorWrapper",
     "TvmTensor",
+    "Type",
     "Var",
     "VirtualMachine",
 ]

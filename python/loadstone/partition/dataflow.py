@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Relax function as nodes: what is read points to what made it, and to all that read it.
+
+In:   a Relax function of bindings.
+Out:  Dataflow, a Node for each of its expressions.
+Next: matching.py looks for patterns in it, composites.py writes the function anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from loadstone.relax.compat import bindings, is_constant, relax, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Expr, RelaxFunction, Var
+
+__all__ = ["Dataflow", "Node"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An expression. variable: what it is bound to; None where it is written where it is read.
+
+    operator: the full name of the Relax operator that it calls, or "". arguments: of a call, or the
+    fields of a tuple, or the tuple that it takes item `index` of. readers: None stands for
+    somebody who reads it by another name, or the function's result. taken: a composite has it.
+    """
+
+    expr: Expr
+    variable: Var | None = None
+    operator: str = ""
+    arguments: tuple[Node, ...] = ()
+    is_call: bool = False
+    is_constant: bool = False
+    is_tuple: bool = False
+    index: int | None = None
+    readers: list[Node | None] = field(default_factory=list)
+    taken: bool = False
+
+    @property
+    def bound_to(self) -> Var:
+        """The variable, of one that a pattern covers."""
+        assert self.variable is not None, "an expression that is written where it is read"
+        return self.variable
+
+
+class Dataflow:
+    """nodes: of the bindings, in order; another name for what is bound already has none of its
+    own. of_expr: node of each of their expressions."""
+
+    def __init__(self, function: RelaxFunction) -> None:
+        self.function = function
+        self.nodes: list[Node] = []
+        self.of_expr: dict[Expr, Node] = {}
+        self._of_variable: dict[Var, Node] = {}
+        for variable, value in bindings(function):
+            node = self._node(value)
+            self._of_variable[variable] = node
+            if isinstance(value, relax.Var):
+                node.readers.append(None)
+                continue
+            node.variable = variable
+            for read in _bound(node.arguments):
+                read.readers.append(node)
+            self.nodes.append(node)
+            self.of_expr[value] = node
+        self._node(function.body.body).readers.append(None)
+
+    def _node(self, expr: Expr) -> Node:
+        if isinstance(expr, relax.Var):
+            if expr not in self._of_variable:
+                self._of_variable[expr] = Node(expr, expr)  # a parameter
+            return self._of_variable[expr]
+        node = Node(expr, is_constant=is_constant(expr))
+        if isinstance(expr, relax.Call):
+            node.is_call = True
+            if isinstance(expr.op, tvm.ir.Op):
+                node.operator = str(expr.op.name)
+            node.arguments = tuple(self._node(argument) for argument in expr.args)
+        elif isinstance(expr, relax.Tuple):
+            node.is_tuple = True
+            node.arguments = tuple(self._node(item) for item in expr.fields)
+        elif isinstance(expr, relax.TupleGetItem):
+            node.index = int(expr.index)
+            node.arguments = (self._node(expr.tuple_value),)
+        return node
+
+
+def _bound(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Those of variables, in expressions too: what a tuple holds is read by who reads the tuple."""
+    for node in nodes:
+        if node.variable is not None:
+            yield node
+        else:
+            yield from _bound(node.arguments)

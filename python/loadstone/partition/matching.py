@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where patterns occur in a function, in time that grows with the function and no faster.
+
+In:   a Dataflow; rows of a name, one of TVM's dataflow patterns and a check, preferred ones first.
+Out:  the Occurrences that the checks take; none of them share a call.
+Next: composites.py makes a function of each; eager.py has the rows.
+
+TVM's pass for this, FuseOpsByPattern, hands the bindings and readers of the whole function to each
+match that it checks, and rewrites the function for each row: minutes where operators are thousands.
+Here function and patterns become Python objects once. What `dpl` matches, this matches
+(tests/partition/test_matching.py compares them); a row with a kind of pattern that is not known
+here is TVM's to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias
+
+from loadstone.partition.dataflow import Dataflow, Node
+from loadstone.relax.compat import dpl, extracted_match, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import DFPattern
+
+__all__ = ["Occurrence", "Row", "occurrences"]
+
+#: Their patterns also match with the arguments exchanged.
+_COMMUTATIVE = ("relax.add", "relax.multiply")
+
+#: What each pattern stands for so far, by number; a pattern that is named twice matches one thing.
+Memo: TypeAlias = dict[int, Node]
+Matcher: TypeAlias = Callable[[Node, Memo], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Occurrence:
+    """row: its name. root: what the others are for. covers: the calls that it stands for, the root
+    among them."""
+
+    row: str
+    root: Node
+    covers: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """check: whether an occurrence is one, after all; what it covers nobody outside reads, but for
+    the root."""
+
+    name: str
+    pattern: Callable[[], DFPattern]
+    check: Callable[[Occurrence], bool]
+
+
+def occurrences(flow: Dataflow, rows: Iterable[Row]) -> list[Occurrence]:
+    """In the order of the rows, and of the function: of two that share a call the first one is.
+    Marks what they cover as taken."""
+    by_operator: dict[str, list[Node]] = {}
+    for node in flow.nodes:
+        if node.is_call:
+            by_operator.setdefault(node.operator, []).append(node)
+    order = {node: place for place, node in enumerate(flow.nodes)}
+    found: list[Occurrence] = []
+    for row in rows:
+        compiled = _compiled(row.pattern)
+        ends = compiled.ends if compiled is not None else None
+        candidates = [
+            node
+            for operator in (by_operator if ends is None else sorted(ends & by_operator.keys()))
+            for node in by_operator[operator]
+            if not node.taken
+        ]
+        if ends is None or len(ends) > 1:
+            candidates.sort(key=order.__getitem__)
+        match = _asked_of_tvm(flow, row.pattern()) if compiled is None else compiled.match
+        owned: set[Node] = set()
+        for node in candidates:
+            covers = match(node)
+            if covers is None or not owned.isdisjoint(covers) or _is_read_within(node, covers):
+                continue
+            occurrence = Occurrence(row.name, node, tuple(sorted(covers, key=order.__getitem__)))
+            if row.check(occurrence):
+                owned |= covers
+                found.append(occurrence)
+        for node in owned:
+            node.taken = True
+    return found
+
+
+def _is_read_within(root: Node, covers: Iterable[Node]) -> bool:
+    """Whether something outside reads what is computed on the way: it cannot become one
+    operator."""
+    inside = set(covers)
+    return any(reader not in inside for node in inside - {root} for reader in node.readers)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """ends: the operators of the calls that it can match; None: any."""
+
+    matcher: Matcher
+    calls: frozenset[int]
+    ends: frozenset[str] | None
+
+    def match(self, root: Node) -> set[Node] | None:
+        """The bound calls, and items of tuples, that the pattern covers with this root."""
+        memo: Memo = {}
+        if not self.matcher(root, memo):
+            return None
+        return {node for number, node in memo.items() if number in self.calls}
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: Callable[[], DFPattern]) -> _Compiled | None:
+    """None: it has a kind of pattern that is TVM's alone."""
+    compiler = _Compiler()
+    try:
+        root = pattern()
+        matcher = compiler.matcher(root)
+    except NotImplementedError:
+        return None
+    return _Compiled(matcher, frozenset(compiler.calls), compiler.ends(root))
+
+
+class _Compiler:
+    """Functions for patterns. calls: numbers of those that a composite covers."""
+
+    def __init__(self) -> None:
+        self.numbers = count()
+        self.known: dict[DFPattern, Matcher] = {}
+        self.calls: set[int] = set()
+
+    def matcher(self, pattern: DFPattern) -> Matcher:
+        """Raises NotImplementedError for a kind that is not known here."""
+        if pattern not in self.known:
+            number = next(self.numbers)
+            self.known[pattern] = _once(number, self._one(number, pattern))
+        return self.known[pattern]
+
+    def _one(self, number: int, pattern: DFPattern) -> Matcher:
+        if isinstance(pattern, dpl.CallPattern):
+            self.calls.add(number)
+            return self._call(pattern)
+        if isinstance(pattern, dpl.OrPattern):
+            left, right = self.matcher(pattern.left), self.matcher(pattern.right)
+            return lambda node, memo: left(node, memo) or right(node, memo)
+        if isinstance(pattern, dpl.WildcardPattern):
+            return lambda node, memo: True
+        if isinstance(pattern, dpl.ConstantPattern):
+            return lambda node, memo: node.is_constant
+        if type(pattern) is dpl.TuplePattern:
+            fields = [self.matcher(item) for item in pattern.fields]
+            return lambda node, memo: node.is_tuple and _all(fields, node.arguments, memo)
+        if isinstance(pattern, dpl.TupleGetItemPattern):
+            self.calls.add(number)
+            whole, index = self.matcher(pattern.tuple), int(pattern.index)
+            return lambda node, memo: (
+                node.index is not None
+                and index in (-1, node.index)
+                and whole(node.arguments[0], memo)
+            )
+        raise NotImplementedError
+
+    def _call(self, pattern: DFPattern) -> Matcher:
+        operator = _operator(pattern)
+        arguments = [self.matcher(argument) for argument in pattern.args]
+        backwards = arguments[::-1] if operator in _COMMUTATIVE else []
+        if str(pattern).endswith("...)"):  # more arguments may follow: it has no field that says so
+            raise NotImplementedError
+
+        def match(node: Node, memo: Memo) -> bool:
+            return (
+                node.operator == operator
+                and not node.taken
+                and (
+                    _all(arguments, node.arguments, memo)
+                    or (bool(backwards) and _all(backwards, node.arguments, memo))
+                )
+            )
+
+        return match
+
+    def ends(self, pattern: DFPattern) -> frozenset[str] | None:
+        """The operators that a call which matches may have."""
+        if isinstance(pattern, dpl.CallPattern):
+            return frozenset([_operator(pattern)])
+        if isinstance(pattern, dpl.OrPattern):
+            left, right = self.ends(pattern.left), self.ends(pattern.right)
+            return None if left is None or right is None else left | right
+        return frozenset() if isinstance(pattern, dpl.ConstantPattern) else None
+
+
+def _operator(pattern: DFPattern) -> str:
+    if isinstance(pattern.op, dpl.ExprPattern) and isinstance(pattern.op.expr, tvm.ir.Op):
+        return str(pattern.op.expr.name)
+    raise NotImplementedError
+
+
+def _once(number: int, inner: Matcher) -> Matcher:
+    """What the pattern of that number matches, which is the same in all places that name it; what
+    fails leaves nothing behind."""
+
+    def match(node: Node, memo: Memo) -> bool:
+        known = memo.get(number)
+        if known is not None:
+            return known is node
+        before = len(memo)
+        if inner(node, memo):
+            memo[number] = node
+            return True
+        _forget(memo, before)
+        return False
+
+    return match
+
+
+def _all(matchers: Sequence[Matcher], nodes: Sequence[Node], memo: Memo) -> bool:
+    if len(matchers) != len(nodes):
+        return False
+    before = len(memo)
+    for matcher, node in zip(matchers, nodes, strict=True):
+        if not matcher(node, memo):
+            _forget(memo, before)
+            return False
+    return True
+
+
+def _forget(memo: Memo, count: int) -> None:
+    while len(memo) > count:
+        memo.popitem()
+
+
+def _asked_of_tvm(flow: Dataflow, pattern: DFPattern) -> Callable[[Node], set[Node] | None]:
+    """By TVM's own matcher, which gets all bindings that are left for each call."""
+    left = {node.variable: node.expr for node in flow.nodes if not node.taken}
+
+    def match(root: Node) -> set[Node] | None:
+        found = extracted_match(pattern, root.expr, left)
+        if found is None:
+            return None
+        return {
+            flow.of_expr[expr]
+            for kind, expr in found
+            if isinstance(kind, dpl.CallPattern | dpl.TupleGetItemPattern)
+        }
+
+    return match
