@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
+
+import pytest
 
 BEGIN = """
 import sys
@@ -30,6 +33,19 @@ print(sum(name.startswith("tflite.") for name in sys.modules))
 """
     (count,) = printed(script)
     assert 3 <= int(count) < 60, count
+
+
+@pytest.mark.parametrize("name", ["mlpt_vww_int8", "coral_tf2_mnv2_1.0_224_ptq"])
+def test_reading_a_network_names_what_it_needs(shared: Any, name: str) -> None:
+    """Operators with options of no class among them."""
+    pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
+    script = f"""
+from loadstone.frontend import load
+load({str(shared / "models" / f"{name}.tflite")!r})
+print(sum(name.startswith("tflite.") for name in sys.modules))
+"""
+    (count,) = printed(script)
+    assert int(count) < 60, count
 
 
 def test_a_name_that_is_no_modules_imports_the_package_as_it_always_does() -> None:

@@ -238,8 +238,10 @@ def _grid(tensor: TensorRecord) -> str:
 def _activation(record: OperatorRecord) -> int:
     """The fused activation, of operators that can have one."""
     kind = _OPTIONS_KINDS.get(record.table.BuiltinOptionsType(), "")
+    if record.table.BuiltinOptions() is None:  # kind: no name of a class
+        return int(tflite.ActivationFunctionType.NONE)
     options: Any = getattr(tflite, kind, None)
-    if not hasattr(options, "FusedActivationFunction") or record.table.BuiltinOptions() is None:
+    if not hasattr(options, "FusedActivationFunction"):
         return int(tflite.ActivationFunctionType.NONE)
     table = options()
     table.Init(record.table.BuiltinOptions().Bytes, record.table.BuiltinOptions().Pos)

@@ -178,13 +178,12 @@ class Scratchpad:
         count = len(blocks)
         best = (_NEVER, _NEVER)
         chosen: tuple[int, int, int] | None = None
-        start = 0
-        for first in range(count + 1):  # the window begins at `start`, where block first - 1 ends
-            if start > most:
-                break
+        start = first = 0  # the window begins where block first - 1 ends
+        while start <= most:
             end, last_use, again, past = start + size, -1, 0, first
             while past < count and (block := blocks[past]).start < end:
                 if block.last_use >= now:
+                    first = past  # all windows up to its end hold it, too
                     break
                 if block.last_use > last_use:
                     last_use = block.last_use
@@ -196,8 +195,10 @@ class Scratchpad:
                     best, chosen = (again, last_use), (start, first, past)
                     if best == (0, -1):
                         break
-            if first < count:
-                start = blocks[first].end
+            if first == count:
+                break
+            start = blocks[first].end
+            first += 1
         return chosen
 
     def _starts(self, size: int) -> list[int]:
