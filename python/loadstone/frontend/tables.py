@@ -47,7 +47,8 @@ _EVERY = np.arange(-128, 128, dtype=np.float64)
 
 def with_tables(function: RelaxFunction) -> RelaxFunction:
     """Raises nothing: what is no function of one int8 stays as it is."""
-    return _Tables(function).run()
+    tables = _Tables(function)
+    return tables.run() if tables.trees else function
 
 
 class _Tables(Rewriter):
@@ -56,13 +57,19 @@ class _Tables(Rewriter):
         self.bound = dict(bindings(function))
         numerics = str(function.attrs.get("loadstone.numerics", ""))
         self.tflite = numerics.startswith("tflite")
+        #: Of the variables that become a lookup, what they are a function of, and its values.
+        self.trees: dict[Var, tuple[_Tree, Array]] = {}
+        for variable, call in self.bound.items():
+            if is_call(call, "quantize") and (found := self.tree(variable, call)) is not None:
+                self.trees[variable] = found
 
     def visit(self, variable: Var, call: Expr) -> Expr:
-        if is_call(call, "quantize") and (found := self.table(variable, call)) is not None:
-            return found
+        if variable in self.trees:
+            return self.table(variable, call, *self.trees[variable])
         return self.emit(self.mapped(call))
 
-    def table(self, variable: Var, call: Call) -> Expr | None:
+    def tree(self, variable: Var, call: Call) -> tuple[_Tree, Array] | None:
+        """None: it is no function of one int8 that wants a table."""
         tree = _Tree(self.bound)
         root = self.bound.get(call.args[0])
         if root is None or not is_function(root) or not self.wanted(root):
@@ -74,6 +81,10 @@ class _Tables(Rewriter):
             return None
         if self.tflite and "clip" in tree.names:  # HARD_SWISH
             return None
+        return tree, reals
+
+    def table(self, variable: Var, call: Call, tree: _Tree, reals: Array) -> Expr:
+        """The lookup, quantized."""
         assert tree.grid is not None
         name, grid = variable.name, (np.float32(tree.grid[0]), np.int32(tree.grid[1]))
         # a dequantize says whose integers these are, also where nothing else reads them
