@@ -45,6 +45,11 @@ class FusedGraph:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
+        self.names: set[str] = set()  # of these tensors
+        self.readers: dict[Var, set[Var]] = {}  # variable -> those that are computed of it
+        for variable, value in bindings(self.function):
+            for read in variables(value):
+                self.readers.setdefault(read, set()).add(variable)
         self.operators: list[Operator] = []
         self.built: set[Operator] = set()  # those of patterns, by identity
 
@@ -67,7 +72,7 @@ class FusedGraph:
                 pending, variables(value)
             )  # first: these name the tensors that the composite reads
             operator = self._composite(value)
-            self.tensors[variable] = operator.output
+            self._keep(variable, operator.output)
             self.operators.append(operator)
             self.built.add(operator)
         self._flush(pending, {variable for variable, _ in pending})
@@ -91,7 +96,7 @@ class FusedGraph:
             )
         known = self.reader.quantizations.items()
         quantization = next((entry for old, entry in known if old.name == variable.name), None)
-        self.tensors[variable] = Tensor(variable.name, extents, dtype(variable), quantization)
+        self._keep(variable, Tensor(variable.name, extents, dtype(variable), quantization))
         return self.tensors[variable]
 
     def _is_composite(self, value: Expr) -> bool:
@@ -135,10 +140,7 @@ class FusedGraph:
         """One Host operator; names that a composite bound to it are those of its extractor."""
         inside = {variable for variable, _ in group}
         outside = {
-            reader
-            for variable, value in bindings(self.function)
-            if variable not in inside
-            for reader in variables(value)
+            variable for variable in inside if not self.readers.get(variable, set()) <= inside
         }
         outside.update(result(self.function))
         sources = list(
@@ -177,12 +179,15 @@ class FusedGraph:
                     f'{self.name}: "{variable.name}" has a dynamic shape: Loadstone needs '
                     "shapes known at compile time"
                 )
-            taken = {tensor.name for tensor in self.tensors.values()}
             name = base = name_of(value) or variable.name
-            while name in taken:
-                name = f"{base}#{len(taken)}"
-            self.tensors[variable] = Tensor(name, extents, dtype(variable))
+            while name in self.names:
+                name = f"{base}#{len(self.names)}"
+            self._keep(variable, Tensor(name, extents, dtype(variable)))
         return self.tensors[variable]
+
+    def _keep(self, variable: Var, tensor: Tensor) -> None:
+        self.tensors[variable] = tensor
+        self.names.add(tensor.name)
 
 
 def _connected(pending: list[tuple[Var, Expr]]) -> list[list[tuple[Var, Expr]]]:

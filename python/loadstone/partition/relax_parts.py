@@ -10,14 +10,14 @@ Next: fused_graph.py makes Host operators, cost/candidates.py prices them, relax
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from loadstone.graph import Host, Tensor
-from loadstone.relax.compat import DeadCodeElimination, dtype, op_name, relax, shape, tvm
+from loadstone.relax.compat import DeadCodeElimination, bindings, dtype, op_name, relax, shape, tvm
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Expr, IRModule, Var
+    from loadstone.relax.types import Expr, GlobalVar, IRModule, Var
 
 __all__ = ["extracted", "host_operator", "renamed", "variables"]
 
@@ -42,12 +42,23 @@ def extracted(
             results = [fresh[variable] for variable in targets]
             output = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
         builder.emit_func_output(output)
-    functions = {
-        variable: function
-        for variable, function in fused.functions.items()
-        if variable.name_hint != "main"
-    }
+    functions = _called(fused, (value for _, value in group))
     return DeadCodeElimination(["main"])(tvm.IRModule({**functions, "main": builder.get()["main"]}))
+
+
+def _called(module: IRModule, values: Iterable[Expr]) -> dict[GlobalVar, Expr]:
+    """The functions that these expressions call, and those that these call."""
+    found: dict[GlobalVar, Expr] = {}
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, relax.Call):
+            waiting += [value.op, *value.args]
+        elif isinstance(value, tvm.ir.GlobalVar) and value not in found:
+            found[value] = module[value]
+            if isinstance(found[value], relax.Function):
+                waiting += (inner for _, inner in bindings(found[value]))
+    return found
 
 
 def renamed(expr: Expr, fresh: Mapping[Var, Var]) -> Expr:
