@@ -8,8 +8,9 @@ Next: partition/eager.py makes it, artifact/deploy.py and the back ends read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -62,7 +63,17 @@ class Graph:
 
     def consumers(self, tensor: Tensor) -> tuple[Operator, ...]:
         """The operators that read it, in order."""
-        return tuple(operator for operator in self.operators if tensor in operator.inputs)
+        readers = self._readers.get(tensor.name, ())
+        return tuple(operator for operator in readers if tensor in operator.inputs)
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Operator]]:
+        """By the names of tensors."""
+        found: dict[str, list[Operator]] = {}
+        for operator in self.operators:
+            for name in dict.fromkeys(tensor.name for tensor in operator.inputs):
+                found.setdefault(name, []).append(operator)
+        return found
 
     def producer(self, tensor: Tensor) -> Operator | None:
         """None for inputs and constants."""
