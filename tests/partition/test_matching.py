@@ -157,3 +157,23 @@ def _inside(module: Any) -> tuple[list[str], set[tuple[str, ...]]]:
         if variable.name_hint != "main"
     }
     return _names(module["main"]), composites
+
+
+def test_an_item_of_a_tuple_goes_into_the_composite() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = builder.emit(named(builder.normalize(_call("split", x, x)), "parts"))
+            item = builder.emit(relax.TupleGetItem(parts, 1))
+            call = builder.normalize(relax.op.nn.relu(item))
+            output = builder.emit_output(named(call, "positive"))
+        builder.emit_func_output(output)
+    module = builder.get()
+    whole = dpl.is_op("relax.split")(dpl.wildcard())
+    pattern = dpl.is_op("relax.nn.relu")(dpl.is_tuple_get_item(whole, 1))
+    flow = Dataflow(module["main"])
+    found = occurrences(flow, [Row("last", lambda: pattern, lambda _: True)])
+    made = with_composites(module, flow, found)
+    relax.analysis.well_formed(made)
+    assert _inside(made) == ([], {("last", "parts", "positive")})

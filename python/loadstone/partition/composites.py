@@ -71,8 +71,10 @@ def _composite(occurrence: Occurrence) -> tuple[list[Var], RelaxFunction]:
 
 
 def _rewritten(expr: Expr, fresh: dict[Var, Var]) -> Expr:
-    """On fresh variables, with its type, and with the name that its span carries."""
+    """On fresh variables; a call with its type and with the name that its span carries, others know
+    theirs."""
     new = renamed(expr, fresh)
-    if isinstance(expr, relax.Call):
-        new = relax.Call(new.op, new.args, new.attrs, new.ty_args, span=expr.span)
-    return retyped(new, expr.ty)
+    if not isinstance(expr, relax.Call):
+        return new
+    call = relax.Call(new.op, new.args, new.attrs, new.ty_args, span=expr.span)
+    return retyped(call, expr.ty)
