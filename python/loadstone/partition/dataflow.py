@@ -2,7 +2,7 @@
 """A Relax function as nodes: what is read points to what made it, and to all that read it.
 
 In:   a Relax function of bindings.
-Out:  Dataflow, a Node for each of its expressions.
+Out:  Dataflow, a DataflowNode for each of its expressions.
 Next: matching.py looks for patterns in it, composites.py writes the function anew.
 """
 
@@ -17,11 +17,11 @@ from loadstone.relax.compat import bindings, is_constant, relax, tvm
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, RelaxFunction, Var
 
-__all__ = ["Dataflow", "Node"]
+__all__ = ["Dataflow", "DataflowNode"]
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class DataflowNode:
     """An expression. variable: what it is bound to; None where it is written where it is read.
 
     operator: the full name of the Relax operator that it calls, or "". arguments: of a call, or the
@@ -32,12 +32,12 @@ class Node:
     expr: Expr
     variable: Var | None = None
     operator: str = ""
-    arguments: tuple[Node, ...] = ()
+    arguments: tuple[DataflowNode, ...] = ()
     is_call: bool = False
     is_constant: bool = False
     is_tuple: bool = False
     index: int | None = None
-    readers: list[Node | None] = field(default_factory=list)
+    readers: list[DataflowNode | None] = field(default_factory=list)
     taken: bool = False
 
     @property
@@ -49,13 +49,13 @@ class Node:
 
 class Dataflow:
     """nodes: of the bindings, in order; another name for what is bound already has none of its
-    own. of_expr: node of each of their expressions."""
+    own. of_expr: the node of each of their expressions."""
 
     def __init__(self, function: RelaxFunction) -> None:
         self.function = function
-        self.nodes: list[Node] = []
-        self.of_expr: dict[Expr, Node] = {}
-        self._of_variable: dict[Var, Node] = {}
+        self.nodes: list[DataflowNode] = []
+        self.of_expr: dict[Expr, DataflowNode] = {}
+        self._of_variable: dict[Var, DataflowNode] = {}
         for variable, value in bindings(function):
             node = self._node(value)
             self._of_variable[variable] = node
@@ -69,12 +69,12 @@ class Dataflow:
             self.of_expr[value] = node
         self._node(function.body.body).readers.append(None)
 
-    def _node(self, expr: Expr) -> Node:
+    def _node(self, expr: Expr) -> DataflowNode:
         if isinstance(expr, relax.Var):
             if expr not in self._of_variable:
-                self._of_variable[expr] = Node(expr, expr)  # a parameter
+                self._of_variable[expr] = DataflowNode(expr, expr)  # a parameter
             return self._of_variable[expr]
-        node = Node(expr, is_constant=is_constant(expr))
+        node = DataflowNode(expr, is_constant=is_constant(expr))
         if isinstance(expr, relax.Call):
             node.is_call = True
             if isinstance(expr.op, tvm.ir.Op):
@@ -89,7 +89,7 @@ class Dataflow:
         return node
 
 
-def _bound(nodes: Iterable[Node]) -> Iterator[Node]:
+def _bound(nodes: Iterable[DataflowNode]) -> Iterator[DataflowNode]:
     """Those of variables, in expressions too: what a tuple holds is read by who reads the tuple."""
     for node in nodes:
         if node.variable is not None:

@@ -29,7 +29,7 @@ from loadstone.partition.composites import with_composites
 from loadstone.partition.dataflow import Dataflow
 from loadstone.partition.fused_graph import FusedGraph
 from loadstone.partition.islands import islands
-from loadstone.partition.matching import Occurrence, Row, occurrences
+from loadstone.partition.matching import FusionRow, Occurrence, occurrences
 from loadstone.partition.patterns import (
     OPERATOR_PATTERNS,
     Mismatch,
@@ -185,7 +185,7 @@ class _Chooser:
             None  # of a predicate; TVM would make another exception of it
         )
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[FusionRow]:
         """What `occurrences` looks for, in order."""
         rows = []
         for backend in self.backends:
@@ -223,7 +223,7 @@ class _Chooser:
         pattern: Pattern,
         entry: OperatorPattern,
         predicate: Callable[[Operator], Refusal | None],
-    ) -> Row:
+    ) -> FusionRow:
         def check(occurrence: Occurrence) -> bool:
             operator = self.extract(entry, name_of(occurrence.root.expr) or "")
             if isinstance(operator, str):
@@ -252,7 +252,7 @@ class _Chooser:
             self.taken[operator.name] = (backend, operator)
             return True
 
-        return Row(f"{backend}.{pattern.name}", entry.pattern, check)
+        return FusionRow(f"{backend}.{pattern.name}", entry.pattern, check)
 
     def extract(self, entry: OperatorPattern, name: str) -> Operator | str:
         """The operator that the pattern makes of the call of that name, or why it is none."""

@@ -20,20 +20,20 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from loadstone.partition.dataflow import Dataflow, Node
+from loadstone.partition.dataflow import Dataflow, DataflowNode
 from loadstone.relax.compat import dpl, extracted_match, tvm
 
 if TYPE_CHECKING:
     from loadstone.relax.types import DFPattern
 
-__all__ = ["Occurrence", "Row", "occurrences"]
+__all__ = ["FusionRow", "Occurrence", "occurrences"]
 
 #: Their patterns also match with the arguments exchanged.
 _COMMUTATIVE = ("relax.add", "relax.multiply")
 
 #: What each pattern stands for so far, by number; a pattern that is named twice matches one thing.
-Memo: TypeAlias = dict[int, Node]
-Matcher: TypeAlias = Callable[[Node, Memo], bool]
+Memo: TypeAlias = dict[int, DataflowNode]
+Matcher: TypeAlias = Callable[[DataflowNode, Memo], bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,12 @@ class Occurrence:
     among them."""
 
     row: str
-    root: Node
-    covers: tuple[Node, ...]
+    root: DataflowNode
+    covers: tuple[DataflowNode, ...]
 
 
 @dataclass(frozen=True)
-class Row:
+class FusionRow:
     """check: whether an occurrence is one, after all; what it covers nobody outside reads, but for
     the root."""
 
@@ -56,33 +56,29 @@ class Row:
     check: Callable[[Occurrence], bool]
 
 
-def occurrences(flow: Dataflow, rows: Iterable[Row]) -> list[Occurrence]:
+def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
     """In the order of the rows, and of the function: of two that share a call the first one is.
     Marks what they cover as taken."""
-    by_operator: dict[str, list[Node]] = {}
+    order = {node: place for place, node in enumerate(flow.nodes)}
+    by_operator: dict[str, list[DataflowNode]] = {}
     for node in flow.nodes:
         if node.is_call:
             by_operator.setdefault(node.operator, []).append(node)
-    order = {node: place for place, node in enumerate(flow.nodes)}
     found: list[Occurrence] = []
-    for row in rows:
-        compiled = _compiled(row.pattern)
-        ends = compiled.ends if compiled is not None else None
-        candidates = [
+    for row in table:
+        match, ends = _matcher(flow, row)
+        calls = [
             node
-            for operator in (by_operator if ends is None else sorted(ends & by_operator.keys()))
+            for operator in (by_operator if ends is None else ends & by_operator.keys())
             for node in by_operator[operator]
             if not node.taken
         ]
-        if ends is None or len(ends) > 1:
-            candidates.sort(key=order.__getitem__)
-        match = _asked_of_tvm(flow, row.pattern()) if compiled is None else compiled.match
-        owned: set[Node] = set()
-        for node in candidates:
-            covers = match(node)
-            if covers is None or not owned.isdisjoint(covers) or _is_read_within(node, covers):
+        owned: set[DataflowNode] = set()
+        for call in sorted(calls, key=order.__getitem__):
+            covers = match(call)
+            if covers is None or not owned.isdisjoint(covers) or _is_read_within(call, covers):
                 continue
-            occurrence = Occurrence(row.name, node, tuple(sorted(covers, key=order.__getitem__)))
+            occurrence = Occurrence(row.name, call, tuple(sorted(covers, key=order.__getitem__)))
             if row.check(occurrence):
                 owned |= covers
                 found.append(occurrence)
@@ -91,7 +87,17 @@ def occurrences(flow: Dataflow, rows: Iterable[Row]) -> list[Occurrence]:
     return found
 
 
-def _is_read_within(root: Node, covers: Iterable[Node]) -> bool:
+def _matcher(
+    flow: Dataflow, row: FusionRow
+) -> tuple[Callable[[DataflowNode], set[DataflowNode] | None], frozenset[str] | None]:
+    """What a call matches, and the operators of calls that can: None for any."""
+    compiled = _compiled(row.pattern)
+    if compiled is None:
+        return _asked_of_tvm(flow, row.pattern()), None
+    return compiled.match, compiled.ends
+
+
+def _is_read_within(root: DataflowNode, covers: Iterable[DataflowNode]) -> bool:
     """Whether something outside reads what is computed on the way: it cannot become one
     operator."""
     inside = set(covers)
@@ -106,7 +112,7 @@ class _Compiled:
     calls: frozenset[int]
     ends: frozenset[str] | None
 
-    def match(self, root: Node) -> set[Node] | None:
+    def match(self, root: DataflowNode) -> set[DataflowNode] | None:
         """The bound calls, and items of tuples, that the pattern covers with this root."""
         memo: Memo = {}
         if not self.matcher(root, memo):
@@ -172,7 +178,7 @@ class _Compiler:
         if str(pattern).endswith("...)"):  # more arguments may follow: it has no field that says so
             raise NotImplementedError
 
-        def match(node: Node, memo: Memo) -> bool:
+        def match(node: DataflowNode, memo: Memo) -> bool:
             return (
                 node.operator == operator
                 and not node.taken
@@ -204,7 +210,7 @@ def _once(number: int, inner: Matcher) -> Matcher:
     """What the pattern of that number matches, which is the same in all places that name it; what
     fails leaves nothing behind."""
 
-    def match(node: Node, memo: Memo) -> bool:
+    def match(node: DataflowNode, memo: Memo) -> bool:
         known = memo.get(number)
         if known is not None:
             return known is node
@@ -218,7 +224,7 @@ def _once(number: int, inner: Matcher) -> Matcher:
     return match
 
 
-def _all(matchers: Sequence[Matcher], nodes: Sequence[Node], memo: Memo) -> bool:
+def _all(matchers: Sequence[Matcher], nodes: Sequence[DataflowNode], memo: Memo) -> bool:
     if len(matchers) != len(nodes):
         return False
     before = len(memo)
@@ -234,11 +240,13 @@ def _forget(memo: Memo, count: int) -> None:
         memo.popitem()
 
 
-def _asked_of_tvm(flow: Dataflow, pattern: DFPattern) -> Callable[[Node], set[Node] | None]:
+def _asked_of_tvm(
+    flow: Dataflow, pattern: DFPattern
+) -> Callable[[DataflowNode], set[DataflowNode] | None]:
     """By TVM's own matcher, which gets all bindings that are left for each call."""
     left = {node.variable: node.expr for node in flow.nodes if not node.taken}
 
-    def match(root: Node) -> set[Node] | None:
+    def match(root: DataflowNode) -> set[DataflowNode] | None:
         found = extracted_match(pattern, root.expr, left)
         if found is None:
             return None

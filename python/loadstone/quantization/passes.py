@@ -121,4 +121,4 @@ def _repaired(
 
 
 def _pass(name: str, run: Callable[[IRModule], IRModule]) -> Pass:
-    return tvm.transform.module_pass(lambda module, context: run(module), opt_level=0, name=name)
+    return tvm.transform.module_pass(lambda module, _: run(module), opt_level=0, name=name)
