@@ -41,7 +41,6 @@ from loadstone.frontend.real import (
 from loadstone.frontend.tables import with_tables
 from loadstone.relax.compat import (
     DeadCodeElimination,
-    channels_last_conv2d,
     constant,
     dtype,
     integers,
@@ -56,6 +55,7 @@ from loadstone.relax.compat import (
     tvm,
     value,
 )
+from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:

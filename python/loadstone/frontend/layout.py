@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import (
     bindings,
-    channels_last_conv2d,
     integers,
     is_call,
     op_name,
@@ -23,6 +22,7 @@ from loadstone.relax.compat import (
     result,
     shape,
 )
+from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:

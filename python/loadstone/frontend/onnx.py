@@ -38,6 +38,7 @@ from loadstone.relax.compat import (
     shape,
     value,
 )
+from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -280,7 +281,7 @@ class _Importer(onnx_importer().ONNXGraphImporter):  # type: ignore[misc]
         return relax.Tuple(parts)
 
     def _emitted(self, converted: Expr, name: str) -> Expr:
-        normal = self.bb.normalize(converted)
+        normal = self.bb.normalize(with_types(converted))
         return (
             self.bb.emit(normal, name_hint=name)
             if isinstance(normal.ty, relax.TensorType)

@@ -43,6 +43,7 @@ from loadstone.frontend.tflite_state import STATEFUL
 from loadstone.frontend.tflite_variables import described, resolved, states_of
 from loadstone.numerics import Array
 from loadstone.relax.compat import abandoning, constant, dtype, relax, shape, tflite_importer
+from loadstone.relax.convolutions import with_types
 
 if TYPE_CHECKING:
     from loadstone.relax.types import BlockBuilder, Expr, IRModule, TensorWrapper
@@ -302,7 +303,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
         if converted is None:
             return
-        converted = self.bb.normalize(converted)
+        converted = self.bb.normalize(with_types(converted))
         for position, index in enumerate(record.outputs):
             target = self.file.tensors[index]
             expr = converted if len(record.outputs) == 1 else self.bb.emit(converted[position])

@@ -25,7 +25,6 @@ from loadstone.numerics import Array
 from loadstone.relax.compat import (
     DeadCodeElimination,
     bindings,
-    channels_last_conv2d,
     constant,
     dtype,
     integers,
@@ -40,6 +39,7 @@ from loadstone.relax.compat import (
     uses,
     value,
 )
+from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
-from loadstone.relax.compat import bindings, channels_last_conv2d, constant, is_call, relax, tvm
+from loadstone.relax.compat import bindings, constant, is_call, relax, tvm
+from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:

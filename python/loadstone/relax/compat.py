@@ -16,7 +16,7 @@ import pkgutil
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
@@ -30,7 +30,6 @@ from loadstone.numerics import Array
 
 if TYPE_CHECKING:
     from loadstone.relax.types import (
-        Attrs,
         BlockBuilder,
         Call,
         DFPattern,
@@ -164,28 +163,6 @@ def quietly() -> Iterator[None]:
             os.close(own)
             caught.seek(0)
             os.write(2, b"".join(line for line in caught if b": Warning: " not in line))
-
-
-def channels_last_conv2d(
-    data: Expr,
-    kernel: Expr,
-    attrs: Attrs,
-    *,
-    kernel_layout: str = "OHWI",
-    padding: Sequence[int] | None = None,
-) -> Expr:
-    """A convolution of NHWC data with the strides, dilation and groups of another one, and its
-    padding unless given."""
-    return relax.op.nn.conv2d(
-        data,
-        kernel,
-        strides=integers(attrs.strides),
-        padding=integers(attrs.padding) if padding is None else padding,
-        dilation=integers(attrs.dilation),
-        groups=int(attrs.groups),
-        data_layout="NHWC",
-        kernel_layout=kernel_layout,
-    )
 
 
 #: A module of TVM's importers: classes to build on.
@@ -389,9 +366,9 @@ def codegens(module: IRModule) -> tuple[str, ...]:
 
 def named(call: Call, name: str) -> Call:
     """The same call with a name from the model file, which survives TVM's passes as its span."""
-    return relax.Call(
-        call.op, call.args, call.attrs, call.ty_args, span=Span(SourceName(name), 0, 0, 0, 0)
-    )
+    span = Span(SourceName(name), 0, 0, 0, 0)
+    new = relax.Call(call.op, call.args, call.attrs, call.ty_args, span=span)
+    return new if call.ty.is_missing() else retyped(new, call.ty)
 
 
 def name_of(call: Call) -> str | None:
