@@ -40,6 +40,17 @@ def die_once(unit: Path) -> int:
     return len(unit.name)
 
 
+def leave_a_trace(unit: tuple[Path, int]) -> int:
+    """A file for each time that it is done; the fiftieth unit ends its worker, once."""
+    folder, number = unit
+    time.sleep(0.02)
+    traces = list(folder.glob(f"{number}.*"))
+    (folder / f"{number}.{len(traces)}").touch()
+    if number == 50 and not traces:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
 def test_processes_that_do_not_start_are_one_line(tmp_path: Path) -> None:
     """Python starts a worker by importing the script anew: what is not below `if __name__` runs."""
     script = tmp_path / "script.py"
@@ -84,6 +95,12 @@ def test_processes_give_what_this_one_gives(tmp_path: Path) -> None:
         names = [tmp_path / ("x" * k) for k in range(1, 3)]
         assert pool.map(die_once, names) == [1, 2]
         assert all(name.exists() for name in names)
+
+        folder = tmp_path / "traces"
+        folder.mkdir()
+        assert pool.map(leave_a_trace, [(folder, n) for n in range(60)]) == list(range(60))
+        # not those that the dead worker had given: with a death every few seconds it never ended
+        assert 61 <= len(list(folder.iterdir())) <= 61 + 6
 
         with pytest.raises(DeviceError, match=r"^unit 1 is broken$"):
             pool.map(fail, range(4))

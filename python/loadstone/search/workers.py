@@ -233,38 +233,39 @@ class _Cluster:
         # it dies, it is made again.
         common = [self.client.submit(_given, value, pure=False) for value in shared]
         finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        futures = [
-            self.client.submit(function, unit, *common, pure=False, priority=-index)
+        futures = {
+            index: self.client.submit(function, unit, *common, pure=False, priority=-index)
             for index, unit in enumerate(units)
-        ]
+        }
         try:
-            for index, future in enumerate(futures):
-                future.add_done_callback(lambda _, index=index: finished.put(index))
+            for index in futures:
+                futures[index].add_done_callback(lambda _, index=index: finished.put(index))
             with _Bar(self.label, len(units)) as bar:
                 results = dict(self._taken(futures, finished, on_result, bar))
         finally:  # Ctrl-C, or a unit that failed: nobody goes on with the others
-            self.client.cancel([*futures, *common], force=True)
+            self.client.cancel([*futures.values(), *common], force=True)
         return [results[index] for index in range(len(units))]
 
     def _taken(
         self,
-        futures: Sequence[Any],
+        futures: dict[int, Any],
         finished: queue.SimpleQueue[int],
         on_result: Callable[[int, Any], None] | None,
         bar: _Bar,
     ) -> Iterator[tuple[int, Any]]:
-        left = len(futures)
-        while left:
+        """Takes futures away as their results come: what nobody holds, Dask forgets. Held, it were
+        computed again when the worker that did it dies, before anything else."""
+        while futures:
             try:
                 index = finished.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 self._replace_the_dead()
                 continue
             result = self._result(futures[index])
+            del futures[index]
             if on_result is not None:
                 on_result(index, result)
             bar.step()
-            left -= 1
             yield index, result
 
     def _result(self, future: Any) -> Any:
