@@ -61,12 +61,10 @@ def test_channels_are_those_of_all_rows() -> None:
     parts = [rng.normal(size=(5, 6, 4)).astype(np.float32) for _ in range(3)]
     channels = Channels(4)
     for part in parts:
-        channels.update(part)
+        assert channels.update(part) == (part.min(), part.max())
     rows = np.concatenate([part.reshape(-1, 4) for part in parts])
     np.testing.assert_array_equal(channels.low, rows.min(axis=0))
     np.testing.assert_array_equal(channels.high, rows.max(axis=0))
-    np.testing.assert_allclose(channels.mean, rows.mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(channels.mean_square, (rows**2).mean(axis=0), rtol=1e-5)
     assert np.all(channels.reach(1.0) == np.abs(rows).max(axis=0))
     assert np.all(channels.reach(4.0) > channels.reach(1.0))
 

@@ -4,18 +4,19 @@
 In:   FakeQuantizedRunner (simulate.py), Samples.
 Out:  Calibration: the histogram of every group of tensors with one scale, the channels of every
       quantized tensor.
-Next: plan.py chooses scales; equalize.py and rounding.py repair with the channels.
+Next: plan.py chooses scales; equalize.py repairs with the channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from loadstone.errors import ModelError
+from loadstone.numerics import Float32Array
 from loadstone.quantization.network import Network, Role
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
@@ -40,10 +41,15 @@ class Calibration:
 
 
 def calibrate(
-    runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT, *, show: bool = False
+    runner: FakeQuantizedRunner,
+    samples: Samples,
+    settings: Settings = FLOAT,
+    *,
+    watch: Callable[[Mapping[Var, Float32Array]], None] | None = None,
+    show: bool = False,
 ) -> Calibration:
     """Streams the samples through the float network (with other weights, if `settings` has some).
-    Raises ModelError for a NaN."""
+    watch: is shown what each sample gives as well. Raises ModelError for a NaN."""
     network = runner.network
     read = _computed_with(network)
     histograms = {group: Histogram() for group in network.groups.values()}
@@ -51,14 +57,16 @@ def calibrate(
     for inputs in progress(samples, "calibrate", show):
         _, recorded = runner.run(inputs, settings)
         for variable, values in recorded.items():
-            channels[variable].update(values)
+            extremes = channels[variable].update(values)
             if not np.all(np.isfinite(channels[variable].high)):
                 raise ModelError(
                     f'"{network.name(variable)}" becomes infinite or NaN: the float network '
                     "overflows on these samples"
                 )
             if variable in read:
-                histograms[network.groups[variable]].update(values)
+                histograms[network.groups[variable]].update(values, extremes)
+        if watch is not None:
+            watch(recorded)
     return Calibration(histograms, channels, len(samples))
 
 

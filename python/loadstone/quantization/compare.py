@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
-from loadstone.numerics import Array
+from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.calibrate import progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
@@ -26,9 +26,13 @@ from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.quantization.statistics import Histogram
 
 if TYPE_CHECKING:
+    from loadstone.quantization.network import Network
     from loadstone.relax.types import Var
 
-__all__ = ["Comparison", "accuracy", "compare", "decibels", "saturation"]
+__all__ = ["Comparison", "accuracy", "compare", "compare_all", "decibels", "saturation"]
+
+#: Outputs, and what was recorded on the way.
+_Results: TypeAlias = "tuple[list[Array], Mapping[Var, Float32Array]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,39 +56,37 @@ def compare(
     settings: Settings,
     samples: Samples,
     *,
-    only: Iterable[Var] | None = None,
     real: Settings = FLOAT,
     show: bool = False,
 ) -> Comparison:
     """Runs every sample in float and as `settings` say.
 
-    only: the tensors to compare beside the outputs; None: every quantized one.
     real: how the float network runs; equalized, when `settings` are of an equalized one, since its
         tensors are multiples of the others.
     """
-    network, labels = runner.network, samples.labels
-    outputs = [_Energy() for _ in network.outputs]
-    tensors = {variable: _Energy() for variable in (network.groups if only is None else only)}
-    right = [0, 0]
+    found = compare_all(runner, [settings], samples, runner.network.groups, real=real, show=show)
+    return found[0]
+
+
+def compare_all(
+    runner: FakeQuantizedRunner,
+    choices: Sequence[Settings],
+    samples: Samples,
+    tensors: Iterable[Var],
+    *,
+    real: Settings = FLOAT,
+    show: bool = False,
+) -> list[Comparison]:
+    """Runs every sample in float, once, and as each of the choices says.
+
+    tensors: what to compare beside the outputs.
+    """
+    measures = [_Measure(runner.network, tensors, samples.labels) for _ in choices]
     for index, inputs in enumerate(progress(samples, "compare", show)):
-        exact, exact_tensors = runner.run(inputs, real)
-        found, found_tensors = runner.run(inputs, settings)
-        for energy, x, y in zip(outputs, exact, found, strict=True):
-            energy.add(x, y)
-        for variable, energy in tensors.items():
-            energy.add(exact_tensors[variable], found_tensors[variable])
-        if labels is not None:
-            right = [
-                count + int(np.argmax(out[0]) == labels[index])
-                for count, out in zip(right, (exact, found), strict=True)
-            ]
-    shares = [count / len(samples) if labels is not None else None for count in right]
-    return Comparison(
-        tuple(energy.ratio for energy in outputs),
-        {variable: energy.ratio for variable, energy in tensors.items()},
-        len(samples),
-        *shares,
-    )
+        exact = runner.run(inputs, real)
+        for choice, measure in zip(choices, measures, strict=True):
+            measure.add(index, exact, runner.run(inputs, choice))
+    return [measure.comparison(len(samples)) for measure in measures]
 
 
 def accuracy(outputs: Sequence[Array], labels: NDArray[np.int64]) -> float:
@@ -113,6 +115,36 @@ def saturation(histogram: Histogram, quantization: Quantization) -> float:
     high = (INT8_MAX + 0.5 - quantization.zero_point) * quantization.scale
     outside = (histogram.centres < low) | (histogram.centres > high)
     return float(histogram.counts[outside].sum() / max(histogram.size, 1))
+
+
+class _Measure:
+    """What one choice costs, sample by sample."""
+
+    def __init__(
+        self, network: Network, tensors: Iterable[Var], labels: NDArray[np.int64] | None
+    ) -> None:
+        self.labels = labels
+        self.outputs = [_Energy() for _ in network.outputs]
+        self.tensors = {variable: _Energy() for variable in tensors}
+        self.right = [0, 0]  # in float, and as it was chosen
+
+    def add(self, index: int, exact: _Results, found: _Results) -> None:
+        for energy, x, y in zip(self.outputs, exact[0], found[0], strict=True):
+            energy.add(x, y)
+        for variable, energy in self.tensors.items():
+            energy.add(exact[1][variable], found[1][variable])
+        if self.labels is not None:
+            for place, (outputs, _) in enumerate((exact, found)):
+                self.right[place] += int(np.argmax(outputs[0][0]) == self.labels[index])
+
+    def comparison(self, count: int) -> Comparison:
+        known = self.labels is not None
+        return Comparison(
+            tuple(energy.ratio for energy in self.outputs),
+            {variable: energy.ratio for variable, energy in self.tensors.items()},
+            count,
+            *(right / count if known else None for right in self.right),
+        )
 
 
 class _Energy:

@@ -35,7 +35,6 @@ from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
-    from loadstone.quantization.calibrate import Calibration
     from loadstone.quantization.network import Layer, Network
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
@@ -151,7 +150,6 @@ def quantize_prepared(
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.
     """
-    from loadstone.quantization.calibrate import calibrate
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
     from loadstone.quantization.plan import real_settings, settings
@@ -166,15 +164,14 @@ def quantize_prepared(
     samples = replace(samples, labels=_labels(labels, len(samples), network.outputs[0]))
     few = samples.first(COMPARED_SAMPLES)
 
-    calibration = calibrate(runner, samples, show=options.show)
     steps = [f"calibrated on {len(samples)} samples"]
-    chosen = _Attempt(runner, network, calibration, samples, options)
+    chosen = _Attempt(runner, network, samples, options)
     if options.equalize:
         other = chosen.equalized()
-        gains = [attempt.quality(few) for attempt in (chosen, other)]
-        if gains[1] > gains[0]:
+        gain = _gain(runner, chosen, other, few)
+        if gain > 0:
             chosen = other
-            steps.append(f"equalized channels ({gains[1] - gains[0]:+.1f} dB)")
+            steps.append(f"equalized channels ({gain:+.1f} dB)")
     network, plan = chosen.network, chosen.plan
     steps += [
         text
@@ -215,57 +212,52 @@ class _Attempt:
     """A network with its calibration and plan; `equalized` gives another."""
 
     def __init__(
-        self,
-        runner: FakeQuantizedRunner,
-        network: Network,
-        calibration: Calibration,
-        samples: Samples,
-        options: Options,
+        self, runner: FakeQuantizedRunner, network: Network, samples: Samples, options: Options
     ) -> None:
+        from loadstone.quantization.calibrate import calibrate
         from loadstone.quantization.plan import make_plan, real_settings
-        from loadstone.quantization.rounding import correct_biases, measure_moments, round_weights
+        from loadstone.quantization.rounding import LayerInputs, correct_biases, round_weights
         from loadstone.quantization.scales import SCHEMES
 
-        self.runner, self.network, self.calibration, self.samples, self.options = (
-            runner,
-            network,
-            calibration,
-            samples,
-            options,
+        self.runner, self.network, self.samples, self.options = runner, network, samples, options
+        repaired = options.compensate or options.correct
+        inputs = LayerInputs(runner.network, MOMENT_SAMPLES if repaired else 0)
+        self.calibration = calibrate(
+            runner, samples, real_settings(network), watch=inputs.update, show=options.show
         )
-        scheme = SCHEMES[options.scheme]
         self.plan = make_plan(
-            network, calibration.histograms, scheme, options.method, per_channel=options.per_channel
+            network,
+            self.calibration.histograms,
+            SCHEMES[options.scheme],
+            options.method,
+            per_channel=options.per_channel,
         )
         self.plan = replace(self.plan, half_up=options.half_up)
-        if options.compensate or options.correct:
-            moments = measure_moments(runner, samples.first(MOMENT_SAMPLES), real_settings(network))
-            if options.compensate:
-                self.plan = round_weights(network, self.plan, moments)
-            if options.correct:
-                self.plan = correct_biases(network, self.plan, moments)
+        if options.compensate:
+            self.plan = round_weights(network, self.plan, inputs.moments)
+        if options.correct:
+            self.plan = correct_biases(network, self.plan, inputs.moments)
 
     def equalized(self) -> _Attempt:
-        from loadstone.quantization.calibrate import calibrate
         from loadstone.quantization.equalize import equalize
-        from loadstone.quantization.plan import real_settings
 
         network = equalize(self.network, self.calibration)
-        calibration = calibrate(
-            self.runner, self.samples, real_settings(network), show=self.options.show
-        )
-        return _Attempt(self.runner, network, calibration, self.samples, self.options)
+        return _Attempt(self.runner, network, self.samples, self.options)
 
-    def quality(self, samples: Samples) -> float:
-        """Signal to noise of what the device hands to the host, in decibels: the mean over those
-        tensors."""
-        from loadstone.quantization.compare import compare
-        from loadstone.quantization.plan import settings
 
-        comparison = compare(
-            self.runner, settings(self.network, self.plan), samples, only=self.network.results()
-        )
-        return float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
+def _gain(runner: FakeQuantizedRunner, one: _Attempt, other: _Attempt, samples: Samples) -> float:
+    """How much better the other is, in decibels: signal to noise of what the device hands to the
+    host, the mean over those tensors."""
+    from loadstone.quantization.compare import compare_all
+    from loadstone.quantization.plan import settings
+
+    choices = [settings(attempt.network, attempt.plan) for attempt in (one, other)]
+    found = compare_all(runner, choices, samples, one.network.results())
+    before, after = (
+        float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
+        for comparison in found
+    )
+    return after - before
 
 
 def checked(options: Options) -> Options:

@@ -18,6 +18,7 @@ No training, no labels, no gradient.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.numerics import Array, Float64Array
+from loadstone.numerics import Array, Float32Array, Float64Array
 from loadstone.quantization.network import Layer, Network
 from loadstone.quantization.plan import Plan, real_weights
 from loadstone.quantization.samples import Samples
@@ -34,9 +35,9 @@ from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
 from loadstone.relax.compat import bindings, integers
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Call
+    from loadstone.relax.types import Call, Var
 
-__all__ = ["Moments", "correct_biases", "measure_moments", "round_weights"]
+__all__ = ["LayerInputs", "Moments", "correct_biases", "measure_moments", "round_weights"]
 
 
 #: Positions of an image that one sample contributes.
@@ -90,24 +91,39 @@ class Moments:
         )
 
 
+class LayerInputs:
+    """moments: of every weighted layer's input, by layer name; those of the first `count` samples
+    that pass by."""
+
+    def __init__(self, network: Network, count: int = sys.maxsize) -> None:
+        calls = dict(bindings(network.function))
+        self.left = count
+        self.moments: dict[str, Moments] = {}
+        self._windows = [_Window(layer, calls[layer.core]) for layer in network.weighted]
+        self._rng = np.random.default_rng(0)
+
+    def update(self, recorded: Mapping[Var, Float32Array]) -> None:
+        """recorded: the tensors of one sample."""
+        if self.left <= 0:
+            return
+        self.left -= 1
+        for window in self._windows:
+            layer = window.layer
+            if layer.inputs[0] in recorded:
+                rows = window.rows(recorded[layer.inputs[0]], self._rng)
+                if layer.name not in self.moments:
+                    self.moments[layer.name] = Moments(rows.shape[0], rows.shape[2])
+                self.moments[layer.name].update(rows)
+
+
 def measure_moments(
     runner: FakeQuantizedRunner, samples: Samples, settings: Settings = FLOAT
 ) -> dict[str, Moments]:
     """Of every weighted layer's input in the float network, by layer name."""
-    network = runner.network
-    calls = dict(bindings(network.function))
-    windows = {layer.name: _Window(layer, calls[layer.core]) for layer in network.weighted}
-    rng = np.random.default_rng(0)
-    found: dict[str, Moments] = {}
-    for inputs in samples:
-        _, recorded = runner.run(inputs, settings)
-        for layer in network.weighted:
-            if layer.inputs[0] in recorded:
-                rows = windows[layer.name].rows(recorded[layer.inputs[0]], rng)
-                if layer.name not in found:
-                    found[layer.name] = Moments(rows.shape[0], rows.shape[2])
-                found[layer.name].update(rows)
-    return found
+    inputs = LayerInputs(runner.network)
+    for sample in samples:
+        inputs.update(runner.run(sample, settings)[1])
+    return inputs.moments
 
 
 def round_weights(

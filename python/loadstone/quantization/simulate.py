@@ -51,7 +51,7 @@ class Settings:
 
 
 #: Of so many settings the arguments stay what the executable takes.
-_KEPT_SETTINGS = 2
+_KEPT_SETTINGS = 3
 #: The network as it was compiled.
 FLOAT = Settings()
 
@@ -78,7 +78,7 @@ class FakeQuantizedRunner:
 
     def run(
         self, inputs: Sequence[Array], settings: Settings = FLOAT
-    ) -> tuple[list[Array], Mapping[Var, Array]]:
+    ) -> tuple[list[Array], Mapping[Var, Float32Array]]:
         """(outputs, recorded values by variable) of one sample. A parameter of float16 takes and
         gives float16."""
         results = self._run([*map(tvm.runtime.tensor, inputs), *self._arguments(settings)])
@@ -88,7 +88,7 @@ class FakeQuantizedRunner:
         )
 
     def _arguments(self, settings: Settings) -> list[TvmTensor]:
-        """Everything but the samples; kept for the last two settings, which a comparison runs by
+        """Everything but the samples; kept for the last settings, which a comparison runs by
         turns."""
         if settings not in self._bound:
             while len(self._bound) >= _KEPT_SETTINGS:

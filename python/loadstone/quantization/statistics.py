@@ -3,8 +3,7 @@
 
 In:   the values of a tensor, sample by sample.
 Out:  Histogram: extremes and distribution. Channels: extremes, mean and mean square per channel.
-Next: scales.py chooses ranges from histograms; equalize.py and rounding.py read channels; report.py
-      draws.
+Next: scales.py chooses ranges from histograms; equalize.py reads channels; report.py draws.
 """
 
 from __future__ import annotations
@@ -51,9 +50,12 @@ class Histogram:
         self.zeros = self.size = 0
         self._extremes: list[tuple[float, float]] = []
 
-    def update(self, values: NDArray[np.float32]) -> None:
-        """Adds values (any shape, finite)."""
-        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    def update(
+        self, values: NDArray[np.float32], extremes: tuple[float, float] | None = None
+    ) -> None:
+        """Adds values (any shape, finite). extremes: of these, where somebody knows them."""
+        least, most = extremes or (float(values.min()), float(values.max()))
+        low, high = min(least, 0.0), max(most, 0.0)
         zeros = values.size - int(np.count_nonzero(values))
         self.low, self.high = min(self.low, low), max(self.high, high)
         self._extremes.append((low, high))
@@ -115,31 +117,27 @@ class Histogram:
 
 
 class Channels:
-    """low, high: float32 extremes of each index of the last axis. mean, mean_square: float64."""
+    """low, high: float32 extremes of each index of the last axis."""
 
     def __init__(self, channels: int) -> None:
         self.low = np.full(channels, np.inf, np.float32)
         self.high = np.full(channels, -np.inf, np.float32)
-        self._sum, self._square, self._rows = np.zeros(channels), np.zeros(channels), 0
         self._reach, self._reach_square, self._samples = np.zeros(channels), np.zeros(channels), 0
 
-    def update(self, values: NDArray[np.float32]) -> None:
-        """Adds the values of one sample (..., channels), finite."""
-        rows = values.reshape(-1, len(self.low))
-        wide = _widened(rows)
+    def update(self, values: NDArray[np.float32]) -> tuple[float, float]:
+        """Adds the values of one sample (..., channels), finite. Gives its extremes."""
+        wide = _widened(values.reshape(-1, len(self.low)))
         low, high = (
             extreme(wide, axis=0).reshape(-1, len(self.low)) for extreme in (np.min, np.max)
         )
         low, high = low.min(axis=0), high.max(axis=0)
         np.minimum(self.low, low, out=self.low)
         np.maximum(self.high, high, out=self.high)
-        self._rows += len(rows)
-        self._sum += rows.sum(axis=0, dtype=np.float64)
-        self._square += np.einsum("ij,ij->j", rows, rows).astype(np.float64)
         reach = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
         self._samples += 1
         self._reach += reach
         self._reach_square += reach**2
+        return float(low.min()), float(high.max())
 
     def reach(self, growth: float) -> NDArray[np.float64]:
         """The largest magnitude to be expected in `growth` times as many samples, per channel."""
@@ -147,16 +145,6 @@ class Channels:
         count = max(self._samples, 1)
         variance = np.maximum(self._reach_square / count - (self._reach / count) ** 2, 0)
         return np.asarray(largest + gumbel_reach(np.sqrt(variance), growth))
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """E[x] per channel."""
-        return np.asarray(self._sum / max(self._rows, 1))
-
-    @property
-    def mean_square(self) -> NDArray[np.float64]:
-        """E[x^2] per channel."""
-        return np.asarray(self._square / max(self._rows, 1))
 
 
 def _widened(rows: NDArray[np.float32]) -> NDArray[np.float32]:
