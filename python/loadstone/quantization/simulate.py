@@ -25,12 +25,12 @@ from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
-from loadstone.relax.compat import bindings, constant, is_call, relax, tvm
+from loadstone.relax.compat import bindings, is_call, relax, te, tirx, tvm
 from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Call, Expr, RelaxFunction, TvmTensor, Var
+    from loadstone.relax.types import Call, Expr, IRModule, TeTensor, TvmTensor, Var
 
 __all__ = ["FLOAT", "FakeQuantizedRunner", "Settings"]
 
@@ -69,12 +69,12 @@ class FakeQuantizedRunner:
             builder.boundaries,
             builder.constants,
         )
-        self._function = builder.run()
+        self._module = builder.module()
         self._bound: dict[Settings, list[TvmTensor]] = {}
 
     @cached_property
     def _run(self) -> Callable[[Sequence[TvmTensor]], list[TvmTensor]]:
-        return executable(tvm.IRModule({"main": self._function}))
+        return executable(self._module)
 
     def run(
         self, inputs: Sequence[Array], settings: Settings = FLOAT
@@ -112,7 +112,9 @@ class FakeQuantizedRunner:
             for layer, position in self._constants
         ]
         return arrays + [
-            _steps(settings.activations.get(variable)) for variable in self._boundaries
+            bound
+            for variable in self._boundaries
+            for bound in _steps(settings.activations.get(variable))
         ]
 
 
@@ -136,18 +138,28 @@ class _Recorded(Mapping["Var", Float32Array]):
 _ORDER = {"nn.conv2d": (1, 2, 3, 0), "matmul": (1, 0)}
 
 
-def _steps(quantization: Quantization | None) -> Float32Array:
-    """scale, lowest and highest step around zero; all 0: off."""
+def _steps(quantization: Quantization | None) -> list[Float32Array]:
+    """scale, lowest and highest step around zero, of one element each; all 0: off."""
     if quantization is None:
-        return np.zeros(3, np.float32)
-    return np.array(
-        [
-            quantization.scale,
-            INT8_MIN - quantization.zero_point,
-            INT8_MAX - quantization.zero_point,
-        ],
-        np.float32,
-    )
+        return [np.zeros(1, np.float32)] * 3
+    low, high = (limit - quantization.zero_point for limit in (INT8_MIN, INT8_MAX))
+    return [np.array([bound], np.float32) for bound in (quantization.scale, low, high)]
+
+
+def _rounded(x: TeTensor, scale: TeTensor, low: TeTensor, high: TeTensor) -> TeTensor:
+    """clip(round(x / scale)) * scale where scale > 0, else x: one function in place of seven
+    operators, each of which TVM would make a function of."""
+
+    def element(*place: Expr) -> Expr:
+        value = x(*place)
+        steps = tirx.min(tirx.max(tirx.round(value / scale[0]), low[0]), high[0])
+        return tirx.Select(scale[0] > tirx.FloatImm("float32", 0.0), steps * scale[0], value)
+
+    return te.compute(x.shape, element, name="rounded")
+
+
+#: What a boundary is rounded by.
+_BOUNDS = ("scale", "low", "high")
 
 
 class _Instrumented(Rewriter):
@@ -180,19 +192,22 @@ class _Instrumented(Rewriter):
             for layer, position in self.constants
         }
         self.steps = {
-            variable: self.parameter(f"{variable.name}/steps", (3,)) for variable in self.boundaries
+            variable: [self.parameter(f"{variable.name}/{name}", (1,)) for name in _BOUNDS]
+            for variable in self.boundaries
         }
 
     def parameter(self, name: str, extents: Sequence[int]) -> Var:
         return relax.Var(name, relax.TensorType(tuple(extents), "float32"))
 
-    def run(self) -> RelaxFunction:
+    def module(self) -> IRModule:
+        """`main`, and the functions that it calls."""
         own = [
             parameter
             for layer in self.layers
             for parameter in (self.weights[layer.core], self.biases[layer.core])
         ]
-        parameters = [*self.network.parameters, *own, *self.operands.values(), *self.steps.values()]
+        steps = [bound for bounds in self.steps.values() for bound in bounds]
+        parameters = [*self.network.parameters, *own, *self.operands.values(), *steps]
         with self.builder.function("main", parameters):
             with self.builder.dataflow():
                 for variable in self.network.parameters:
@@ -208,7 +223,7 @@ class _Instrumented(Rewriter):
                 ]
                 final = self.builder.emit_output(relax.Tuple(results))
             self.builder.emit_func_output(final)
-        return self.builder.get()["main"]
+        return self.builder.get()
 
     def substituted(self, variable: Var, call: Call) -> Expr:
         if isinstance(call, relax.Call):
@@ -233,18 +248,12 @@ class _Instrumented(Rewriter):
         return self.env.get(expr, expr) if isinstance(expr, relax.Var) else super().mapped(expr)
 
     def rounded(self, variable: Var, new: Expr) -> Expr:
-        """clip(round(x / scale)) * scale where scale > 0, else x."""
         if variable not in self.steps:
             return new
-        scale, low, high = (self.entry(self.steps[variable], index) for index in range(3))
-        steps = relax.op.minimum(
-            relax.op.maximum(relax.op.round(relax.op.divide(new, scale)), low), high
+        call = self.builder.call_te(
+            _rounded, new, *self.steps[variable], primfunc_name_hint="rounded"
         )
-        on = relax.op.greater(scale, constant(np.zeros(1, np.float32)))
-        return self.emit(relax.op.where(on, relax.op.multiply(steps, scale), new))
-
-    def entry(self, steps: Expr, index: int) -> Expr:
-        return relax.op.strided_slice(steps, axes=[0], begin=[index], end=[index + 1])
+        return self.emit(call)
 
 
 def _weights_shape(layer: Layer) -> tuple[int, ...]:
