@@ -18,7 +18,7 @@ __all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
 #: Rows of about so many values are compared fastest.
-_WIDE = 256
+_WIDE = 1024
 
 
 def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
@@ -126,11 +126,7 @@ class Channels:
 
     def update(self, values: NDArray[np.float32]) -> tuple[float, float]:
         """Adds the values of one sample (..., channels), finite. Gives its extremes."""
-        wide = _widened(values.reshape(-1, len(self.low)))
-        low, high = (
-            extreme(wide, axis=0).reshape(-1, len(self.low)) for extreme in (np.min, np.max)
-        )
-        low, high = low.min(axis=0), high.max(axis=0)
+        low, high = _extremes(values.reshape(-1, len(self.low)))
         np.minimum(self.low, low, out=self.low)
         np.maximum(self.high, high, out=self.high)
         reach = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
@@ -147,8 +143,15 @@ class Channels:
         return np.asarray(largest + gumbel_reach(np.sqrt(variance), growth))
 
 
-def _widened(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Several rows as one, where that loses none: NumPy compares long rows many times as fast."""
+def _extremes(rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The least and the most of each column. Several rows are compared as one: NumPy is ten times
+    as fast with long rows."""
     count, channels = rows.shape
-    several = math.gcd(count, max(_WIDE // max(channels, 1), 1))
-    return rows.reshape(-1, several * channels)
+    several = max(_WIDE // channels, 1)
+    whole = count - count % several
+    parts = [rows[:whole].reshape(-1, several * channels), rows[whole:]]
+    low, high = (
+        np.concatenate([extreme(part, axis=0).reshape(-1, channels) for part in parts if len(part)])
+        for extreme in (np.min, np.max)
+    )
+    return low.min(axis=0), high.max(axis=0)
