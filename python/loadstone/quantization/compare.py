@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from loadstone.quantization.network import Network
     from loadstone.relax.types import Var
 
-__all__ = ["Comparison", "accuracy", "compare", "compare_all", "decibels", "saturation"]
+__all__ = ["Comparison", "Pair", "accuracy", "compare", "compare_all", "decibels", "saturation"]
 
 #: Outputs, and what was recorded on the way.
 _Results: TypeAlias = "tuple[list[Array], Mapping[Var, Float32Array]]"
@@ -51,6 +51,16 @@ class Comparison:
     top1: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """What is compared with what: a float network, and a quantized one. tensors: beside the
+    outputs."""
+
+    real: Settings
+    settings: Settings
+    tensors: tuple[Var, ...]
+
+
 def compare(
     runner: FakeQuantizedRunner,
     settings: Settings,
@@ -64,28 +74,20 @@ def compare(
     real: how the float network runs; equalized, when `settings` are of an equalized one, since its
         tensors are multiples of the others.
     """
-    found = compare_all(runner, [settings], samples, runner.network.groups, real=real, show=show)
-    return found[0]
+    pair = Pair(real, settings, tuple(runner.network.groups))
+    return compare_all(runner, [pair], samples, show=show)[0]
 
 
 def compare_all(
-    runner: FakeQuantizedRunner,
-    choices: Sequence[Settings],
-    samples: Samples,
-    tensors: Iterable[Var],
-    *,
-    real: Settings = FLOAT,
-    show: bool = False,
+    runner: FakeQuantizedRunner, pairs: Sequence[Pair], samples: Samples, *, show: bool = False
 ) -> list[Comparison]:
-    """Runs every sample in float, once, and as each of the choices says.
-
-    tensors: what to compare beside the outputs.
-    """
-    measures = [_Measure(runner.network, tensors, samples.labels) for _ in choices]
+    """Every sample is run once by each of the settings that the pairs name."""
+    measures = [_Measure(runner.network, pair.tensors, samples.labels) for pair in pairs]
+    named = dict.fromkeys(settings for pair in pairs for settings in (pair.real, pair.settings))
     for index, inputs in enumerate(progress(samples, "compare", show)):
-        exact = runner.run(inputs, real)
-        for choice, measure in zip(choices, measures, strict=True):
-            measure.add(index, exact, runner.run(inputs, choice))
+        found = {settings: runner.run(inputs, settings) for settings in named}
+        for pair, measure in zip(pairs, measures, strict=True):
+            measure.add(index, found[pair.real], found[pair.settings])
     return [measure.comparison(len(samples)) for measure in measures]
 
 

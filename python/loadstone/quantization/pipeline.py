@@ -35,6 +35,7 @@ from loadstone.files import JsonObject, write_whole
 from loadstone.numerics import Array
 
 if TYPE_CHECKING:
+    from loadstone.quantization.compare import Comparison
     from loadstone.quantization.network import Layer, Network
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
@@ -165,10 +166,11 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
-    chosen = _Attempt(runner, network, samples, options)
+    chosen, comparison = _Attempt(runner, network, samples, options), None
     if options.equalize:
         other = chosen.equalized()
-        gain = _gain(runner, chosen, other, few)
+        gain, comparisons = _compared(runner, chosen, other, few, show=options.show)
+        comparison = comparisons[gain > 0]
         if gain > 0:
             chosen = other
             steps.append(f"equalized channels ({gain:+.1f} dB)")
@@ -195,13 +197,14 @@ def quantize_prepared(
     if options.host_cycles and sensitivities is not None:
         plan = with_host_layers(network, plan, sensitivities, options.host_cycles)
         steps.append(f"left {len(plan.host)} layers on the host")
-    comparison = compare(
-        runner,
-        settings(network, plan),
-        samples if samples.labels is not None else few,
-        real=real_settings(network),
-        show=options.show,
-    )
+    if comparison is None or plan is not chosen.plan or samples.labels is not None:
+        comparison = compare(
+            runner,
+            settings(network, plan),
+            samples if samples.labels is not None else few,
+            real=real_settings(network),
+            show=options.show,
+        )
     contents = report(network, plan, chosen.calibration, comparison, sensitivities, steps)
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
@@ -245,19 +248,24 @@ class _Attempt:
         return _Attempt(self.runner, network, self.samples, self.options)
 
 
-def _gain(runner: FakeQuantizedRunner, one: _Attempt, other: _Attempt, samples: Samples) -> float:
+def _compared(
+    runner: FakeQuantizedRunner, one: _Attempt, other: _Attempt, samples: Samples, *, show: bool
+) -> tuple[float, list[Comparison]]:
     """How much better the other is, in decibels: signal to noise of what the device hands to the
-    host, the mean over those tensors."""
-    from loadstone.quantization.compare import compare_all
-    from loadstone.quantization.plan import settings
+    host, the mean over those tensors. And what each costs, beside its own float network."""
+    from loadstone.quantization.compare import Pair, compare_all
+    from loadstone.quantization.plan import real_settings, settings
 
-    choices = [settings(attempt.network, attempt.plan) for attempt in (one, other)]
-    found = compare_all(runner, choices, samples, one.network.results())
+    every, results = tuple(runner.network.groups), one.network.results()
+    real, wide = (real_settings(attempt.network) for attempt in (one, other))
+    first, second = (settings(attempt.network, attempt.plan) for attempt in (one, other))
+    pairs = [Pair(real, first, every), Pair(wide, second, every), Pair(real, second, results)]
+    found = compare_all(runner, pairs, samples, show=show)
     before, after = (
-        float(np.mean([min(ratio, 200.0) for ratio in comparison.tensors.values()]))
-        for comparison in found
+        float(np.mean([min(comparison.tensors[result], 200.0) for result in results]))
+        for comparison in (found[0], found[2])
     )
-    return after - before
+    return after - before, found[:2]
 
 
 def checked(options: Options) -> Options:

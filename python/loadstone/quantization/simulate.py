@@ -51,7 +51,7 @@ class Settings:
 
 
 #: Of so many settings the arguments stay what the executable takes.
-_KEPT_SETTINGS = 3
+_KEPT_SETTINGS = 4
 #: The network as it was compiled.
 FLOAT = Settings()
 

@@ -17,6 +17,8 @@ __all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
 
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
+#: So many values, and what is made of them on the way to a bin, stay in the cache.
+_CHUNK = 65536
 #: Rows of about so many values are compared fastest.
 _WIDE = 1024
 
@@ -64,7 +66,9 @@ class Histogram:
         if low == high:
             return
         self._cover(low, high)
-        self.counts += np.bincount(self._bins(values.reshape(-1)), minlength=BINS)
+        flat = values.reshape(-1)
+        for begin in range(0, flat.size, _CHUNK):
+            self.counts += np.bincount(self._bins(flat[begin : begin + _CHUNK]), minlength=BINS)
         self.counts[self._bins(np.zeros(1, np.float32))] -= zeros
 
     def expected(self, growth: float) -> tuple[float, float]:
