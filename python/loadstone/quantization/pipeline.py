@@ -166,23 +166,9 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
-    chosen, comparison = _Attempt(runner, network, samples, options), None
-    if options.equalize:
-        other = chosen.equalized()
-        gain, comparisons = _compared(runner, chosen, other, few, show=options.show)
-        comparison = comparisons[gain > 0]
-        if gain > 0:
-            chosen = other
-            steps.append(f"equalized channels ({gain:+.1f} dB)")
+    chosen, comparison, repairs = _repaired(runner, samples, few, options)
     network, plan = chosen.network, chosen.plan
-    steps += [
-        text
-        for on, text in (
-            (options.compensate, "compensated rounding"),
-            (options.correct, "corrected biases"),
-        )
-        if on
-    ]
+    steps += repairs
 
     sensitivities = None
     if options.sensitivity or options.host_cycles:
@@ -209,6 +195,25 @@ def quantize_prepared(
     names = tuple(outputs) or tuple(network.name(variable) for variable in network.outputs)
     float_module = tvm.IRModule({"main": runner.network.function})
     return Quantized(rewrite(network, plan), float_module, contents, names)
+
+
+def _repaired(
+    runner: FakeQuantizedRunner, samples: Samples, few: Samples, options: Options
+) -> tuple[_Attempt, Comparison | None, list[str]]:
+    """The better of two attempts, what it costs if that was measured, and what was done."""
+    chosen, comparison, steps = _Attempt(runner, runner.network, samples, options), None, []
+    if options.equalize:
+        other = chosen.equalized()
+        gain, comparisons = _compared(runner, chosen, other, few, show=options.show)
+        comparison = comparisons[gain > 0]
+        if gain > 0:
+            chosen = other
+            steps.append(f"equalized channels ({gain:+.1f} dB)")
+    if options.compensate:
+        steps.append("compensated rounding")
+    if options.correct:
+        steps.append("corrected biases")
+    return chosen, comparison, steps
 
 
 class _Attempt:

@@ -76,29 +76,41 @@ def _extents(expr: Call) -> tuple[int, ...] | None:
 
 def _of_convolution(call: Call) -> tuple[int, ...] | None:
     attrs = call.attrs
-    layouts = [str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout)]
-    layouts[2] = layouts[2] or layouts[0]
-    known = [shape(argument) for argument in call.args]
-    if [sorted(layout) for layout in layouts] != [sorted(letters) for letters in _LETTERS] or any(
-        extents is None or len(extents) != 4 for extents in known
-    ):
+    layouts = [str(attrs.data_layout), str(attrs.kernel_layout)]
+    layouts.append(str(attrs.out_layout) or layouts[0])
+    known = [
+        _by_letter(argument, layout) for argument, layout in zip(call.args, layouts, strict=False)
+    ]
+    if None in known or [sorted(layout) for layout in layouts] != _LETTERS:
         return None
-    data, kernel = (dict(zip(layout, extents or (), strict=True))
-                    for layout, extents in zip(layouts, known, strict=False))  # fmt: skip
-    pads, strides, dilations = map(integers, (attrs.padding, attrs.strides, attrs.dilation))
-    groups, types = int(attrs.groups), {dtype(argument) for argument in call.args}
-    if data["C"] != kernel["I"] * groups or kernel["O"] % groups or len(types) != 1:
+    data, kernel = (extents or {} for extents in known)
+    types = {dtype(argument) for argument in call.args}
+    if len(types) != 1 or str(attrs.out_dtype) not in ("None", "", "void", *types):
         return None
-    if str(attrs.out_dtype) not in ("None", "", "void", *types) or len(pads) != 4:
+    if data["C"] != kernel["I"] * int(attrs.groups) or kernel["O"] % int(attrs.groups):
         return None
-    made = {"N": data["N"], "C": kernel["O"]}
-    for number, axis in enumerate("HW"):
-        window = dilations[number] * (kernel[axis] - 1) + 1
-        room = data[axis] + pads[number] + pads[number + 2] - window
-        if room < 0:
-            return None
-        made[axis] = room // strides[number] + 1
+    places = [_places(attrs, data, kernel, number) for number in range(2)]
+    if min(places) <= 0:
+        return None
+    made = {"N": data["N"], "C": kernel["O"], "H": places[0], "W": places[1]}
     return tuple(made[letter] for letter in layouts[2])
 
 
-_LETTERS = ("NCHW", "OIHW", "NCHW")
+def _places(attrs: Attrs, data: dict[str, int], kernel: dict[str, int], number: int) -> int:
+    """Of the window along height (number 0) or width (1); 0 or less where it does not fit."""
+    pads, strides, dilations = map(integers, (attrs.padding, attrs.strides, attrs.dilation))
+    axis = "HW"[number]
+    reach = dilations[number] * (kernel[axis] - 1) + 1
+    return (data[axis] + pads[number] + pads[number + 2] - reach) // strides[number] + 1
+
+
+def _by_letter(expr: Expr, layout: str) -> dict[str, int] | None:
+    """The extents by the letters of the layout; None where they are not known, or more."""
+    extents = shape(expr)
+    if extents is None or len(extents) != len(layout):
+        return None
+    return dict(zip(layout, extents, strict=True))
+
+
+#: Of data, kernel and result, sorted.
+_LETTERS = [sorted("NCHW"), sorted("OIHW"), sorted("NCHW")]
