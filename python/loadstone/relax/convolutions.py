@@ -84,16 +84,24 @@ def _of_convolution(call: Call) -> tuple[int, ...] | None:
     if None in known or [sorted(layout) for layout in layouts] != _LETTERS:
         return None
     data, kernel = (extents or {} for extents in known)
-    types = {dtype(argument) for argument in call.args}
-    if len(types) != 1 or str(attrs.out_dtype) not in ("None", "", "void", *types):
-        return None
-    if data["C"] != kernel["I"] * int(attrs.groups) or kernel["O"] % int(attrs.groups):
+    if not _agree(call, data, kernel):
         return None
     places = [_places(attrs, data, kernel, number) for number in range(2)]
     if min(places) <= 0:
         return None
     made = {"N": data["N"], "C": kernel["O"], "H": places[0], "W": places[1]}
     return tuple(made[letter] for letter in layouts[2])
+
+
+def _agree(call: Call, data: dict[str, int], kernel: dict[str, int]) -> bool:
+    """Whether types and channels are such as TVM takes, and gives."""
+    types, groups = {dtype(argument) for argument in call.args}, int(call.attrs.groups)
+    return (
+        len(types) == 1
+        and str(call.attrs.out_dtype) in ("None", "", "void", *types)
+        and data["C"] == kernel["I"] * groups
+        and kernel["O"] % groups == 0
+    )
 
 
 def _places(attrs: Attrs, data: dict[str, int], kernel: dict[str, int], number: int) -> int:
