@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
-from loadstone.relax.compat import dpl, named, relax
+from loadstone.relax.compat import DeadCodeElimination, dpl, named, relax
 
 SHAPE = (2, 4)
 UNARY = ("nn.relu", "exp", "negative")
@@ -51,7 +51,7 @@ def modules(draw: st.DrawFn) -> Any:
                 values.append(builder.emit(values[-1]))  # by another name
             output = builder.emit_output(relax.Tuple([values[-1], draw(st.sampled_from(values))]))
         builder.emit_func_output(output)
-    return builder.get()
+    return DeadCodeElimination(["main"])(builder.get())
 
 
 def call_of(kind: str, one: Any, other: Any) -> Any:
@@ -82,6 +82,9 @@ def patterns(draw: st.DrawFn) -> Any:
     top = draw(st.sampled_from([*UNARY, *BINARY, "concat", "or"]))
     if top == "or":
         return pattern_of("add", made[-1], made[-1]) | pattern_of("nn.relu", made[-1], None)
+    if draw(st.booleans()):  # an operator, and what may follow it
+        first = pattern_of(top, made[-1], draw(st.sampled_from(made)))
+        return first | pattern_of(draw(st.sampled_from(UNARY)), first, None)
     return pattern_of(top, made[-1], draw(st.sampled_from(made)))
 
 

@@ -57,8 +57,8 @@ class FusionRow:
 
 
 def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
-    """In the order of the rows, and of the function: of two that share a call the first one is.
-    Marks what they cover as taken."""
+    """In the order of the rows, and of the function. Of two of one row that share a call the first
+    one is, unless the other one has all that it has. Marks what they cover as taken."""
     order = {node: place for place, node in enumerate(flow.nodes)}
     by_operator: dict[str, list[DataflowNode]] = {}
     for node in flow.nodes:
@@ -73,16 +73,19 @@ def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
             for node in by_operator[operator]
             if not node.taken
         ]
-        owned: set[DataflowNode] = set()
+        owner: dict[DataflowNode, Occurrence] = {}
         for call in sorted(calls, key=order.__getitem__):
             covers = match(call)
-            if covers is None or not owned.isdisjoint(covers) or _is_read_within(call, covers):
+            if covers is None or _is_read_within(call, covers):
+                continue
+            before = {owner[node] for node in covers if node in owner}
+            if any(not covers.issuperset(occurrence.covers) for occurrence in before):
                 continue
             occurrence = Occurrence(row.name, call, tuple(sorted(covers, key=order.__getitem__)))
             if row.check(occurrence):
-                owned |= covers
-                found.append(occurrence)
-        for node in owned:
+                owner.update(dict.fromkeys(covers, occurrence))
+        found += dict.fromkeys(owner.values())
+        for node in owner:
             node.taken = True
     return found
 

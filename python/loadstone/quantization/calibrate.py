@@ -49,7 +49,8 @@ def calibrate(
     show: bool = False,
 ) -> Calibration:
     """Streams the samples through the float network (with other weights, if `settings` has some).
-    watch: is shown what each sample gives as well. Raises ModelError for a NaN."""
+    watch: is shown what each sample gives as well, tensors in their shapes. Raises ModelError for a
+    NaN."""
     network = runner.network
     read = _computed_with(network)
     histograms = {group: Histogram() for group in network.groups.values()}

@@ -103,7 +103,7 @@ class LayerInputs:
         self._rng = np.random.default_rng(0)
 
     def update(self, recorded: Mapping[Var, Float32Array]) -> None:
-        """recorded: the tensors of one sample."""
+        """recorded: the tensors of one sample, each in its shape: (1, ..., channels)."""
         if self.left <= 0:
             return
         self.left -= 1
