@@ -15,7 +15,7 @@ import sys
 
 MODULES = (
     *("codec", "simulator", "inference", "runtime", "hosts", "networks", "partition", "resnet18"),
-    *("vta", "quantization", "bfloat16", "compiler", "workers", "sweep"),
+    *("vta", "quantization", "quantizer_time", "bfloat16", "compiler", "workers", "sweep"),
     *("meanings", "page"),
 )
 

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.bench.large import resnet50
 from tests.conftest import SHARED
 from tests.onnx_builder import Graph
 
@@ -41,6 +42,8 @@ NETWORKS = (
     "mlpt_kws_int8.tflite",
     "coral_tf2_mnv2_1.0_224_ptq.tflite",
 )
+#: ResNet-50: seconds and MiB.
+LARGE_LIMITS = (6.0, 1024.0)
 #: Commands that read ResNet8's artifact, and the targets of the issue in milliseconds.
 COMMANDS = {"--help": 80, "disasm": 250, "inspect": 250, "run": 250}
 #: What each other tool does, given a model's path; the first word of its output is its seconds.
@@ -190,7 +193,22 @@ def run() -> bool:
         if (SHARED / "models").is_dir():
             _networks(folder)
             _commands(folder)
-        return _is_linear(scaling(folder))
+        held = _large(folder)
+        return _is_linear(scaling(folder)) and held
+
+
+def _large(folder: Path) -> bool:
+    """ResNet-50 of random weights, built here."""
+    path = folder / "resnet50.onnx"
+    path.write_bytes(resnet50())
+    row = compile_seconds(path)
+    found, (seconds, mib) = (row["seconds"], row["peak_mib"]), LARGE_LIMITS
+    print(
+        f"ResNet-50, 25.5 M parameters: {found[0]:.2f} s (limit {seconds}), {found[1]:.0f} MiB "
+        f"(limit {mib:.0f})",
+        flush=True,
+    )
+    return found[0] <= seconds and found[1] <= mib
 
 
 def _is_linear(rows: list[tuple[int, float]]) -> bool:
