@@ -14,7 +14,7 @@ here is TVM's to match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -57,8 +57,7 @@ class FusionRow:
 
 
 def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
-    """In the order of the rows, and of the function. Of two of one row that share a call the first
-    one is, unless the other one has all that it has. Marks what they cover as taken."""
+    """In the order of the rows, and of the function. Marks what they cover as taken."""
     order = {node: place for place, node in enumerate(flow.nodes)}
     by_operator: dict[str, list[DataflowNode]] = {}
     for node in flow.nodes:
@@ -76,10 +75,7 @@ def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
         owner: dict[DataflowNode, Occurrence] = {}
         for call in sorted(calls, key=order.__getitem__):
             covers = match(call)
-            if covers is None or _is_read_within(call, covers):
-                continue
-            before = {owner[node] for node in covers if node in owner}
-            if any(not covers.issuperset(occurrence.covers) for occurrence in before):
+            if covers is None or not _is_free(call, covers, owner):
                 continue
             occurrence = Occurrence(row.name, call, tuple(sorted(covers, key=order.__getitem__)))
             if row.check(occurrence):
@@ -90,6 +86,17 @@ def occurrences(flow: Dataflow, table: Iterable[FusionRow]) -> list[Occurrence]:
     return found
 
 
+def _is_free(
+    root: DataflowNode, covers: set[DataflowNode], owner: Mapping[DataflowNode, Occurrence]
+) -> bool:
+    """Nobody outside reads what is computed on the way; and of two of one row that share a call
+    the first one is, unless the other has all that it has."""
+    if any(reader not in covers for node in covers - {root} for reader in node.readers):
+        return False
+    before = {owner[node] for node in covers if node in owner}
+    return all(covers.issuperset(occurrence.covers) for occurrence in before)
+
+
 def _matcher(
     flow: Dataflow, row: FusionRow
 ) -> tuple[Callable[[DataflowNode], set[DataflowNode] | None], frozenset[str] | None]:
@@ -98,13 +105,6 @@ def _matcher(
     if compiled is None:
         return _asked_of_tvm(flow, row.pattern()), None
     return compiled.match, compiled.ends
-
-
-def _is_read_within(root: DataflowNode, covers: Iterable[DataflowNode]) -> bool:
-    """Whether something outside reads what is computed on the way: it cannot become one
-    operator."""
-    inside = set(covers)
-    return any(reader not in inside for node in inside - {root} for reader in node.readers)
 
 
 @dataclass(frozen=True)
