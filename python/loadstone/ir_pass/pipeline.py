@@ -37,7 +37,7 @@ from loadstone.relax.compat import (
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, PrimFunc, Stmt
 
-__all__ = ["NO_PASSES", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
+__all__ = ["NO_PASSES", "SIMPLE_LOOPS", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
 TO_LOOPS = (
@@ -54,6 +54,9 @@ TO_LOOPS = (
 #: The same of a function that has no blocks, because it was written as loops: only its expressions
 #: are made simple.
 TO_SIMPLE_LOOPS = (tirx_transform.StmtSimplify,)
+#: An attribute of a function whose expressions are simple already: TVM's simplifier takes as long
+#: as either of our passes to find that.
+SIMPLE_LOOPS = "loadstone.simple_loops"
 #: A pass of one of the three phases: IRModule -> IRModule, such as one of tvm.tirx.transform.
 Pass: TypeAlias = "Callable[[IRModule], IRModule]"
 
@@ -88,8 +91,10 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """
     module = _applied(passes.tensor_ir, module)
     stages = [("schedule", module["main"])]
-    to_loops = [make() for make in (TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS)]
-    module = _applied(passes.loops, _applied(to_loops, module))
+    if passes.tensor_ir or SIMPLE_LOOPS not in (module["main"].attrs or ()):
+        to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
+        module = _applied([make() for make in to_loops], module)
+    module = _applied(passes.loops, module)
     function = module["main"]
     stages.append(("loops", function))
     for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):

@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import tirx, tvm
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import ConstantProduct, Step, TieCorrection, extern
-from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy
+from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy, written
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
@@ -104,9 +104,7 @@ class ConvWriter:
         parameters = [self.x, self.w]
         parameters += [self.p] if spec.operand_rows else []
         parameters += [self.one, self.c] if spec.product_rows else []
-        function = tirx.PrimFunc([*parameters, self.out], tirx.stmt_seq(*loads, *body))
-        function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
-        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        return written([*parameters, self.out], tirx.stmt_seq(*loads, *body))
 
     # --- what is loaded where ---------------------------------------------------------------------
     def _loaded_in(self, axis: int) -> list[Stmt]:

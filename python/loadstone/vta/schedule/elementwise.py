@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
-from loadstone.relax.compat import tirx, tvm
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Immediate, Rq, Step, extern
-from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy
+from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy, written
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
@@ -136,9 +136,7 @@ class _Writer:
             for statement in whole_copy(source, copy)
         ]
         body = tirx.stmt_seq(*loads, self.turns.around(tirx.stmt_seq(*self._one_tile())))
-        function = tirx.PrimFunc([*self.sources, self.identity, *operands, self.out], body)
-        function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
-        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        return written([*self.sources, self.identity, *operands, self.out], body)
 
     def _one_tile(self) -> list[Stmt]:
         """The second input first: what it becomes is read by what the first one becomes."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from loadstone.relax.compat import tirx, tvm
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import extern
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
@@ -33,6 +33,7 @@ from loadstone.vta.schedule.tile_writer import (
     chip_buffer,
     chip_copy,
     dram_buffer,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ class _Writer(TileWriter):
         parameters += [self.digits] if spec.digits else []
         parameters += [self.out]
         body = self.turns.around(tirx.stmt_seq(*self._tile()))
-        function = tirx.PrimFunc(parameters, body)
-        function = function.with_attr("s_tir", True).with_attr("tirx.noalias", True)
-        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        return written(parameters, body)
 
     # --- one tile ---------------------------------------------------------------------------------
     def _tile(self) -> list[Stmt]:

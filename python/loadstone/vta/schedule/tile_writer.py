@@ -12,15 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from loadstone.relax.compat import tirx
+from loadstone.ir_pass.pipeline import SIMPLE_LOOPS
+from loadstone.relax.compat import tirx, tvm
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import extern
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, Expr, Stmt, Var
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
 
-__all__ = ["Loops", "TileWriter", "chip_buffer", "chip_copy", "dram_buffer", "whole_copy"]
+__all__ = [
+    "Loops",
+    "TileWriter",
+    "chip_buffer",
+    "chip_copy",
+    "dram_buffer",
+    "whole_copy",
+    "written",
+]
 
 Index = Sequence["Expr | int"]
 
@@ -49,6 +58,15 @@ class Loops:
         for variable, extent in reversed(self.variables):
             body = tirx.For(variable, 0, extent, tirx.ForKind.SERIAL, body)
         return body
+
+
+def written(parameters: Sequence[Buffer], body: Stmt) -> IRModule:
+    """A module of one function, which is loops already, with indices and conditions as simple as
+    they can be read."""
+    function = tirx.PrimFunc(list(parameters), body)
+    for attribute in ("s_tir", "tirx.noalias", SIMPLE_LOOPS):
+        function = function.with_attr(attribute, True)
+    return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
 
 
 def dram_buffer(name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
