@@ -54,10 +54,15 @@ AFFINE = ("add", "subtract", "multiply", "divide", "nn.batch_norm")
 
 def fold(module: IRModule) -> IRModule:
     """The module in the form above. Raises ModelError for weights that are not finite."""
-    with quietly():
-        module = relax.transform.FoldConstant()(module)
+    if any(_is_of_constants(value) for _, value in bindings(module["main"])):
+        with quietly():  # TVM makes functions of all operators, to find these
+            module = relax.transform.FoldConstant()(module)
     folded = _Fold(module["main"]).run()
     return DeadCodeElimination(["main"])(tvm.IRModule({"main": folded}))
+
+
+def _is_of_constants(expr: Expr) -> bool:
+    return isinstance(expr, relax.Call) and not relax.analysis.free_vars(expr)
 
 
 class _Fold(Rewriter):

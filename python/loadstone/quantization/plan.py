@@ -198,12 +198,10 @@ def _ranges(
     if method != "expected":
         return ranges
     _widen_means(network, ranges)
-    for group in ranges:
-        makers = [
-            network.by_output.get(variable)
-            for variable in network.boundaries()
-            if network.groups[variable] == group
-        ]
+    makers_of: dict[int, list[Layer | None]] = {group: [] for group in ranges}
+    for variable in network.boundaries():
+        makers_of[network.groups[variable]].append(network.by_output.get(variable))
+    for group, makers in makers_of.items():
         if any(maker is None for maker in makers):
             ranges[group] = activation_range(histograms[group], "minmax", scheme)
         bounds = [maker.clamp for maker in makers if maker is not None]
