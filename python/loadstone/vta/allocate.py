@@ -2,8 +2,8 @@
 """Allocate: scratchpad addresses for virtual tiles, over the whole static stream.
 
 In:   a VtaProgram's operations.
-Out:  those that remain when the loads of what is still there, or of what nothing uses, are left
-      out, and an address (first tile) for every virtual tile.
+Out:  those that remain when the loads of what is still there, or of weights that nothing uses, are
+      left out, and an address (first tile) for every virtual tile.
 Next: encode.py puts the addresses into instructions and micro-ops.
 
 Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1
@@ -91,8 +91,8 @@ class Allocate(ProgramPass):
 
 
 def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
-    """Without the loads of what nothing uses: weights of zeros, whose products skip_pads.py left
-    out."""
+    """Without the loads of weights that nothing multiplies: of zeros, whose products skip_pads.py
+    left out."""
     used = {
         tile
         for _, operation in operations
@@ -100,7 +100,9 @@ def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
         for tile in tiles_of(operation)
     }
     return [
-        entry for entry in operations if type(entry[1]) is not TileLoad or entry[1].tile in used
+        (layer, o)
+        for layer, o in operations
+        if type(o) is not TileLoad or o.memory is not Memory.WGT or o.tile in used
     ]
 
 
