@@ -71,6 +71,18 @@ def test_content_that_is_still_there_is_not_loaded_again() -> None:
     assert (result.loads_dropped, result.tiles_dropped) == (1, 9)
 
 
+def test_weights_that_nothing_multiplies_are_not_loaded() -> None:
+    acc, inp = tile(Memory.ACC, 1), tile(Memory.INP, 1)
+    used, unused = tile(Memory.WGT, 4), tile(Memory.WGT, 4)
+    wanted = [load(inp, "x"), load(used, "w"), use(inp, acc, used)]
+    operations = [*wanted[:2], load(unused, "w", 4), wanted[2]]
+    before = VtaProgram(CONFIG, {}, [("layer", operation) for operation in operations])
+    after = Allocate().run(before)
+    Allocate().verify(before, after)
+    assert [operation for _, operation in after.operations] == wanted
+    assert unused not in (after.tile_address or {})
+
+
 def test_other_content_of_the_same_size_is_loaded() -> None:
     acc, first, other, x = (
         tile(Memory.ACC, 1),

@@ -2,8 +2,8 @@
 """Allocate: scratchpad addresses for virtual tiles, over the whole static stream.
 
 In:   a VtaProgram's operations.
-Out:  those that remain when the loads of what is still there are left out, and an address (first
-      tile) for every virtual tile.
+Out:  those that remain when the loads of what is still there, or of weights that nothing uses, are
+      left out, and an address (first tile) for every virtual tile.
 Next: encode.py puts the addresses into instructions and micro-ops.
 
 Placing every new tile in the window that was last used longest ago *is* multi-buffering: tile n+1
@@ -42,7 +42,7 @@ from loadstone.isa.residency import Lives, NoRoomError, reside
 from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.program import ProgramPass, VtaProgram
+from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, tiles_of
 from loadstone.vta.verify_residency import verify_residency
 
@@ -69,7 +69,8 @@ class Allocate(ProgramPass):
         """Weights early, as long as everything then still has room. Raises LoweringError when the
         tiles of one operation do not fit a scratchpad together."""
         config, first = program.config, program.choice.place
-        streams = [program.operations, program.source_order or program.operations]
+        orders = [program.operations, program.source_order or program.operations]
+        streams = [_used(operations) for operations in orders]
         for operations in streams:
             with suppress(LoweringError):
                 allocation = allocate([o for _, o in operations], config, first)
@@ -87,6 +88,22 @@ class Allocate(ProgramPass):
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Whatever an operation uses is still in the scratchpad when it does."""
         verify_residency(after, contents([operation for _, operation in before.operations]))
+
+
+def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
+    """Without the loads of weights that nothing multiplies: of zeros, whose products skip_pads.py
+    left out."""
+    used = {
+        tile
+        for _, operation in operations
+        if type(operation) is not TileLoad
+        for tile in tiles_of(operation)
+    }
+    return [
+        (layer, o)
+        for layer, o in operations
+        if type(o) is not TileLoad or o.memory is not Memory.WGT or o.tile in used
+    ]
 
 
 class _Sums:
