@@ -90,3 +90,20 @@ def test_channels_last() -> None:
     made = channels_last_conv2d(tensor([1, 9, 9, 4]), tensor([6, 3, 3, 4]), old.attrs)
     assert shape(made) == (1, 5, 5, 6)
     assert shape(channels_last_conv2d(*made.args, old.attrs, padding=[0, 0, 1, 1])) == (1, 4, 4, 6)
+
+
+def test_what_a_convolution_reads_is_bound() -> None:
+    """In relu(conv(x, permute_dims(w)))."""
+    builder = relax.BlockBuilder()
+    x, w = tensor([1, 9, 9, 4]), tensor([3, 3, 4, 6])
+    turned = relax.op.permute_dims(w, [3, 0, 1, 2])
+    call = relax.op.nn.conv2d(x, turned, data_layout="NHWC", kernel_layout="OHWI")
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            found = with_types(relax.op.nn.relu(call), builder.emit)
+            inner = found.args[0]
+            assert isinstance(inner.args[1], relax.Var)
+            assert shape(inner) == shape(found_by_tvm(call)) == (1, 7, 7, 6)
+            output = builder.emit_output(builder.normalize(found))
+        builder.emit_func_output(output)
+    relax.analysis.well_formed(builder.get())

@@ -303,7 +303,7 @@ class _QdqConverter(_importer.OperatorConverter):  # type: ignore[misc,name-defi
         """Quantizes what an operator returned, names it, and compares its shape with the file's."""
         if converted is None:
             return
-        converted = self.bb.normalize(with_types(converted))
+        converted = self.bb.normalize(with_types(converted, self.bb.emit))
         for position, index in enumerate(record.outputs):
             target = self.file.tensors[index]
             expr = converted if len(record.outputs) == 1 else self.bb.emit(converted[position])

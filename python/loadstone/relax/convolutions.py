@@ -13,7 +13,7 @@ known it is a line of arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.relax.compat import dtype, integers, is_call, relax, retyped, shape
@@ -47,13 +47,20 @@ def channels_last_conv2d(
     return with_types(call)
 
 
-def with_types(expr: Expr) -> Expr:
-    """The expression itself; the convolutions in it know their types now, if what they read does.
-    What TVM would refuse is left to it."""
+def with_types(expr: Expr, bind: Callable[[Expr], Expr] = lambda expr: expr) -> Expr:
+    """The expression; the convolutions in it know their types now, if what they read does. What TVM
+    would refuse is left to it.
+
+    bind: gives a variable for a call that a convolution reads; one that reads calls loses its type
+        when TVM binds them.
+    """
     if not isinstance(expr, relax.Call):
         return expr
-    for argument in expr.args:
-        with_types(argument)
+    arguments = [with_types(argument, bind) for argument in expr.args]
+    if is_call(expr, "nn.conv2d"):
+        arguments = [bind(entry) if isinstance(entry, relax.Call) else entry for entry in arguments]
+    if any(not new.same_as(old) for new, old in zip(arguments, expr.args, strict=True)):
+        expr = relax.Call(expr.op, arguments, expr.attrs, expr.ty_args, span=expr.span)
     if expr.ty.is_missing() and (extents := _extents(expr)) is not None:
         return retyped(expr, relax.TensorType(extents, dtype(expr.args[0])))
     return expr
