@@ -91,7 +91,9 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
     """
     module = _applied(passes.tensor_ir, module)
     stages = [("schedule", module["main"])]
-    if passes.tensor_ir or SIMPLE_LOOPS not in (module["main"].attrs or ()):
+    if SIMPLE_LOOPS in (module["main"].attrs or ()) and not passes.tensor_ir:
+        module = tvm.IRModule({"main": module["main"].without_attr(SIMPLE_LOOPS)})
+    else:
         to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
         module = _applied([make() for make in to_loops], module)
     module = _applied(passes.loops, module)
