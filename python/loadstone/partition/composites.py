@@ -73,8 +73,8 @@ def _composite(occurrence: Occurrence) -> tuple[list[Var], RelaxFunction]:
 def _rewritten(expr: Expr, fresh: dict[Var, Var]) -> Expr:
     """On fresh variables; a call with its type and with the name that its span carries, others know
     theirs."""
-    new = renamed(expr, fresh)
     if not isinstance(expr, relax.Call):
-        return new
-    call = relax.Call(new.op, new.args, new.attrs, new.ty_args, span=expr.span)
+        return renamed(expr, fresh)
+    arguments = [renamed(argument, fresh) for argument in expr.args]
+    call = relax.Call(expr.op, arguments, expr.attrs, expr.ty_args, span=expr.span)
     return retyped(call, expr.ty)

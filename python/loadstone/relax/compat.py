@@ -243,9 +243,10 @@ def shape(expr: Expr) -> tuple[int, ...] | None:
     dimensions = getattr(expr.ty, "shape", None)
     if not isinstance(dimensions, relax.ShapeExpr):
         return None
-    if any(not isinstance(extent, int | tvm.tirx.IntImm) for extent in dimensions):
+    extents = list(dimensions.values)
+    if any(not isinstance(extent, int | tvm.tirx.IntImm) for extent in extents):
         return None
-    return integers(dimensions)
+    return tuple(map(int, extents))
 
 
 def dtype(expr: Expr) -> str:

@@ -93,8 +93,14 @@ def _of_convolution(call: Call) -> tuple[int, ...] | None:
     data, kernel = (extents or {} for extents in known)
     if not _agree(call, data, kernel):
         return None
-    places = [_places(attrs, data, kernel, number) for number in range(2)]
-    if min(places) <= 0:
+    pads, strides, dilations = map(integers, (attrs.padding, attrs.strides, attrs.dilation))
+    places = [
+        (data[axis] + before + after - dilation * (kernel[axis] - 1) - 1) // stride + 1
+        for axis, before, after, stride, dilation in zip(
+            "HW", pads[:2], pads[2:], strides, dilations, strict=True
+        )
+    ]
+    if min(places) <= 0:  # the window does not fit
         return None
     made = {"N": data["N"], "C": kernel["O"], "H": places[0], "W": places[1]}
     return tuple(made[letter] for letter in layouts[2])
@@ -109,14 +115,6 @@ def _agree(call: Call, data: dict[str, int], kernel: dict[str, int]) -> bool:
         and data["C"] == kernel["I"] * groups
         and kernel["O"] % groups == 0
     )
-
-
-def _places(attrs: Attrs, data: dict[str, int], kernel: dict[str, int], number: int) -> int:
-    """Of the window along height (number 0) or width (1); 0 or less where it does not fit."""
-    pads, strides, dilations = map(integers, (attrs.padding, attrs.strides, attrs.dilation))
-    axis = "HW"[number]
-    reach = dilations[number] * (kernel[axis] - 1) + 1
-    return (data[axis] + pads[number] + pads[number + 2] - reach) // strides[number] + 1
 
 
 def _by_letter(expr: Expr, layout: str) -> dict[str, int] | None:
