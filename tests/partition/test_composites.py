@@ -68,3 +68,21 @@ def test_an_item_of_a_tuple_goes_into_the_composite() -> None:
     made = with_composites(module, flow, found)
     relax.analysis.well_formed(made)
     assert _inside(made) == ([], {("last", "parts", "positive")})
+
+
+def test_a_function_that_is_there_keeps_its_name() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            output = builder.emit_output(named(builder.normalize(relax.op.exp(x)), "exp"))
+        builder.emit_func_output(output)
+    module = builder.get()
+    other = relax.utils.copy_with_new_vars(module["main"])
+    module["fused_0"] = other.with_attr("global_symbol", "fused_0")
+    flow, pattern = Dataflow(module["main"]), dpl.is_op("relax.exp")(dpl.wildcard())
+    found = occurrences(flow, [FusionRow("row", lambda: pattern, lambda _: True)])
+    made = with_composites(module, flow, found)
+    assert [v.name_hint for v in made.get_global_vars()].count("fused_0") == 1
+    assert len(made.functions) == 3
+    relax.analysis.well_formed(made)

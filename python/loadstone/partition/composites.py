@@ -16,6 +16,7 @@ from loadstone.partition.dataflow import Dataflow
 from loadstone.partition.matching import Occurrence
 from loadstone.partition.relax_parts import renamed, variables
 from loadstone.relax.compat import bindings, relax, retyped, tvm
+from loadstone.relax.rewriter import fresh_name
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, GlobalVar, IRModule, RelaxFunction, Var
@@ -27,10 +28,12 @@ def with_composites(module: IRModule, flow: Dataflow, found: Iterable[Occurrence
     """Constants go into the functions; what else they read are their parameters, in the order in
     which they name it. Operators that are alike have a function each."""
     functions: dict[GlobalVar, RelaxFunction] = dict(module.functions.items())
+    taken = {variable.name_hint for variable in functions}
     value: dict[Var, Expr | None] = {}  # of what a composite covers; None: on the way to its root
     for number, occurrence in enumerate(found):
         sources, function = _composite(occurrence)
-        callee = retyped(tvm.ir.GlobalVar(f"fused_{number}"), function.ty)
+        name = fresh_name(f"fused_{number}", taken)
+        callee = retyped(tvm.ir.GlobalVar(name), function.ty)
         functions[callee] = function
         value |= dict.fromkeys((node.variable for node in occurrence.covers), None)
         value[occurrence.root.variable] = retyped(relax.Call(callee, sources), function.ret_ty)
