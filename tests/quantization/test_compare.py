@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from loadstone.graph import Quantization
 from loadstone.quantization.calibrate import calibrate
-from loadstone.quantization.compare import compare, decibels, saturation
+from loadstone.quantization.compare import Pair, compare, compare_all, decibels, saturation
 from loadstone.quantization.equalize import equalize
 from loadstone.quantization.plan import real_settings
 from loadstone.quantization.samples import samples_from
-from loadstone.quantization.simulate import Settings
+from loadstone.quantization.simulate import FLOAT, Settings
 from loadstone.quantization.statistics import Histogram
 from tests import float_models
 from tests.float_models import images
@@ -67,3 +70,35 @@ def test_an_equalized_network_is_compared_with_itself() -> None:
     settings = real_settings(equalize(runner.network, calibrate(runner, samples)))
     assert set(compare(runner, settings, samples, real=settings).tensors.values()) == {math.inf}
     assert min(compare(runner, settings, samples).tensors.values()) < 20
+
+
+def test_pairs_share_runs_and_let_go_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each settings' network runs once a sample; no more than two runs' tensors are there."""
+    runner = float_models.runner()
+    samples = samples_from(images(2), runner.network.parameters)
+    every, whole = tuple(runner.network.groups), runner.run
+    coarse, fine = (
+        Settings(activations=dict.fromkeys(runner.network.boundaries(), Quantization(scale, 0)))
+        for scale in (0.5, 0.125)
+    )
+    alive: list[weakref.ref[Any]] = []
+    order: list[Settings] = []
+
+    def counted(inputs: Any, settings: Settings) -> Any:
+        gc.collect()
+        assert sum(entry() is not None for entry in alive) <= 1
+        outputs, recorded = whole(inputs, settings)
+        alive.append(weakref.ref(recorded))
+        order.append(settings)
+        return outputs, recorded
+
+    monkeypatch.setattr(runner, "run", counted)
+    other = Settings()
+    pairs = [Pair(FLOAT, coarse, every), Pair(FLOAT, fine, every), Pair(other, fine, every)]
+    found = compare_all(runner, pairs, samples)
+    assert order == [FLOAT, coarse, fine, other] * 2
+    assert found[1].tensors == found[2].tensors
+    monkeypatch.undo()
+    assert [comparison.tensors for comparison in found[:2]] == [
+        compare(runner, settings, samples).tensors for settings in (coarse, fine)
+    ]

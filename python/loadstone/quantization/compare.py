@@ -60,6 +60,11 @@ class Pair:
     settings: Settings
     tensors: tuple[Var, ...]
 
+    @property
+    def sides(self) -> tuple[Settings, Settings]:
+        """Both."""
+        return self.real, self.settings
+
 
 def compare(
     runner: FakeQuantizedRunner,
@@ -81,13 +86,18 @@ def compare(
 def compare_all(
     runner: FakeQuantizedRunner, pairs: Sequence[Pair], samples: Samples, *, show: bool = False
 ) -> list[Comparison]:
-    """Every sample is run once by each of the settings that the pairs name."""
+    """Every sample is run once by each of the settings that the pairs name. What a run gave is kept
+    until the last pair that needs it: put pairs that share settings next to each other."""
     measures = [_Measure(runner.network, pair.tensors, samples.labels) for pair in pairs]
-    named = dict.fromkeys(settings for pair in pairs for settings in (pair.real, pair.settings))
+    needed = {side: number for number, pair in enumerate(pairs) for side in pair.sides}
     for index, inputs in enumerate(progress(samples, "compare", show)):
-        found = {settings: runner.run(inputs, settings) for settings in named}
-        for pair, measure in zip(pairs, measures, strict=True):
+        found: dict[Settings, _Results] = {}
+        for number, (pair, measure) in enumerate(zip(pairs, measures, strict=True)):
+            for side in pair.sides:
+                if side not in found:
+                    found[side] = runner.run(inputs, side)
             measure.add(index, found[pair.real], found[pair.settings])
+            found = {side: results for side, results in found.items() if needed[side] > number}
     return [measure.comparison(len(samples)) for measure in measures]
 
 

@@ -264,13 +264,13 @@ def _compared(
     every, results = tuple(runner.network.groups), one.network.results()
     real, wide = (real_settings(attempt.network) for attempt in (one, other))
     first, second = (settings(attempt.network, attempt.plan) for attempt in (one, other))
-    pairs = [Pair(real, first, every), Pair(wide, second, every), Pair(real, second, results)]
+    pairs = [Pair(real, first, every), Pair(real, second, results), Pair(wide, second, every)]
     found = compare_all(runner, pairs, samples, show=show)
     before, after = (
         float(np.mean([min(comparison.tensors[result], 200.0) for result in results]))
-        for comparison in (found[0], found[2])
+        for comparison in found[:2]
     )
-    return after - before, found[:2]
+    return after - before, [found[0], found[2]]
 
 
 def checked(options: Options) -> Options:
