@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 import pytest
 
 from loadstone.errors import ModelError
 from loadstone.quantization.calibrate import calibrate
+from loadstone.quantization.equalize import channel_factors, scalable
 from loadstone.quantization.network import Role
 from loadstone.quantization.samples import samples_from
 from loadstone.quantization.simulate import FakeQuantizedRunner
@@ -65,3 +69,42 @@ def test_a_network_that_overflows_is_named(runner: FakeQuantizedRunner) -> None:
             samples_from(np.clip(images(2), -1, 1) * np.float32(3e38), runner.network.parameters),
         )
     assert "\n" not in str(caught.value)
+
+
+def test_runs_made_ahead_are_the_same_runs(
+    runner: FakeQuantizedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread of their own: in their order, what goes wrong included."""
+    samples = samples_from(images(5), runner.network.parameters)
+    plain = calibrate(runner, samples)
+    monkeypatch.setattr("loadstone.quantization.calibrate._LARGE", 0)
+    threads: list[int] = []
+    whole = runner.run
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return whole(*arguments)
+
+    monkeypatch.setattr(runner, "run", noted)
+    found = calibrate(runner, samples)
+    assert len(threads) == 5
+    assert threading.get_ident() not in threads
+    for group, histogram in plain.histograms.items():
+        np.testing.assert_array_equal(histogram.counts, found.histograms[group].counts)
+    huge = samples_from(np.clip(images(2), -1, 1) * np.float32(3e38), runner.network.parameters)
+    with pytest.raises(ModelError, match="overflows"):
+        calibrate(runner, huge)
+
+
+def test_channels_are_watched_where_they_may_be_scaled(runner: FakeQuantizedRunner) -> None:
+    samples = samples_from(images(4), runner.network.parameters)
+    whole = calibrate(runner, samples)
+    growing = scalable(runner.network)
+    few = calibrate(runner, samples, channels_of=growing)
+    assert set(few.channels) == set(growing) < set(whole.channels)
+    factors = [channel_factors(runner.network, calibration) for calibration in (whole, few)]
+    assert any((entry != 1).any() for entry in factors[0].values())
+    for variable, expected in factors[0].items():
+        np.testing.assert_array_equal(expected, factors[1][variable])
+        if variable not in growing:
+            assert (expected == 1).all()

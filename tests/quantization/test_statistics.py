@@ -32,6 +32,21 @@ def test_no_value_is_lost_however_the_range_grows(seed: int, exponents: list[flo
     assert histogram.high <= histogram.start + BINS * histogram.width
 
 
+@given(st.integers(0, 2**32 - 1), st.lists(st.floats(-3, 3), min_size=1, max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_values_that_wait_reach_the_bins_of_their_time(seed: int, exponents: list[float]) -> None:
+    rng = np.random.default_rng(seed)
+    later, at_once = Histogram(), Histogram()
+    for exponent in exponents:
+        part = (rng.normal(rng.normal(), 1, 200) * 10**exponent).astype(np.float32)
+        part[::5] = 0
+        later.update(part)
+        at_once.update(part)
+        assert at_once.counts.sum() + at_once.zeros == at_once.size
+    np.testing.assert_array_equal(later.counts, at_once.counts)
+    np.testing.assert_array_equal(later.with_zeros(), at_once.with_zeros())
+
+
 def test_the_distribution_is_numpys() -> None:
     rng = np.random.default_rng(1)
     histogram = Histogram()

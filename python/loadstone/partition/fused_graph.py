@@ -44,6 +44,7 @@ class FusedGraph:
     ) -> None:
         self.fused, self.reader, self.taken, self.name = fused, reader, taken, name
         self.function = fused["main"]
+        self.results = frozenset(result(self.function))
         self.tensors: dict[Var, Tensor] = {}  # variable of the fused main -> tensor
         self.names: set[str] = set()  # of these tensors
         self.readers: dict[Var, set[Var]] = {}  # variable -> those that are computed of it
@@ -142,7 +143,7 @@ class FusedGraph:
         outside = {
             variable for variable in inside if not self.readers.get(variable, set()) <= inside
         }
-        outside.update(result(self.function))
+        outside |= self.results
         sources = list(
             dict.fromkeys(
                 item for _, value in group for item in variables(value) if item not in inside

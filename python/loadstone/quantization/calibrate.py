@@ -9,31 +9,36 @@ Next: plan.py chooses scales; equalize.py repairs with the channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
-
-import numpy as np
+from math import prod
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from loadstone.errors import ModelError
 from loadstone.numerics import Float32Array
 from loadstone.quantization.network import Network, Role
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
-from loadstone.quantization.statistics import Channels, Histogram
+from loadstone.quantization.statistics import Channels, Histogram, extremes_of
 from loadstone.relax.compat import shape
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Var
 
-__all__ = ["Calibration", "calibrate", "progress"]
+__all__ = ["Calibration", "ahead", "calibrate", "progress"]
 
 T = TypeVar("T")
+
+#: Elements of all recorded tensors from which a run is made ahead.
+_LARGE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """histograms: by group. channels: by quantized variable. samples: how many were run."""
+    """histograms: by group. channels: by quantized variable, of those asked for. samples: how many
+    were run."""
 
     histograms: Mapping[int, Histogram]
     channels: Mapping[Var, Channels]
@@ -45,21 +50,24 @@ def calibrate(
     samples: Samples,
     settings: Settings = FLOAT,
     *,
+    channels_of: Collection[Var] | None = None,
     watch: Callable[[Mapping[Var, Float32Array]], None] | None = None,
     show: bool = False,
 ) -> Calibration:
     """Streams the samples through the float network (with other weights, if `settings` has some).
-    watch: is shown what each sample gives as well, tensors in their shapes. Raises ModelError for a
-    NaN."""
+    channels_of: whose channels are wanted; None: all. watch: is shown what each sample gives as
+    well, tensors in their shapes. Raises ModelError for a NaN."""
     network = runner.network
     read = _computed_with(network)
     histograms = {group: Histogram() for group in network.groups.values()}
-    channels = {variable: Channels((shape(variable) or (1,))[-1]) for variable in network.groups}
-    for inputs in progress(samples, "calibrate", show):
-        _, recorded = runner.run(inputs, settings)
+    wanted = network.groups if channels_of is None else channels_of
+    channels = {variable: Channels((shape(variable) or (1,))[-1]) for variable in wanted}
+    runs = (runner.run(inputs, settings) for inputs in progress(samples, "calibrate", show))
+    for _, recorded in ahead(runner, runs):
         for variable, values in recorded.items():
-            extremes = channels[variable].update(values)
-            if not np.all(np.isfinite(channels[variable].high)):
+            apart = channels.get(variable)
+            extremes = extremes_of(values) if apart is None else apart.update(values)
+            if not all(map(math.isfinite, extremes)):
                 raise ModelError(
                     f'"{network.name(variable)}" becomes infinite or NaN: the float network '
                     "overflows on these samples"
@@ -83,6 +91,25 @@ def _computed_with(network: Network) -> set[Var]:
         if layer.role is not Role.MOVED or layer.output not in network.quantized:
             found.update(layer.inputs)
     return found & set(network.groups)
+
+
+def ahead(runner: FakeQuantizedRunner, runs: Iterable[T]) -> Iterator[T]:
+    """The runs, in their order: of large networks the next is made in a thread of its own while the
+    caller works on this one.
+
+    The network runs outside Python's lock, and so do NumPy's sums: on two processors the shorter of
+    both costs nothing. Small tensors are handed over in more time than they take.
+    """
+    if sum(prod(shape(variable) or ()) for variable in runner.recorded) < _LARGE:
+        yield from runs
+        return
+    source, end = iter(runs), object()
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, source, end)
+        while (item := following.result()) is not end:
+            following = thread.submit(next, source, end)
+            yield cast("T", item)
+            del item  # before it is waited for the next
 
 
 def progress(items: Iterable[T], what: str, show: bool) -> Iterator[T]:

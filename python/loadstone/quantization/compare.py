@@ -10,7 +10,7 @@ Next: report.py prints it; mixed.py asks it which layer hurts; quantize() choose
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from loadstone.graph import Quantization
 from loadstone.numerics import Array, Float32Array
-from loadstone.quantization.calibrate import progress
+from loadstone.quantization.calibrate import ahead, progress
 from loadstone.quantization.samples import Samples
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
 from loadstone.quantization.simulate import FLOAT, FakeQuantizedRunner, Settings
@@ -90,14 +90,20 @@ def compare_all(
     until the last pair that needs it: put pairs that share settings next to each other."""
     measures = [_Measure(runner.network, pair.tensors, samples.labels) for pair in pairs]
     needed = {side: number for number, pair in enumerate(pairs) for side in pair.sides}
-    for index, inputs in enumerate(progress(samples, "compare", show)):
-        found: dict[Settings, _Results] = {}
-        for number, (pair, measure) in enumerate(zip(pairs, measures, strict=True)):
-            for side in pair.sides:
-                if side not in found:
-                    found[side] = runner.run(inputs, side)
-            measure.add(index, found[pair.real], found[pair.settings])
-            found = {side: results for side, results in found.items() if needed[side] > number}
+
+    def runs() -> Iterator[tuple[int, _Measure, _Results, _Results]]:
+        for index, inputs in enumerate(progress(samples, "compare", show)):
+            found: dict[Settings, _Results] = {}
+            for number, (pair, measure) in enumerate(zip(pairs, measures, strict=True)):
+                for side in pair.sides:
+                    if side not in found:
+                        found[side] = runner.run(inputs, side)
+                yield index, measure, found[pair.real], found[pair.settings]
+                found = {side: results for side, results in found.items() if needed[side] > number}
+
+    for index, measure, exact, rounded in ahead(runner, runs()):
+        measure.add(index, exact, rounded)
+        del exact, rounded  # before the next run
     return [measure.comparison(len(samples)) for measure in measures]
 
 

@@ -31,7 +31,7 @@ from loadstone.relax.compat import bindings, integers, shape
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, Var
 
-__all__ = ["channel_factors", "equalize"]
+__all__ = ["channel_factors", "equalize", "scalable"]
 
 #: Part of the way to equal ranges, in bits.
 STRENGTH = 0.5
@@ -48,13 +48,19 @@ def equalize(network: Network, calibration: Calibration, strength: float = STREN
     return replace(network, layers=tuple(_scaled(layer, factors) for layer in network.layers))
 
 
+def scalable(network: Network) -> list[Var]:
+    """The quantized variables of which a channel may grow: what `equalize` must know the channels
+    of."""
+    return _Classes(network).scalable()
+
+
 def channel_factors(
     network: Network, calibration: Calibration, strength: float = STRENGTH
 ) -> dict[Expr, NDArray[np.float64]]:
     """What each channel of each quantized tensor is multiplied by."""
     classes = _Classes(network)
     room = np.full(classes.count, np.inf)
-    for variable in network.groups:
+    for variable in classes.scalable():
         layer = network.by_output.get(variable)
         bound = layer.clamp[1] if layer is not None else np.inf
         reach = np.minimum(calibration.channels[variable].reach(GROWTH), bound)
@@ -124,10 +130,23 @@ class _Classes:
         """Classes whose factor must be 1."""
         return self.root(np.array(sorted(self.frozen), np.int64))
 
+    def scalable(self) -> list[Var]:
+        """Variables of which a channel's class has a factor to be chosen."""
+        free = np.ones(self.count, bool)
+        free[self.fixed()] = False
+        return [
+            variable for variable, labels in self.labels.items() if free[self.root(labels)].any()
+        ]
+
     def join(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
-        for a, b in zip(self.root(first), self.root(second), strict=True):
-            low, high = sorted((int(self.root(np.array([a]))[0]), int(self.root(np.array([b]))[0])))
+        for pair in zip(first.tolist(), second.tolist(), strict=True):
+            low, high = sorted(map(self._root, pair))
             self.parent[high] = low
+
+    def _root(self, label: int) -> int:
+        while (above := int(self.parent[label])) != label:
+            label = above
+        return label
 
     def freeze(self, variable: Var) -> None:
         if variable in self.labels:

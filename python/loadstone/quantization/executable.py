@@ -55,7 +55,7 @@ def executable(module: IRModule) -> Callable[[Sequence[TvmTensor]], list[TvmTens
         run = relax.VirtualMachine(tvm.compile(tvm.IRModule(scheduled), target=target), tvm.cpu())[
             "main"
         ]
-    return lambda arguments: list(run(*arguments))
+    return lambda arguments: run(*arguments)[:]
 
 
 def _scheduled(function: RelaxFunction | PrimFunc) -> RelaxFunction | PrimFunc:

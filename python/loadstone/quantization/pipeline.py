@@ -22,7 +22,7 @@ Next: partition/eager.py, or export_onnx.py for ONNX Runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from loadstone.quantization.network import Layer, Network
     from loadstone.quantization.samples import Arrays, Samples
     from loadstone.quantization.simulate import FakeQuantizedRunner
-    from loadstone.relax.types import Expr, IRModule
+    from loadstone.relax.types import Expr, IRModule, Var
 
 __all__ = ["Options", "Quantized", "prepare", "quantize_module", "quantize_prepared"]
 
@@ -151,6 +151,8 @@ def quantize_prepared(
     Raises ModelError for samples and labels that do not fit, and for a network that overflows on
     them.
     """
+    from threadpoolctl import threadpool_limits
+
     from loadstone.quantization.compare import compare
     from loadstone.quantization.mixed import host_cycles, measure_sensitivities, with_host_layers
     from loadstone.quantization.plan import real_settings, settings
@@ -166,7 +168,9 @@ def quantize_prepared(
     few = samples.first(COMPARED_SAMPLES)
 
     steps = [f"calibrated on {len(samples)} samples"]
-    chosen, comparison, repairs = _repaired(runner, samples, few, options)
+    # NumPy's own threads wait by spinning, on the processor that runs the network meanwhile.
+    with threadpool_limits(1, "blas"):
+        chosen, comparison, repairs = _repaired(runner, samples, few, options)
     network, plan = chosen.network, chosen.plan
     steps += repairs
 
@@ -201,7 +205,11 @@ def _repaired(
     runner: FakeQuantizedRunner, samples: Samples, few: Samples, options: Options
 ) -> tuple[_Attempt, Comparison | None, list[str]]:
     """The better of two attempts, what it costs if that was measured, and what was done."""
-    chosen, comparison, steps = _Attempt(runner, runner.network, samples, options), None, []
+    from loadstone.quantization.equalize import scalable
+
+    network, comparison, steps = runner.network, None, []
+    growing = scalable(network) if options.equalize else []
+    chosen = _Attempt(runner, network, samples, options, growing)
     if options.equalize:
         other = chosen.equalized()
         gain, comparisons = _compared(runner, chosen, other, few, show=options.show)
@@ -217,10 +225,18 @@ def _repaired(
 
 
 class _Attempt:
-    """A network with its calibration and plan; `equalized` gives another."""
+    """A network with its calibration and plan; `equalized` gives another.
+
+    growing: the tensors that `equalized` may scale; an attempt without them is the last.
+    """
 
     def __init__(
-        self, runner: FakeQuantizedRunner, network: Network, samples: Samples, options: Options
+        self,
+        runner: FakeQuantizedRunner,
+        network: Network,
+        samples: Samples,
+        options: Options,
+        growing: Collection[Var] = (),
     ) -> None:
         from loadstone.quantization.calibrate import calibrate
         from loadstone.quantization.plan import make_plan, real_settings
@@ -231,7 +247,12 @@ class _Attempt:
         repaired = options.compensate or options.correct
         inputs = LayerInputs(runner.network, MOMENT_SAMPLES if repaired else 0)
         self.calibration = calibrate(
-            runner, samples, real_settings(network), watch=inputs.update, show=options.show
+            runner,
+            samples,
+            real_settings(network),
+            channels_of=growing,
+            watch=inputs.update,
+            show=options.show,
         )
         self.plan = make_plan(
             network,

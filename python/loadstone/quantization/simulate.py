@@ -25,7 +25,7 @@ from loadstone.numerics import Array, Float32Array
 from loadstone.quantization.executable import executable
 from loadstone.quantization.network import Layer, Network, Role
 from loadstone.quantization.scales import INT8_MAX, INT8_MIN
-from loadstone.relax.compat import bindings, is_call, relax, te, tirx, tvm
+from loadstone.relax.compat import bindings, is_call, relax, shape, te, tirx, tvm
 from loadstone.relax.convolutions import channels_last_conv2d
 from loadstone.relax.rewriter import Rewriter
 
@@ -177,6 +177,8 @@ class _Instrumented(Rewriter):
             if layer.role is Role.COMPUTED
         ]
         self.boundaries = list(network.boundaries())
+        # by shape, a function that rounds: TVM takes half a millisecond to make one
+        self.rounders: dict[tuple[int, ...] | None, Expr] = {}
         self.weights = {
             layer.core: self.parameter(layer.name, _weights_shape(layer)) for layer in self.layers
         }
@@ -250,10 +252,15 @@ class _Instrumented(Rewriter):
     def rounded(self, variable: Var, new: Expr) -> Expr:
         if variable not in self.steps:
             return new
-        call = self.builder.call_te(
-            _rounded, new, *self.steps[variable], primfunc_name_hint="rounded"
-        )
-        return self.emit(call)
+        extents = shape(variable)
+        if extents not in self.rounders:
+            call = self.builder.call_te(
+                _rounded, new, *self.steps[variable], primfunc_name_hint="rounded"
+            )
+            self.rounders[extents] = call.args[0]
+            return self.emit(call)
+        arguments = relax.Tuple([new, *self.steps[variable]])
+        return self.emit(relax.call_tir(self.rounders[extents], arguments, variable.ty))
 
 
 def _weights_shape(layer: Layer) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BINS", "Channels", "Histogram", "gumbel_reach"]
+__all__ = ["BINS", "Channels", "Histogram", "extremes_of", "gumbel_reach"]
 
 #: Sixteen bins for each of the 256 steps of an int8 range.
 BINS = 4096
@@ -36,6 +36,11 @@ def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
     return np.asarray(deviation) * (math.sqrt(6) / math.pi * math.log(growth))
 
 
+def extremes_of(values: NDArray[np.float32]) -> tuple[float, float]:
+    """The least and the most; NaN where any is."""
+    return float(values.min()), float(values.max())
+
+
 class Histogram:
     """The distribution of values that pass by; memory does not grow.
 
@@ -43,12 +48,16 @@ class Histogram:
     counts: how many fell into each of BINS equal bins from `start` on; exact zeros are counted in
         `zeros` instead,
     because they cost no error whatever the scale. size: how many values in all.
+
+    Values are kept until there are many: they may not change after `update`.
     """
 
     def __init__(self) -> None:
         self.low = self.high = 0.0
         self.start, self.width = 0.0, 0.0
-        self.counts: NDArray[np.int64] = np.zeros(BINS, np.int64)
+        self._counts: NDArray[np.int64] = np.zeros(BINS, np.int64)
+        self._waiting: list[NDArray[np.float32]] = []  # values that no bin counts yet
+        self._waiting_size = self._waiting_zeros = 0
         self.zeros = self.size = 0
         self._extremes: list[tuple[float, float]] = []
 
@@ -56,7 +65,7 @@ class Histogram:
         self, values: NDArray[np.float32], extremes: tuple[float, float] | None = None
     ) -> None:
         """Adds values (any shape, finite). extremes: of these, where somebody knows them."""
-        least, most = extremes or (float(values.min()), float(values.max()))
+        least, most = extremes or extremes_of(values)
         low, high = min(least, 0.0), max(most, 0.0)
         zeros = values.size - int(np.count_nonzero(values))
         self.low, self.high = min(self.low, low), max(self.high, high)
@@ -65,11 +74,23 @@ class Histogram:
         self.zeros += zeros
         if low == high:
             return
-        self._cover(low, high)
-        flat = values.reshape(-1)
-        for begin in range(0, flat.size, _CHUNK):
-            self.counts += np.bincount(self._bins(flat[begin : begin + _CHUNK]), minlength=BINS)
-        self.counts[self._bins(np.zeros(1, np.float32))] -= zeros
+        if low < self.start or high > self.start + BINS * self.width:
+            self._count()
+            self._cover(low, high)
+        self._waiting.append(values.reshape(-1))
+        self._waiting_size += values.size
+        self._waiting_zeros += zeros
+        if self._waiting_size >= _CHUNK:
+            self._count()
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many values lie in each bin, exact zeros apart.
+
+        (bins,).
+        """
+        self._count()
+        return self._counts
 
     def expected(self, growth: float) -> tuple[float, float]:
         """The extremes that `growth` times as many samples would have (see `gumbel_reach`)."""
@@ -96,6 +117,16 @@ class Histogram:
             counts[self._bins(np.zeros(1, np.float32))] += self.zeros
         return counts
 
+    def _count(self) -> None:
+        """Gives the waiting values to their bins: small tensors of several samples at once."""
+        if not self._waiting:
+            return
+        flat = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+        for begin in range(0, flat.size, _CHUNK):
+            self._counts += np.bincount(self._bins(flat[begin : begin + _CHUNK]), minlength=BINS)
+        self._counts[self._bins(np.zeros(1, np.float32))] -= self._waiting_zeros
+        self._waiting, self._waiting_size, self._waiting_zeros = [], 0, 0
+
     def _bins(self, values: NDArray[np.float32]) -> NDArray[np.intp]:
         places = values * np.float32(1 / self.width)
         places -= np.float32(self.start / self.width)
@@ -110,13 +141,13 @@ class Histogram:
             span = (high - low) * (1 + 1e-6)
             self.start, self.width = low - span * 1e-7, span / BINS
         while low < self.start or high > self.start + BINS * self.width:
-            merged = self.counts.reshape(-1, 2).sum(axis=1)
-            self.counts = np.zeros(BINS, np.int64)
+            merged = self._counts.reshape(-1, 2).sum(axis=1)
+            self._counts = np.zeros(BINS, np.int64)
             if low < self.start:
                 self.start -= BINS * self.width
-                self.counts[BINS // 2 :] = merged
+                self._counts[BINS // 2 :] = merged
             else:
-                self.counts[: BINS // 2] = merged
+                self._counts[: BINS // 2] = merged
             self.width *= 2
 
 

@@ -243,7 +243,7 @@ def shape(expr: Expr) -> tuple[int, ...] | None:
     dimensions = getattr(expr.ty, "shape", None)
     if not isinstance(dimensions, relax.ShapeExpr):
         return None
-    extents = list(dimensions.values)
+    extents = dimensions.values[:]
     if any(not isinstance(extent, int | tvm.tirx.IntImm) for extent in extents):
         return None
     return tuple(map(int, extents))
@@ -257,7 +257,7 @@ def dtype(expr: Expr) -> str:
 def bindings(function: RelaxFunction) -> Iterator[tuple[relax.Var, Expr]]:
     """(variable, value) in order."""
     for block in function.body.blocks:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:  # a list: TVM's own iterator takes as long as a pass
             yield binding.var, binding.value
 
 

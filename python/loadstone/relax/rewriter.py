@@ -89,7 +89,7 @@ class Rewriter:
         if isinstance(expr, relax.Call):
             return relax.Call(
                 expr.op,
-                [self.mapped(item) for item in expr.args],
+                [self.mapped(item) for item in expr.args[:]],
                 expr.attrs,
                 expr.ty_args,
                 span=expr.span,
