@@ -78,3 +78,35 @@ def test_activations_of_16_bits_are_refused_as_such(tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(graph.save([y]))
     with pytest.raises(UnsupportedError, match="16x8 quantization is not done"):
         compile(tmp_path / "m.tflite", "vtaq-tiny")
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_slices_that_constants_choose(axis: int, tmp_path: Path) -> None:
+    graph = Graph()
+    chosen = np.array([[3, 0], [1, 1]], np.int32)
+    where = axis % 4
+    shape = (*SHAPE[:where], *chosen.shape, *SHAPE[where + 1 :])
+    y = graph.tensor(shape, np.int8, SCALE, ZERO)
+    graph.operator("GATHER", [source(graph), graph.constant(chosen)], [y], axis=axis)
+    kinds(graph, [y], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("index", "batch_dims", "why"),
+    [
+        (4, 0, "its index 4 is outside of axis 3, which has 4 elements"),
+        (-1, 0, "its index -1 is outside of axis 3"),
+        (0, 1, "its batch_dims is 1: only 0 is done"),
+    ],
+)
+def test_a_gather_that_is_not_done_is_refused(
+    index: int, batch_dims: int, why: str, tmp_path: Path
+) -> None:
+    graph = Graph()
+    y = graph.tensor((*SHAPE[:3], 1), np.int8, SCALE, ZERO)
+    chosen = graph.constant(np.array([index], np.int32))
+    options = {"axis": 3, "batch_dims": batch_dims}
+    graph.operator("GATHER", [source(graph), chosen], [y], **options)
+    (tmp_path / "m.tflite").write_bytes(graph.save([y]))
+    with pytest.raises(UnsupportedError, match=why):
+        compile(tmp_path / "m.tflite", "vtaq-tiny")

@@ -255,7 +255,6 @@ def _target(converter: Converter) -> TensorRecord:
     return converter.file.tensors[converter.record.outputs[0]]
 
 
-#: Operator -> its conversion.
 def _split_v(converter: Converter, op: TfliteTable) -> Expr:
     """SPLIT_V, also with a size of -1, what the others leave: the outputs say it."""
     source, axis = converter.real(0), _axis(converter, 2)
@@ -287,6 +286,28 @@ def _axis(converter: Converter, position: int) -> int:
     return int(np.asarray(given).reshape(-1)[0]) % rank
 
 
+def _gather(converter: Converter, op: TfliteTable) -> Expr:
+    """GATHER along an axis. TVM's importer looks at every element of the output, and overlooks
+    batch_dims."""
+    options = tflite.GatherOptions()
+    options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
+    if options.BatchDims() != 0:
+        raise UnsupportedError(f"its batch_dims is {options.BatchDims()}: only 0 is done")
+    source, places = (converter.file.tensors[index] for index in converter.record.inputs)
+    axis = options.Axis() % len(source.shape)
+    if places.data is None:
+        indices = relax.op.astype(converter.real(1), "int32")
+        return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
+    outside = places.data[(places.data < 0) | (places.data >= source.shape[axis])]
+    if outside.size:
+        raise UnsupportedError(
+            f"its index {outside.reshape(-1)[0]} is outside of axis {axis}, "
+            f"which has {source.shape[axis]} elements"
+        )
+    return relax.op.take(converter.real(0), constant(places.data), axis=axis, mode="fast")
+
+
+#: Operator -> its conversion.
 OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "RESHAPE": _to_shape,
     "SQUEEZE": _to_shape,
@@ -299,4 +320,5 @@ OWN: Mapping[str, Callable[[Converter, TfliteTable], Expr]] = {
     "TRANSPOSE_CONV": _transpose_conv,
     "SPLIT_V": _split_v,
     "ARG_MAX": _argmax,
+    "GATHER": _gather,
 }
