@@ -29,7 +29,7 @@ enum {
 /* The newest version of the format, of files with states or programs of other devices; version 1 is read as well. */
 enum { LDS_FORMAT_VERSION = 2 };
 
-enum { LDS_HEADER_BYTES = 136, LDS_DEVICE_ALIGN = 64 };
+enum { LDS_HEADER_BYTES = 136, LDS_CHECKSUM_AT = 12, LDS_DEVICE_ALIGN = 64 };
 
 enum { LDS_REGION_CONSTANTS, LDS_REGION_ARENA, LDS_REGION_INPUT, LDS_REGION_OUTPUT, LDS_REGION_HOST, LDS_REGION_STATE };
 

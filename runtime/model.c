@@ -212,7 +212,7 @@ static int open_header(lds_model *model, const uint8_t *p, size_t size_bytes) {
   if (lds_u32(p) != 0x4D53444Cu) return LDS_ERR_MAGIC; /* "LDSM" */
   if (lds_u32(p + 4) < 1u || lds_u32(p + 4) > LDS_FORMAT_VERSION) return LDS_ERR_VERSION;
   if (lds_u32(p + 8) != size_bytes) return LDS_ERR_TRUNCATED;
-  if (lds_u32(p + 12) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
+  if (lds_u32(p + LDS_CHECKSUM_AT) != lds_crc32(p + 16, size_bytes - 16u)) return LDS_ERR_CHECKSUM;
   model->bytes = p;
   model->size_bytes = (uint32_t)size_bytes;
   model->fingerprint = p + 16;

@@ -293,6 +293,17 @@ static int open_all(lds_session *s, lds_memory memory, lds_fault *fault) {
   return status;
 }
 
+/* Whether a session has validated this file before, and the caller lets that count. */
+static int is_validated(const lds_model *model, const lds_validated *last) {
+  return last != NULL && last->size_bytes == model->size_bytes && last->checksum == lds_u32(model->bytes + LDS_CHECKSUM_AT);
+}
+
+static void remember(const lds_model *model, lds_validated *last) {
+  if (last == NULL) return;
+  last->checksum = lds_u32(model->bytes + LDS_CHECKSUM_AT);
+  last->size_bytes = model->size_bytes;
+}
+
 int lds_session_open(lds_session **session, const lds_model *model, lds_device *device, const lds_session_config *config, void *memory,
                      size_t memory_bytes, lds_fault *fault) {
   lds_fault ignored;
@@ -314,9 +325,11 @@ int lds_session_open(lds_session **session, const lds_model *model, lds_device *
   s->model = model;
   s->device = s->running = device;
   s->config = *config;
+  if (is_validated(model, config->validated)) s->config.validate = NULL;
   status = open_all(s, left, fault);
   fault->status = status;
   if (status == LDS_OK) {
+    if (config->validate != NULL) remember(model, config->validated);
     *session = s;
   } else {
     lds_session_close(s);

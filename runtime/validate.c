@@ -18,7 +18,7 @@
 #include "geometry.h"
 
 enum { QUEUES = LDS_QUEUES, NO_QUEUE = LDS_QUEUES };
-enum { RING = 256, LOG_SHAPES = 7, SHAPES = 1 << LOG_SHAPES, OPCODES = 8, MEMORIES = 8 };
+enum { RING = 256, SHAPES = 128, LOG_SLOTS = 8, SLOTS = 1 << LOG_SLOTS, OPCODES = 8, MEMORIES = 8 };
 
 /* What a LOAD or STORE moves: tiles; micro-ops; nothing, its place being 0. */
 enum { TILES, UOPS, NO_OP };
@@ -43,18 +43,21 @@ typedef struct walk {
   uint32_t pushes[QUEUES + 1], pops[QUEUES + 1]; /* NO_QUEUE is always empty, and always full */
   uint32_t known[QUEUES + 1];                    /* pops of each queue that its pusher knows of */
   uint64_t latest[3];                            /* per stage: word 0 of its last instruction */
+  uint8_t *slots;                                /* by a shape's key, its place in `shapes`; 0: none */
   shape *shapes;
+  uint32_t next;          /* of shapes: the one that is learned next, 1 to SHAPES - 1 */
   uint32_t (*ring)[RING]; /* per queue: what each waiting token tells */
   uint32_t *uop;          /* micro-op scratchpad; what is in it counts where `loaded` says so */
+  uint32_t filled;        /* micro-ops in front of it are all loaded */
   uint8_t *loaded;        /* per micro-op: 1 */
 } walk;
 
 static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->fingerprint + 12); }
 
-/* Shapes, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a configuration that can be. */
+/* Shapes, where they are, rings, micro-ops, a byte for each. uop_depth is at most 2^13 in a configuration that can be. */
 size_t lds_validate_scratch_bytes(const lds_model *model) {
   const size_t depth = uop_depth(model) <= 1u << 13 ? uop_depth(model) : 0u;
-  return sizeof(shape[SHAPES]) + sizeof(uint32_t[QUEUES][RING]) + depth * (sizeof(uint32_t) + 1u);
+  return sizeof(shape[SHAPES]) + SLOTS + sizeof(uint32_t[QUEUES][RING]) + depth * (sizeof(uint32_t) + 1u);
 }
 
 /* Bits [first, end) of a word: 1 to 32. */
@@ -214,6 +217,7 @@ static int load_uops(walk *w, uint32_t region, uint32_t dram_base, uint32_t sram
   from += (size_t)dram_base * LDS_UOP_BYTES;
   for (k = 0; k < count; ++k) w->uop[sram_base + k] = lds_u32(from + k * LDS_UOP_BYTES);
   memset(w->loaded + sram_base, 1, count);
+  if (sram_base <= w->filled) w->filled = lds_max_u32(w->filled, sram_base + count);
   return LDS_OK;
 }
 
@@ -228,39 +232,47 @@ static int check_tiles(walk *w, const shape *s, const uint64_t word[2]) {
                    bits_between(word[1], LDS_BIT_MEMORY_X_SIZE - 64u, LDS_BIT_MEMORY_X_STRIDE - 64u));
 }
 
-/* What a shape reaches from micro-ops [begin, end), all of which must be there. A field is compared where it stands: what is
- * larger there is larger. */
+/* A field is compared where it stands: what is larger there is larger. */
+static int is_below(const walk *w, const shape *s, uint32_t uop) {
+  return (uop & w->field[0]) < s->below[0] && (uop & w->field[1]) < s->below[1] && (uop & w->field[2]) < s->below[2];
+}
+
+/* What a shape reaches from micro-ops [begin, end), all of which must be there. Where all their bits together are below the limits,
+ * each of them is: mostly that is enough. */
 static int check_loops(const walk *w, const shape *s, uint64_t word) {
   const uint32_t begin = (uint32_t)(word >> LDS_BIT_GEMM_UOP_BGN) & w->uop_bgn_mask,
                  end = (uint32_t)(word >> w->uop_end_bit) & w->uop_end_mask;
-  uint32_t dst = 0, src = 0, wgt = 0, all = 1, k;
+  uint32_t bits = 0, k;
   if (begin >= end || end > w->config.uop_depth) return LDS_ERR_UOP;
-  for (k = begin; k < end; ++k) {
-    all &= w->loaded[k];
-    dst = lds_max_u32(dst, w->uop[k] & w->field[0]);
-    src = lds_max_u32(src, w->uop[k] & w->field[1]);
-    wgt = lds_max_u32(wgt, w->uop[k] & w->field[2]);
+  for (k = begin; k < end && end > w->filled; ++k) {
+    if (w->loaded[k] == 0) return LDS_ERR_UOP;
   }
-  if (all == 0) return LDS_ERR_UOP;
-  return dst < s->below[0] && src < s->below[1] && wgt < s->below[2] ? LDS_OK : LDS_ERR_SRAM;
+  for (k = begin; k < end; ++k) bits |= w->uop[k];
+  if (is_below(w, s, bits)) return LDS_OK;
+  for (k = begin; k < end && is_below(w, s, w->uop[k]); ++k) continue;
+  return k == end ? LDS_OK : LDS_ERR_SRAM;
 }
 
 /* --- the walk ---------------------------------------------------------------------------------------------------------------- */
-/* Where a shape is kept: any place is right, and a good one spreads what programs have. */
-static uint32_t slot_of(uint64_t key0, uint64_t key1) { return (uint32_t)((key0 ^ key1) * 0x9E3779B97F4A7C15u >> (64 - LOG_SHAPES)); }
+/* Where to look a shape up: any slot is right, and a good one spreads what programs have. */
+static uint32_t slot_of(uint64_t key0, uint64_t key1) { return (uint32_t)((key0 ^ key1) * 0x9E3779B97F4A7C15u >> (64 - LOG_SLOTS)); }
 
 static int check(walk *w, const uint8_t *bytes, int last) {
   const uint64_t word[2] = {lds_get_u64(bytes), lds_get_u64(bytes + 8)};
   const uint32_t opcode = word[0] & (OPCODES - 1u);
   const uint64_t key = word[0] | w->place[opcode];
-  shape *s = &w->shapes[slot_of(key, word[1])];
+  uint8_t *slot = &w->slots[slot_of(key, word[1])];
+  shape *s = &w->shapes[*slot];
   int status;
   if (last || s->key[0] != key || s->key[1] != word[1]) {
+    s = &w->shapes[w->next];
     s->key[0] = 0;
     status = learn(w, bytes, last, s);
     if (status != LDS_OK) return status;
     s->key[0] = key;
     s->key[1] = word[1];
+    *slot = (uint8_t)w->next;
+    w->next = w->next + 1u < SHAPES ? w->next + 1u : 1u;
   }
   if (opcode == LDS_OPCODE_GEMM || opcode == LDS_OPCODE_ALU) {
     status = check_loops(w, s, word[0]);
@@ -308,8 +320,8 @@ static void measure(walk *w) {
   }
 }
 
-/* Shapes and `loaded` begin as zeros. A ring's entry is written before it is read; what a micro-op without its byte holds counts for
- * nothing. */
+/* Slots and `loaded` begin as zeros. A shape is written before a slot leads to it, a ring's entry before it is read; what a micro-op
+ * without its byte holds counts for nothing. */
 static int begin(walk *w, const lds_model *model, const uint8_t *const *constants, void *scratch) {
   uint32_t r;
   memset(w, 0, sizeof *w);
@@ -319,10 +331,13 @@ static int begin(walk *w, const lds_model *model, const uint8_t *const *constant
   w->widths = lds_isa_widths_of(&w->config);
   measure(w);
   w->shapes = scratch;
-  w->ring = (uint32_t(*)[RING])(void *)(w->shapes + SHAPES);
+  w->next = 1;
+  w->slots = (uint8_t *)(w->shapes + SHAPES);
+  w->ring = (uint32_t(*)[RING])(void *)(w->slots + SLOTS);
   w->uop = (uint32_t *)(void *)(w->ring + QUEUES);
   w->loaded = (uint8_t *)(w->uop + w->config.uop_depth);
-  memset(w->shapes, 0, sizeof(shape[SHAPES]));
+  w->shapes[0].key[0] = 0; /* nobody's */
+  memset(w->slots, 0, SLOTS);
   memset(w->loaded, 0, w->config.uop_depth);
   w->known[NO_QUEUE] = 0u - LDS_MAX_TOKENS;
   w->latest[LDS_STAGE_LOAD] = w->latest[LDS_STAGE_STORE] = UINT64_MAX; /* none: nothing to wait for */

@@ -189,6 +189,14 @@ LDS_EXPORT int lds_step_check(const lds_model *model, uint32_t step);
 
 typedef struct lds_session lds_session;
 
+/* The file whose programs a session validated last, by the checksum that lds_model_open holds against its bytes; zeros: none. Kept by
+ * the caller, it spares the next sessions on that file the validation: allow it where the file's bytes stay what they are after
+ * lds_model_open, and where nobody makes a file for its checksum (a CRC-32): a file of your own, or one whose signature you have
+ * checked. Of one config: other devices have other rules. */
+typedef struct lds_validated {
+  uint32_t checksum, size_bytes;
+} lds_validated;
+
 typedef struct lds_session_config {
   lds_validator validate;            /* lds_validate; NULL trusts the instructions (and leaves the validator out of the link) */
   const lds_operator_set *operators; /* &lds_operators; NULL: models without host steps only */
@@ -200,6 +208,7 @@ typedef struct lds_session_config {
   const lds_accelerator *accelerators; /* further devices that the artifact names: lds_session_config_accelerators */
   uint32_t accelerator_count;
   const struct lds_program_set *programs;
+  lds_validated *validated; /* NULL: every session validates its file */
 } lds_session_config;
 
 /* Validator and all operators linked in, 1 s, nothing in place. */

@@ -250,6 +250,19 @@ def test_dequantize(dtype: str, low: int, high: int) -> None:
     assert np.array_equal(y, (x.astype(np.int64) - 5).astype(np.float32) * np.float32(0.0123))
 
 
+@pytest.mark.parametrize("zero_point", [2**31 - 1, -(2**31), 2**31 - 65, 64 - 2**31, 0, 1])
+def test_dequantize_rounds_33_bits_once(zero_point: int) -> None:
+    """Ties between two numbers of float32, and their neighbours, on both sides of 2**31."""
+    near = np.arange(-3, 4)
+    ties = np.concatenate([sign * (2**31 + 128 * k + near) for sign in (-1, 1) for k in range(4)])
+    halves = np.concatenate([sign * (2**31 - 64 * k + near) for sign in (-1, 1) for k in range(4)])
+    x = np.concatenate([ties, halves, near, [2**31 - 1, -(2**31)]]) + zero_point
+    x = x[(x >= -(2**31)) & (x < 2**31)].astype(np.int32)
+    quantized = BufferView("x", x.shape, DataType.INT32, 0, 0, 1.0, zero_point)
+    y = run_step(host_step.dequantize("d", 0, 1), x, tensor(x.shape, "float32"), x_tensor=quantized)
+    assert np.array_equal(y, (x.astype(np.int64) - zero_point).astype(np.float32))
+
+
 def test_softmax_float32_is_exact_to_a_few_units() -> None:
     random = np.random.default_rng(1)
     x = np.concatenate([random.normal(0, s, (50, 37)) for s in (0.1, 1, 10, 60)]).astype(np.float32)

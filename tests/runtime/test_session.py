@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadstone.artifact.format import Artifact, MemoryRegion, RegionKind
+from loadstone.artifact.format import Artifact, DeviceProgram, MemoryRegion, RegionKind
 from loadstone.runtime.native import ffi, lib
 from loadstone.vta.hw_config import load_config
 from tests.sample_model import copy_model, dense_model, endless_model
@@ -222,6 +222,45 @@ def test_what_is_not_linked_in_is_refused(runtime: Runtime) -> None:
     status, session = runtime.open(runtime.model(copy_model()))
     assert status == 0
     assert np.array_equal(run(runtime, session), X)
+
+
+def spoiled(runtime: Runtime, model: Any) -> None:
+    """The file's bytes change behind the reader's back: no instruction is known any more."""
+    data = ffi.buffer(model.bytes, model.size_bytes)
+    program = copy_model().steps[0]
+    assert isinstance(program, DeviceProgram)
+    at = bytes(data).index(program.instructions)
+    data[at : at + 1] = b"\xff"
+
+
+def test_a_file_is_validated_once_where_the_caller_keeps_its_checksum(runtime: Runtime) -> None:
+    """A program that is spoiled after the first session shows whether the second looks at it."""
+    model, other = runtime.model(copy_model()), runtime.model(dense_model(CONFIG).artifact)
+    known = ffi.new("lds_validated *")
+    runtime.config.validated = known
+    for which in (model, model, other, model):
+        status, session = runtime.open(which)
+        assert status == 0
+        assert known.size_bytes == which.size_bytes
+        assert known.checksum == int.from_bytes(ffi.buffer(which.bytes, 16)[12:16], "little")
+        runtime.lib.lds_session_close(session)
+    spoiled(runtime, model)
+    status, session = runtime.open(model)
+    assert status == 0
+    runtime.lib.lds_session_close(session)
+    known.checksum ^= 1
+    before = known.checksum
+    assert runtime.open(model)[0] == runtime.lib.LDS_ERR_INSTRUCTION
+    assert known.checksum == before, "what is refused is not remembered"
+    runtime.config.validated = ffi.NULL
+    assert runtime.open(model)[0] == runtime.lib.LDS_ERR_INSTRUCTION
+
+
+def test_what_nobody_validated_is_not_remembered(runtime: Runtime) -> None:
+    known = ffi.new("lds_validated *")
+    runtime.config.validated, runtime.config.validate = known, ffi.NULL
+    assert runtime.open(runtime.model(copy_model()))[0] == 0
+    assert (known.checksum, known.size_bytes) == (0, 0)
 
 
 def test_a_hal_that_lacks_something_is_refused(runtime: Runtime) -> None:
