@@ -47,9 +47,10 @@ typedef struct walk {
   shape *shapes;
   uint32_t next;          /* of shapes: the one that is learned next, 1 to SHAPES - 1 */
   uint32_t (*ring)[RING]; /* per queue: what each waiting token tells */
-  uint32_t *uop;          /* micro-op scratchpad; what is in it counts where `loaded` says so */
+  uint32_t *uop;          /* micro-op scratchpad; what is in it counts where it was loaded */
   uint32_t filled;        /* micro-ops in front of it are all loaded */
-  uint8_t *loaded;        /* per micro-op: 1 */
+  uint32_t gaps;          /* 1: some behind it, too, and `loaded` says which */
+  uint8_t *loaded;        /* per micro-op behind `filled`: 1 */
 } walk;
 
 static uint32_t uop_depth(const lds_model *model) { return lds_u32(model->fingerprint + 12); }
@@ -216,8 +217,13 @@ static int load_uops(walk *w, uint32_t region, uint32_t dram_base, uint32_t sram
   if (w->region[region].kind != LDS_REGION_CONSTANTS || from == NULL) return LDS_ERR_UOP;
   from += (size_t)dram_base * LDS_UOP_BYTES;
   for (k = 0; k < count; ++k) w->uop[sram_base + k] = lds_u32(from + k * LDS_UOP_BYTES);
+  if (sram_base <= w->filled) {
+    w->filled = lds_max_u32(w->filled, sram_base + count);
+    return LDS_OK;
+  }
+  if (w->gaps == 0) memset(w->loaded, 0, w->config.uop_depth);
+  w->gaps = 1;
   memset(w->loaded + sram_base, 1, count);
-  if (sram_base <= w->filled) w->filled = lds_max_u32(w->filled, sram_base + count);
   return LDS_OK;
 }
 
@@ -244,8 +250,8 @@ static int check_loops(const walk *w, const shape *s, uint64_t word) {
                  end = (uint32_t)(word >> w->uop_end_bit) & w->uop_end_mask;
   uint32_t bits = 0, k;
   if (begin >= end || end > w->config.uop_depth) return LDS_ERR_UOP;
-  for (k = begin; k < end && end > w->filled; ++k) {
-    if (w->loaded[k] == 0) return LDS_ERR_UOP;
+  for (k = lds_max_u32(begin, w->filled); k < end; ++k) {
+    if (w->gaps == 0 || w->loaded[k] == 0) return LDS_ERR_UOP;
   }
   for (k = begin; k < end; ++k) bits |= w->uop[k];
   if (is_below(w, s, bits)) return LDS_OK;
@@ -320,7 +326,7 @@ static void measure(walk *w) {
   }
 }
 
-/* Slots and `loaded` begin as zeros. A shape is written before a slot leads to it, a ring's entry before it is read; what a micro-op
+/* Slots begin as zeros. A shape is written before a slot leads to it, a ring's entry before it is read; what a micro-op
  * without its byte holds counts for nothing. */
 static int begin(walk *w, const lds_model *model, const uint8_t *const *constants, void *scratch) {
   uint32_t r;
@@ -338,7 +344,6 @@ static int begin(walk *w, const lds_model *model, const uint8_t *const *constant
   w->loaded = (uint8_t *)(w->uop + w->config.uop_depth);
   w->shapes[0].key[0] = 0; /* nobody's */
   memset(w->slots, 0, SLOTS);
-  memset(w->loaded, 0, w->config.uop_depth);
   w->known[NO_QUEUE] = 0u - LDS_MAX_TOKENS;
   w->latest[LDS_STAGE_LOAD] = w->latest[LDS_STAGE_STORE] = UINT64_MAX; /* none: nothing to wait for */
   w->regions = model->section[LDS_REGION_TABLE].count;

@@ -352,3 +352,37 @@ def test_the_data_of_vectors_is_read_as_written(vectors: list[Path]) -> None:
     assert model.regions[0].size_bytes == len(model.regions[1].data)
     data: npt.NDArray[np.uint8] = np.frombuffer(model.regions[1].data, np.uint8)
     assert data.any()
+
+
+def test_micro_ops_with_a_gap_between_them() -> None:
+    """Loaded behind a gap, they are known there alone; what fills the gap joins them."""
+
+    def program(*loads: int, begin: int, end: int) -> Callable[[Program], None]:
+        def change(instructions: Program) -> None:
+            first = instructions[LOAD_UOP]
+            assert isinstance(first, Load)
+            one = dataclasses.replace(first, x_size=1, x_stride=1)
+            more = [dataclasses.replace(one, sram_base=100 + at) for at in loads]
+            gemm = instructions[RESET]
+            assert isinstance(gemm, Gemm)
+            used = dataclasses.replace(
+                gemm, uop_bgn=begin, uop_end=end, pop_prev=0, pop_next=0, push_prev=0, push_next=0
+            )
+            instructions[RESET + 1 : RESET + 1] = [*more, used]
+
+        return change
+
+    for loads, begin, end, known in (
+        ((5,), 105, 106, True),
+        ((5,), 104, 106, False),
+        ((5,), 105, 107, False),
+        ((5, 7), 105, 108, False),
+        ((5, 7, 6), 105, 108, True),
+        ((6, 5), 105, 107, True),
+        ((5, 5), 104, 105, False),
+        ((6, *range(-98, 6)), 104, 107, True),  # all in front of it
+        ((6, *range(-98, 5)), 104, 107, False),
+    ):
+        at = RESET + 1 + len(loads)
+        verdict = changed(program(*loads, begin=begin, end=end))
+        assert verdict == (("OK", 0) if known else ("UOP", at)), (loads, begin, end)
