@@ -53,7 +53,6 @@ struct Kernels {
   uint32_t min_block;  // smallest block that these kernels do; smaller ones take the portable table
   uint32_t wgt_group;  // packed position of (o, k): ((k / group) * block + o) * group + k % group
   uint32_t wgt_element_bytes;
-  uint32_t wgt_bias;                     // added to each packed weight
   size_t (*tile_bytes)(uint32_t block);  // of a packed weight tile, with what pack_wgt keeps behind the weights
   size_t (*side_bytes)(uint32_t block);  // that prepare_inp makes of a row
 

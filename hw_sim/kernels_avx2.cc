@@ -43,21 +43,18 @@ struct Dot {
   typedef int16_t X;
   typedef const int16_t *Inputs;                    // read where they stand: an instruction loads a pair into all lanes
   static constexpr uint32_t kLanes = kVectorLanes;  // of sums
-  static constexpr uint32_t kRows = 4;              // 8 registers of sums, 2 of weights, the rest for pairs and products
+  static constexpr uint32_t kSums = 8;              // registers; 2 are of weights, the rest for pairs and products
   static constexpr uint32_t kPair = 2;              // int16 that one instruction sums in each lane
   static constexpr uint32_t kGroupBytes = kPair * sizeof(int16_t);
   static constexpr uint32_t kChunk = 8;  // inputs for which the loop is written out
-  static constexpr bool kRowSums = false;
+  static constexpr bool kColumnSums = false;
 
-  static constexpr bool kDiagonals = true;
   typedef int16_t Diagonal;
   static constexpr uint32_t kDiagonalLanes = 16;  // int16 in a register
 
   static size_t weight_bytes(uint32_t block) { return size_t{block} * block * sizeof(int16_t); }
   static const int16_t *inputs(const GemmOperands &t) { return reinterpret_cast<const int16_t *>(t.side); }
-  static int32_t row_sum(const GemmOperands &, size_t) { return 0; }
   static Sum zero() { return _mm256_setzero_si256(); }
-  static Sum every(int32_t value) { return _mm256_set1_epi32(value); }
   static Sum add(Sum a, Sum b) { return _mm256_add_epi32(a, b); }
   static Sum load(const int32_t *from) { return load_vector(from); }
   static void store(int32_t *to, Sum sum) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), sum); }
@@ -96,7 +93,7 @@ void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_cou
     size_t at[kMostTaps / 2][2];
     for (uint32_t p = 0; p < pairs; ++p) {
       const Tap &a = taps[2 * p], &b = 2 * p + 1 < tap_count ? taps[2 * p + 1] : a;
-      const uint8_t *diagonal = t.wgt + Dot::weight_bytes(t.block) + first * sizeof(int16_t);
+      const uint8_t *diagonal = t.wgt + diagonal_at(t.block) + first * sizeof(int16_t);
       const __m256i of_a = load_vector(diagonal + a.wgt * bytes);
       const __m256i of_b = &b == &a ? _mm256_setzero_si256() : load_vector(diagonal + b.wgt * bytes);
       low[p] = _mm256_unpacklo_epi16(of_a, of_b);
@@ -147,7 +144,7 @@ void pack_with(uint32_t any_block, const int8_t *tile, uint8_t *packed) {
   for (uint32_t o = 0; o < block; o += kSquare)
     for (uint32_t k = 0; k < block; k += kSquare)
       pack_square(block, tile + size_t{o} * block + k, packed + (size_t{k / Dot::kPair} * block + o) * Dot::kGroupBytes);
-  pack_diagonal(block, tile, packed);
+  pack_diagonal(block, tile, packed, is_diagonal(block, tile));
 }
 
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
@@ -169,8 +166,8 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
   gemm_with<0, 2>(loops, t, overwrite);
 }
 
-constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8,   Dot::kPair, 2,          0,         tile_bytes, side_bytes, pack_wgt, gemm,
-                              gemm_reset,           alu, rq,         take_bytes, widen_inp, float_gemm, float_alu};
+constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX2, 8,   Dot::kPair, 2,          tile_bytes, side_bytes, pack_wgt, gemm,
+                              gemm_reset,           alu, rq,         take_bytes, widen_inp,  float_gemm, float_alu};
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 // Kernels for hosts with AVX-512 VNNI: a dot product of four bytes in each of 16 lanes, one instruction.
 //
-// In:   weights packed as uint8 [in / 4][out][4], 128 added, because the instruction multiplies unsigned by signed bytes.
+// In:   weights packed as int8 [in / 4][out][4]; inputs kept as uint8 beside the scratchpad, 128 added, because the instruction
+//       multiplies unsigned by signed bytes.
 // Out:  kAvx512Kernels, nullptr where the compiler lacks it.
-// Next: -128 times the sum over the input row (prepare_inp) takes the 128 away again.
+// Next: kernels.cc asks the host. -128 times the sum of an output's weights stands behind a tile, and takes the 128 away again.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -39,32 +40,29 @@ inline Vectors<16>::I32 high_product(Vectors<16>, Vectors<16>::I32 a, Vectors<16
 struct Dot {
   typedef __m512i Sum;
   typedef __m512i Wgt;
-  typedef int8_t X;
-  typedef const int8_t *Inputs;  // read where they stand: an instruction takes four bytes for all lanes from memory
+  typedef uint8_t X;
+  typedef const uint8_t *Inputs;  // read where they stand: an instruction takes four bytes for all lanes from memory
   static constexpr uint32_t kLanes = kVectorLanes;
-  static constexpr uint32_t kRows = 8;        // 16 of the 32 registers hold sums where two vectors of outputs are done at a time
+  static constexpr uint32_t kSums = 16;       // of 32 registers: a sum takes four cycles, of which a processor begins two in each
   static constexpr uint32_t kGroupBytes = 4;  // that one instruction sums in each lane
   static constexpr uint32_t kChunk = 16;
-  static constexpr bool kRowSums = true;
-  static constexpr bool kDiagonals = false;  // four instructions do a tile
+  static constexpr bool kColumnSums = true;
   typedef int8_t Diagonal;
-  static constexpr uint32_t kDiagonalLanes = 0;
+  static constexpr uint32_t kDiagonalLanes = 16;
 
   static size_t weight_bytes(uint32_t block) { return size_t{block} * block; }
-  static const int8_t *inputs(const GemmOperands &t) { return t.inp; }
-  static int32_t row_sum(const GemmOperands &t, size_t row) {
-    int32_t sum;
-    std::memcpy(&sum, t.side + row * sizeof sum, sizeof sum);
-    return sum;
+  static const uint8_t *inputs(const GemmOperands &t) { return t.side; }
+  static Sum zero() {
+    Sum none = _mm512_setzero_si512();
+    __asm__("" : "+v"(none));  // nothing, but GCC clears an array of them in memory otherwise
+    return none;
   }
-  static Sum zero() { return _mm512_setzero_si512(); }
-  static Sum every(int32_t value) { return _mm512_set1_epi32(value); }
   static Sum add(Sum a, Sum b) { return _mm512_add_epi32(a, b); }
   static Sum load(const int32_t *from) { return _mm512_loadu_si512(from); }
   static void store(int32_t *to, Sum sum) { _mm512_storeu_si512(to, sum); }
   static Wgt load_wgt(const uint8_t *from) { return _mm512_loadu_si512(from); }
-  static Inputs take_inputs(const int8_t *x) { return x; }
-  static Sum dot(Sum sum, Wgt wgt, __m512i four) { return _mm512_dpbusd_epi32(sum, wgt, four); }
+  static Inputs take_inputs(const uint8_t *x) { return x; }
+  static Sum dot(Sum sum, Wgt wgt, __m512i four) { return _mm512_dpbusd_epi32(sum, four, wgt); }
 
   template <uint32_t kGroup>
   static __m512i take_group(Inputs x, std::integral_constant<uint32_t, kGroup>) {
@@ -83,52 +81,126 @@ struct Dot {
 
 #include "gemm_rows.inc"
 
-void multiply_diagonals(const GemmOperands &, const Row *, uint32_t, const Tap *, uint32_t, bool) {}  // no tile is taken for one
-
 // Four rows of 16 bytes.
-inline __m512i four_rows(const int8_t *row, uint32_t stride) {
-  const auto load = [](const int8_t *at) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(at)); };
-  const __m512i two = _mm512_inserti32x4(_mm512_castsi128_si512(load(row)), load(row + stride), 1);
-  return _mm512_inserti32x4(_mm512_inserti32x4(two, load(row + 2 * stride), 2), load(row + 3 * stride), 3);
+inline __m512i four_rows(const void *first, const void *second, const void *third, const void *fourth) {
+  const auto load = [](const void *at) { return _mm_loadu_si128(static_cast<const __m128i *>(at)); };
+  const __m512i two = _mm512_inserti32x4(_mm512_castsi128_si512(load(first)), load(second), 1);
+  return _mm512_inserti32x4(_mm512_inserti32x4(two, load(third), 2), load(fourth), 3);
 }
 
-// A transposition of groups of four bytes, 16 outputs by 16 inputs at a time.
+inline __m512i four_rows(const int8_t *row, uint32_t stride) { return four_rows(row, row + stride, row + 2 * stride, row + 3 * stride); }
+
+// In each 16 bytes: those of four taps side by side, for four channels in each of four vectors.
+struct Mixed {
+  __m512i channels[4];
+
+  explicit Mixed(const __m512i *taps) {
+    const __m512i low01 = _mm512_unpacklo_epi8(taps[0], taps[1]), low23 = _mm512_unpacklo_epi8(taps[2], taps[3]);
+    const __m512i high01 = _mm512_unpackhi_epi8(taps[0], taps[1]), high23 = _mm512_unpackhi_epi8(taps[2], taps[3]);
+    channels[0] = _mm512_unpacklo_epi16(low01, low23);
+    channels[1] = _mm512_unpackhi_epi16(low01, low23);
+    channels[2] = _mm512_unpacklo_epi16(high01, high23);
+    channels[3] = _mm512_unpackhi_epi16(high01, high23);
+  }
+};
+
+// Lane by lane, four taps and four rows at a time: a vector has four channels of each row.
+void multiply_diagonals(const GemmOperands &t, const Row *rows, uint32_t row_count, const Tap *taps, uint32_t tap_count, bool overwrite) {
+  const size_t row_elements = size_t{t.batch} * t.block, bytes = tile_bytes(t.block);
+  const uint32_t groups = (tap_count + 3) / 4;
+  for (uint32_t first = 0; first < t.block; first += Dot::kDiagonalLanes) {
+    __m512i weights[kMostTaps / 4][4], start[4] = {};
+    size_t at[kMostTaps];
+    for (uint32_t g = 0; g < groups; ++g) {
+      __m512i diagonals[4];
+      for (uint32_t k = 0; k < 4; ++k) {
+        const Tap &tap = taps[4 * g + k < tap_count ? 4 * g + k : 0];
+        const uint8_t *const tile = t.wgt + tap.wgt * bytes;
+        at[4 * g + k] = tap.src * row_elements;
+        diagonals[k] = _mm512_setzero_si512();
+        if (4 * g + k >= tap_count) continue;
+        diagonals[k] = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i *>(tile + diagonal_at(t.block) + first)));
+        for (uint32_t j = 0; j < 4; ++j) {
+          const int32_t *const sums = column_sums(t.block, tile) + first + 4 * j;
+          start[j] = Dot::add(start[j], _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i *>(sums))));
+        }
+      }
+      const Mixed mixed(diagonals);
+      for (uint32_t j = 0; j < 4; ++j) weights[g][j] = mixed.channels[j];
+    }
+    for (uint32_t b = 0; b < t.batch; ++b)
+      for (uint32_t r = 0; r < row_count; r += 4) {
+        const size_t own = size_t{b} * t.block + first;
+        const uint8_t *x[4];
+        for (uint32_t k = 0; k < 4; ++k) x[k] = Dot::inputs(t) + rows[r + k < row_count ? r + k : r].src * row_elements + own;
+        const bool together = x[1] == x[0] + 16 && x[2] == x[0] + 32 && x[3] == x[0] + 48;
+        __m512i sum[4] = {start[0], start[1], start[2], start[3]};
+        for (uint32_t g = 0; g < groups; ++g) {
+          __m512i inputs[4];
+          for (uint32_t k = 0; k < 4; ++k) {
+            const size_t tap = at[4 * g + k];
+            inputs[k] = together ? _mm512_loadu_si512(x[0] + tap) : four_rows(x[0] + tap, x[1] + tap, x[2] + tap, x[3] + tap);
+          }
+          const Mixed mixed(inputs);
+          for (uint32_t j = 0; j < 4; ++j) sum[j] = _mm512_dpbusd_epi32(sum[j], mixed.channels[j], weights[g][j]);
+        }
+        // Four channels of four rows each become all channels of a row.
+        const __m512i low01 = _mm512_shuffle_i32x4(sum[0], sum[1], 0x44), high01 = _mm512_shuffle_i32x4(sum[0], sum[1], 0xEE);
+        const __m512i low23 = _mm512_shuffle_i32x4(sum[2], sum[3], 0x44), high23 = _mm512_shuffle_i32x4(sum[2], sum[3], 0xEE);
+        const __m512i whole[4] = {_mm512_shuffle_i32x4(low01, low23, 0x88), _mm512_shuffle_i32x4(low01, low23, 0xDD),
+                                  _mm512_shuffle_i32x4(high01, high23, 0x88), _mm512_shuffle_i32x4(high01, high23, 0xDD)};
+        for (uint32_t k = 0; k < 4 && r + k < row_count; ++k) {
+          int32_t *acc = t.acc + rows[r + k].dst * row_elements + own;
+          Dot::store(acc, overwrite ? whole[k] : Dot::add(whole[k], Dot::load(acc)));
+        }
+      }
+  }
+}
+
+// A transposition of groups of four bytes, 16 outputs by 16 inputs at a time; behind them -128 times the sum of each output.
 void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
-  const __m512i bias = _mm512_set1_epi8(-128);
+  const __m512i ones = _mm512_set1_epi8(1);
   // Of eight rows of four groups each: groups 0 and 1, groups 2 and 3.
   const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
   const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
-  for (uint32_t o = 0; o < block; o += Dot::kLanes)
+  __mmask64 beside = 0;  // the diagonal
+  for (uint32_t o = 0; o < block; o += Dot::kLanes) {
+    __m512i sums = _mm512_setzero_si512();
     for (uint32_t k = 0; k < block; k += 16) {
       const int8_t *row = tile + o * block + k;
       const __m512i a = four_rows(row, block), b = four_rows(row + 4 * block, block);
       const __m512i c = four_rows(row + 8 * block, block), d = four_rows(row + 12 * block, block);
+      // Rows are 16 bytes: the diagonal is every 17th byte.
+      const uint64_t off = o == k ? ~uint64_t{0x0008000400020001} : ~uint64_t{0};
+      beside |= _mm512_mask_test_epi8_mask(off, a, a) | _mm512_mask_test_epi8_mask(o == k ? off << 4 | 15 : off, b, b);
+      beside |= _mm512_mask_test_epi8_mask(o == k ? off << 8 | 255 : off, c, c) |
+                _mm512_mask_test_epi8_mask(o == k ? off << 12 | 4095 : off, d, d);
       const __m512i ab01 = _mm512_permutex2var_epi32(a, first, b), ab23 = _mm512_permutex2var_epi32(a, second, b);
       const __m512i cd01 = _mm512_permutex2var_epi32(c, first, d), cd23 = _mm512_permutex2var_epi32(c, second, d);
+      const __m512i groups[4] = {_mm512_shuffle_i64x2(ab01, cd01, 0x44), _mm512_shuffle_i64x2(ab01, cd01, 0xEE),
+                                 _mm512_shuffle_i64x2(ab23, cd23, 0x44), _mm512_shuffle_i64x2(ab23, cd23, 0xEE)};
       uint8_t *to = packed + (size_t{k / Dot::kGroupBytes} * block + o) * Dot::kGroupBytes;
-      const size_t next = size_t{block} * Dot::kGroupBytes;
-      _mm512_store_si512(to, _mm512_xor_si512(_mm512_shuffle_i64x2(ab01, cd01, 0x44), bias));
-      _mm512_store_si512(to + next, _mm512_xor_si512(_mm512_shuffle_i64x2(ab01, cd01, 0xEE), bias));
-      _mm512_store_si512(to + 2 * next, _mm512_xor_si512(_mm512_shuffle_i64x2(ab23, cd23, 0x44), bias));
-      _mm512_store_si512(to + 3 * next, _mm512_xor_si512(_mm512_shuffle_i64x2(ab23, cd23, 0xEE), bias));
+      for (const __m512i group : groups) {
+        _mm512_store_si512(to, group);
+        sums = _mm512_dpbusd_epi32(sums, ones, group);
+        to += size_t{block} * Dot::kGroupBytes;
+      }
     }
+    _mm512_store_si512(packed + Dot::weight_bytes(block) + o * sizeof(int32_t),
+                       _mm512_slli_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), sums), 7));
+  }
+  pack_diagonal(block, tile, packed, beside == 0);
 }
 
-// -128 times the sum of each row.
-void prepare_inp(uint32_t block, const int8_t *rows, uint8_t *side, size_t count) {
-  const __m128i ones = _mm_set1_epi8(1);
-  for (size_t r = 0; r < count; ++r) {
-    __m128i sum = _mm_setzero_si128();
-    for (uint32_t k = 0; k < block; k += 16)
-      sum = _mm_dpbusd_epi32(sum, ones, _mm_loadu_si128(reinterpret_cast<const __m128i *>(rows + r * block + k)));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(1, 0, 3, 2)));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(2, 3, 0, 1)));
-    const int32_t all = -128 * _mm_cvtsi128_si32(sum);
-    std::memcpy(side + r * sizeof all, &all, sizeof all);
+void bias_inp(uint32_t block, const int8_t *rows, uint8_t *side, size_t count) {
+  const __m128i bias = _mm_set1_epi8(-128);
+  for (size_t k = 0; k < count * block; k += 16) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i *>(rows + k));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(side + k), _mm_xor_si128(some, bias));
   }
 }
 
-size_t side_bytes(uint32_t) { return sizeof(int32_t); }
+size_t side_bytes(uint32_t block) { return block; }
 
 void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
   if (t.block == 16) return gemm_with<16, 1>(loops, t, overwrite);
@@ -139,7 +211,6 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512,
                               16,
                               Dot::kGroupBytes,
                               1,
-                              128,
                               tile_bytes,
                               side_bytes,
                               pack_wgt,
@@ -148,7 +219,7 @@ constexpr Kernels kKernels = {LDS_SIM_KERNELS_AVX512,
                               alu,
                               rq,
                               take_bytes,
-                              prepare_inp,
+                              bias_inp,
                               float_gemm,
                               float_alu};
 

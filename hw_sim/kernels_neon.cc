@@ -35,19 +35,16 @@ struct Dot {
   typedef int8_t X;
   typedef int8x8_t Inputs;
   static constexpr uint32_t kLanes = kVectorLanes;  // of sums
-  static constexpr uint32_t kRows = 4;              // 16 registers of sums, 4 of weights, 4 of inputs
+  static constexpr uint32_t kSums = 16;             // registers; 4 are of weights, 4 of inputs
   static constexpr uint32_t kGroupBytes = 4;        // that one instruction sums in each lane
   static constexpr uint32_t kChunk = 8;             // inputs in half a register: the smallest block has no more
-  static constexpr bool kRowSums = false;
-  static constexpr bool kDiagonals = true;
+  static constexpr bool kColumnSums = false;
   typedef int8_t Diagonal;
   static constexpr uint32_t kDiagonalLanes = 16;  // bytes in a register
 
   static size_t weight_bytes(uint32_t block) { return size_t{block} * block; }
   static const int8_t *inputs(const GemmOperands &t) { return t.inp; }
-  static int32_t row_sum(const GemmOperands &, size_t) { return 0; }
   static Sum zero() { return vdupq_n_s32(0); }
-  static Sum every(int32_t value) { return vdupq_n_s32(value); }
   static Sum add(Sum a, Sum b) { return vaddq_s32(a, b); }
   static Sum load(const int32_t *from) { return vld1q_s32(from); }
   static void store(int32_t *to, Sum sum) { vst1q_s32(to, sum); }
@@ -105,7 +102,7 @@ void pack_wgt(uint32_t block, const int8_t *tile, uint8_t *packed) {
   uint8_t *to = packed;
   for (uint32_t k = 0; k < block; k += Dot::kGroupBytes)
     for (uint32_t o = 0; o < block; ++o, to += Dot::kGroupBytes) std::memcpy(to, tile + o * block + k, Dot::kGroupBytes);
-  pack_diagonal(block, tile, packed);
+  pack_diagonal(block, tile, packed, is_diagonal(block, tile));
 }
 
 void prepare_inp(uint32_t, const int8_t *, uint8_t *, size_t) {}  // this GEMM multiplies signed bytes: it needs nothing else
@@ -118,7 +115,7 @@ void gemm(const Loops &loops, const GemmOperands &t, bool overwrite) {
 }
 
 constexpr Kernels kKernels = {
-    LDS_SIM_KERNELS_NEON, 8,           Dot::kGroupBytes, 1,        0, tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
+    LDS_SIM_KERNELS_NEON, 8,           Dot::kGroupBytes, 1,        tile_bytes, side_bytes, pack_wgt, gemm, gemm_reset, alu, rq,
     take_bytes,           prepare_inp, float_gemm,       float_alu};
 
 }  // namespace

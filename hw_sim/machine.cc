@@ -95,7 +95,7 @@ void Machine::unpack_wgt(uint32_t tile, int8_t *out) const {
   for (uint32_t k = 0; k < g.block; k += group)
     for (uint32_t o = 0; o < g.block; ++o)
       for (uint32_t of_group = 0; of_group < group; ++of_group, packed += kernels->wgt_element_bytes)
-        out[o * g.block + k + of_group] = static_cast<int8_t>(*packed - kernels->wgt_bias);
+        out[o * g.block + k + of_group] = static_cast<int8_t>(*packed);
 }
 
 void Machine::unpack_float_wgt(uint32_t tile, uint8_t *out) const {
