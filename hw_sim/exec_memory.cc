@@ -21,11 +21,13 @@ namespace {
 struct UopPad {
   Machine &m;
   void copy(size_t tile, const uint8_t *from, size_t n) const {
+    const lds_isa_widths widths = m.g.widths;
+    Uop *const to = m.uop.data() + tile;
     for (size_t k = 0; k < n; ++k) {
       const uint8_t *p = from + 4 * k;
       const uint32_t bits = p[0] | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24;
-      const lds_uop u = lds_uop_decode(m.g.widths, bits);
-      m.uop[tile + k] = {static_cast<uint16_t>(u.dst), static_cast<uint16_t>(u.src), static_cast<uint16_t>(u.wgt)};
+      const lds_uop u = lds_uop_decode(widths, bits);
+      to[k] = {static_cast<uint16_t>(u.dst), static_cast<uint16_t>(u.src), static_cast<uint16_t>(u.wgt)};
     }
   }
   void pad(size_t tile, size_t n) const { std::fill_n(m.uop.begin() + static_cast<std::ptrdiff_t>(tile), n, Uop{}); }
