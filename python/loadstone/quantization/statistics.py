@@ -37,7 +37,7 @@ def gumbel_reach(deviation: ArrayLike, growth: float) -> NDArray[np.float64]:
 
 
 def extremes_of(values: NDArray[np.float32]) -> tuple[float, float]:
-    """The least and the most; NaN where any is."""
+    """The least and the most of values of any shape (...); NaN where any is."""
     return float(values.min()), float(values.max())
 
 
