@@ -8,6 +8,7 @@ Next: residency.py asks for every virtual tile of a program, be it VTA's or anot
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -78,6 +79,7 @@ class Scratchpad:
         self.depth = depth
         self.order = order
         self.blocks: list[_Block] = []
+        self._newest: _Block | None = None  # what was placed last
         self.resident: dict[Content, _Block] = {}
 
     def place(
@@ -108,7 +110,8 @@ class Scratchpad:
         for block in blocks[first:last]:
             if block.content is not None and self.resident.get(block.content) is block:
                 del self.resident[block.content]
-        blocks[first:last] = [_Block(start, start + size, tile, now, None)]
+        self._newest = _Block(start, start + size, tile, now, None)
+        blocks[first:last] = [self._newest]
         return start
 
     def _parts_sums(
@@ -149,6 +152,7 @@ class Scratchpad:
         chosen: tuple[int, int, int] | None = None
         first = 0
         pieces = self._pieces(now) if self.order is Order.FITTED else []
+        largest = sorted(high - low for low, high in pieces)[-2:]
         for start in self._starts(size):
             end = start + size
             if start < 0 or end > self.depth:
@@ -162,7 +166,7 @@ class Scratchpad:
             if self.order is Order.PACKED:
                 cost = (0 if held is None else -start, start)
             elif pieces:
-                cost = (-_largest_left(pieces, start, end), *cost)
+                cost = (-_largest_left(pieces, largest, start, end), *cost)
             if beside:
                 cost = (-self._sets_left(start, size, now, beside), *cost)
             if best is None or cost < best:
@@ -221,26 +225,34 @@ class Scratchpad:
         """(blocks wanted again, last use, one past the last block) of a window from block `first`
         on; None while one of them lives."""
         last_use, again = -1, 0
-        for number in range(first, len(self.blocks)):
-            block = self.blocks[number]
-            if block.start >= end:
-                return again, last_use, number
+        blocks = self.blocks
+        number, count = first, len(blocks)
+        while number < count and (block := blocks[number]).start < end:
             if block.last_use >= now:
                 return None
-            last_use = max(last_use, block.last_use)
-            again += block.content is not None and _next_use(wanted[block.content], now) < _NEVER
-        return again, last_use, len(self.blocks)
+            if block.last_use > last_use:
+                last_use = block.last_use
+            if block.content is not None and _next_use(wanted[block.content], now) < _NEVER:
+                again += 1
+            number += 1
+        return again, last_use, number
 
     def block_of(self, tile: Tile) -> _Block:
         """The block of a tile that was placed."""
+        if self._newest is not None and self._newest.tile is tile:
+            return self._newest
         return next(b for b in self.blocks if b.tile is tile)
 
 
-def _largest_left(pieces: Sequence[tuple[int, int]], start: int, end: int) -> int:
-    """The largest piece when [start, end) is taken from the one that it lies in."""
-    return max(
-        max(start - low, high - end) if low <= start < high else high - low for low, high in pieces
-    )
+def _largest_left(
+    pieces: Sequence[tuple[int, int]], largest: Sequence[int], start: int, end: int
+) -> int:
+    """The largest piece when [start, end) is taken from the one that it lies in. largest: the sizes
+    of the two largest, the smaller first."""
+    low, high = pieces[bisect_right(pieces, (start, _NEVER)) - 1]
+    own = high - low
+    others = largest[-1] if own < largest[-1] else largest[0] if len(largest) > 1 else 0
+    return max(start - low, high - end, others)
 
 
 def _next_use(uses: list[int], now: int) -> int:

@@ -72,10 +72,14 @@ def split_levels(multiplier: IntArray, exponents: tuple[int, ...]) -> list[list[
             digit = np.where((rest >= -128) & (rest <= 127), rest, digit)
             rest = (rest - digit) >> bits
         steps: list[Int8Array] = []
-        while digit.any():
-            step = np.clip(digit, -128, 127)
+        least, most = int(digit.min()), int(digit.max())
+        while least < -128 or most > 127:
+            step = np.minimum(np.maximum(digit, -128), 127)
             steps.append(step.astype(np.int8))
             digit = digit - step
+            least, most = min(least + 128, 0), max(most - 127, 0)
+        if least < 0 or most > 0:
+            steps.append(digit.astype(np.int8))
         levels.append(steps)
     return levels
 
