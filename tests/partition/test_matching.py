@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -13,7 +14,7 @@ pytest.importorskip("tvm", reason="TVM is not installed (the extra `compiler`)")
 
 from loadstone.partition.dataflow import Dataflow
 from loadstone.partition.matching import FusionRow, Occurrence, occurrences
-from loadstone.relax.compat import FuseOpsByPattern, name_of
+from loadstone.relax.compat import FuseOpsByPattern, dpl, name_of, relax
 from tests.partition.fusing import is_read_outside, modules, patterns
 
 
@@ -36,3 +37,18 @@ def test_it_finds_what_tvm_finds(module: Any, pattern: Any) -> None:
     FuseOpsByPattern([("row", pattern, {}, of_tvm)], bind_constants=True)(module)
     assert occurrences(Dataflow(module["main"]), [FusionRow("row", lambda: pattern, ours)]) == []
     assert found == wanted
+
+
+def test_arguments_that_are_turned_meet_the_patterns_in_their_order() -> None:
+    """`add(* | constant, the same *)`: the wildcard takes whichever argument comes first, and then
+    wants it twice."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            one = relax.const(np.ones((2, 4), np.float32))
+            output = builder.emit_output(builder.emit(relax.op.add(x, one)))
+        builder.emit_func_output(output)
+    anything = dpl.wildcard()
+    pattern = dpl.is_op("relax.add")(anything | dpl.is_const(), anything)
+    test_it_finds_what_tvm_finds.hypothesis.inner_test(builder.get(), pattern)

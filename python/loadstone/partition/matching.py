@@ -177,7 +177,7 @@ class _Compiler:
     def _call(self, pattern: DFPattern) -> Matcher:
         operator = _operator(pattern)
         arguments = [self.matcher(argument) for argument in pattern.args]
-        backwards = arguments[::-1] if operator in _COMMUTATIVE else []
+        commutes = operator in _COMMUTATIVE
         if str(pattern).endswith("...)"):  # more arguments may follow: it has no field that says so
             raise NotImplementedError
 
@@ -187,7 +187,7 @@ class _Compiler:
                 and not node.taken
                 and (
                     _all(arguments, node.arguments, memo)
-                    or (bool(backwards) and _all(backwards, node.arguments, memo))
+                    or (commutes and _all(arguments, node.arguments[::-1], memo))
                 )
             )
 
