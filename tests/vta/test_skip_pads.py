@@ -10,11 +10,12 @@ import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig, load_config
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.program import VtaProgram
 from loadstone.vta.skip_pads import SkipPads
 from loadstone.vta.stream import (
     Access,
+    AluNest,
     DramTile,
     FillNest,
     GemmNest,
@@ -52,6 +53,7 @@ def convolution(pad_value: int = 0) -> list[Operation]:
             Access(x, 0, (wide, 1, wide, 1)),
             Access(w, 0, (0, 0, TAPS, 1)),
         ),
+        AluNest(AluOp.MIN, (SIZE * SIZE,), Access(acc, 0, (1,)), None, 127),
         TileStore(acc, 0, DramTile("out", 0), SIZE, SIZE, SIZE),
     ]
 
@@ -102,6 +104,13 @@ def test_only_products_inside_the_picture_are_left(config: HwConfig) -> None:
     made = behind(operations, config)
     assert steps(made) == (TAPS * SIZE - 2) ** 2
     assert np.array_equal(result(made, config), result(operations, config))
+
+
+@pytest.mark.parametrize("config", [VTA, VTAQ])
+def test_sums_that_are_stored_as_they_are_keep_their_products(config: HwConfig) -> None:
+    """VTA stores what a product or an ALU operation put out, and a reset puts nothing out."""
+    plain = [o for o in convolution() if not isinstance(o, AluNest)]
+    assert behind(plain, config, zero_weights=[0, 1]) == plain
 
 
 def test_the_product_that_writes_every_tile_comes_first_and_can_overwrite() -> None:

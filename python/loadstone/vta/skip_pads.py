@@ -9,7 +9,8 @@ A LOAD puts zeros around what it brings, and a tap that reaches them multiplies 
 convolution on 7x7 pixels 80 of 441 products. A weight tile is zero where columns were folded (a
 stride of two leaves a quarter) or a network has channels that are never used. The loads stay as
 they are. Only what the loads of this program write counts, so that every sum stays what it was;
-sums of floats, whose order decides their value, are left alone.
+sums of floats, whose order decides their value, are left alone. So are sums that are stored as they
+are: VTA stores what a product or an ALU operation put out, which a reset does not.
 
 Several GEMMs are several overheads: the cost model says whether a cut pays (live_steps.py).
 """
@@ -32,7 +33,15 @@ from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.live_steps import Box, fewest_steps
 from loadstone.vta.loop_nest import offsets
 from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
-from loadstone.vta.stream import Access, GemmNest, Operation, TileLoad, VirtualTile
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    GemmNest,
+    Operation,
+    RequantizeNest,
+    TileLoad,
+    VirtualTile,
+)
 
 __all__ = ["SkipPads"]
 
@@ -93,10 +102,15 @@ class _Skipper:
         self.known: dict[tuple[object, ...], list[Box]] = {}
 
     def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
+        finished = {
+            operation.dst.tile
+            for _, operation in operations
+            if isinstance(operation, AluNest | RequantizeNest)
+        }
         for layer, operation in operations:
             if isinstance(operation, TileLoad):
                 self.note(operation)
-            if isinstance(operation, GemmNest):
+            if isinstance(operation, GemmNest) and operation.dst.tile in finished:
                 for part in self.parts(operation):
                     yield layer, part
             else:
