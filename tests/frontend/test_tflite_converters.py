@@ -92,20 +92,22 @@ def test_slices_that_constants_choose(axis: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "batch_dims", "why"),
+    ("index", "axis", "batch_dims", "why"),
     [
-        (4, 0, "its index 4 is outside of axis 3, which has 4 elements"),
-        (-1, 0, "its index -1 is outside of axis 3"),
-        (0, 1, "its batch_dims is 1: only 0 is done"),
+        (4, 3, 0, "its index 4 is outside of axis 3, which has 4 elements"),
+        (-1, 3, 0, "its index -1 is outside of axis 3"),
+        (0, 4, 0, "its axis is 4: its input has 4 axes"),
+        (0, -5, 0, "its axis is -5: its input has 4 axes"),
+        (0, 3, 1, "its batch_dims is 1: only 0 is done"),
     ],
 )
 def test_a_gather_that_is_not_done_is_refused(
-    index: int, batch_dims: int, why: str, tmp_path: Path
+    index: int, axis: int, batch_dims: int, why: str, tmp_path: Path
 ) -> None:
     graph = Graph()
     y = graph.tensor((*SHAPE[:3], 1), np.int8, SCALE, ZERO)
     chosen = graph.constant(np.array([index], np.int32))
-    options = {"axis": 3, "batch_dims": batch_dims}
+    options = {"axis": axis, "batch_dims": batch_dims}
     graph.operator("GATHER", [source(graph), chosen], [y], **options)
     (tmp_path / "m.tflite").write_bytes(graph.save([y]))
     with pytest.raises(UnsupportedError, match=why):

@@ -294,7 +294,10 @@ def _gather(converter: Converter, op: TfliteTable) -> Expr:
     if options.BatchDims() != 0:
         raise UnsupportedError(f"its batch_dims is {options.BatchDims()}: only 0 is done")
     source, places = (converter.file.tensors[index] for index in converter.record.inputs)
-    axis = options.Axis() % len(source.shape)
+    rank = len(source.shape)
+    if not -rank <= options.Axis() < rank:
+        raise UnsupportedError(f"its axis is {options.Axis()}: its input has {rank} axes")
+    axis = options.Axis() % rank
     if places.data is None:
         indices = relax.op.astype(converter.real(1), "int32")
         return relax.op.take(converter.real(0), indices, axis=axis, mode="fast")
