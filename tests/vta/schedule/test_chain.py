@@ -11,9 +11,9 @@ from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.lower import lower
+from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec, schedule
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.script import Multiply
 from loadstone.vta.stream import AluNest, DramTile, FillNest, GemmNest, Operation, TileLoad
 
 CONFIG = load_config("vta-pynq")

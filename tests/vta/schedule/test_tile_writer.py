@@ -17,8 +17,9 @@ from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.lower import lower
 from loadstone.vta.schedule.epilogue import extern
+from loadstone.vta.schedule.loops import Loops, dram_buffer
 from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec, Window
-from loadstone.vta.schedule.tile_writer import Loops, TileWriter, chip_copy, dram_buffer
+from loadstone.vta.schedule.tile_writer import TileWriter
 from loadstone.vta.stream import DramTile, TileStore
 from loadstone.vta.stream_reference import execute
 
@@ -84,21 +85,3 @@ def test_every_pixel_of_every_block_is_written_once(tile: tuple[int, int, int]) 
         for x in range(store.x_size)
     ]
     assert sorted(written) == list(range(BLOCKS * OUTPUT[0] * OUTPUT[1]))
-
-
-def test_a_copy_of_a_buffer_is_as_large_and_in_its_scratchpad() -> None:
-    source = dram_buffer("w", (3, 16, 16), "int8")
-    copy = chip_copy(source, "wgt")
-    assert [int(extent) for extent in copy.shape] == [3, 16, 16]
-    assert copy.scope() == "local.wgt"
-    assert copy.dtype == source.dtype
-
-
-def test_loops_stand_around_a_statement_outermost_first() -> None:
-    loops = Loops()
-    first, second = loops.loop(2, "i"), loops.loop(3, "j")
-    target = dram_buffer("t", (2, 3), "int32")
-    loops.conditions.append(second < 2)
-    nest = loops.around(tirx.BufferStore(target, tirx.IntImm("int32", 0), [first, second]))
-    assert [int(nest.extent), int(nest.body.extent)] == [2, 3]
-    assert isinstance(nest.body.body, tirx.IfThenElse)

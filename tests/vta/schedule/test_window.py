@@ -14,8 +14,8 @@ from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.lower import lower
+from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.script import Multiply
 from loadstone.vta.schedule.window import WindowSpec, schedule
 from loadstone.vta.stream import DramTile, Operation, TileLoad, TileStore
 

@@ -22,9 +22,9 @@ from loadstone.vta.layout import Blocked
 from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.rescale.chain import Chain, Product
 from loadstone.vta.rescale.pair import Linear, linear_chain
+from loadstone.vta.schedule.accumulators import Multiply
 from loadstone.vta.schedule.chain import ChainSpec
 from loadstone.vta.schedule.epilogue import Immediate
-from loadstone.vta.schedule.script import Multiply
 from loadstone.vta.stream import DramTile
 
 __all__ = ["chain_constants", "copied", "elementwise", "unsupported"]

@@ -2,34 +2,45 @@
 """A chain of products and ALU operations on one accumulator as TensorIR.
 
 In:   `ChainSpec`: loop extents in tiles, which loops each input moves along, the steps.
-Out:  a scheduled IRModule. Parameters: x0, x1, ..., weights, out.
+Out:  an IRModule of loops. Parameters: x0, x1, ..., weights, out.
 Next: lower.py.
+
+    [weights: whole]
+    for tiles:
+        [x0]  acc = 0;  acc += x0 * weights[0]          an input is loaded in front of its first use
+        [x1]  acc += x1 * weights[1]
+        acc = acc >> 8 ...
+        out = acc
 
 An input that does not move along a loop is read with stride 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from loadstone.relax.compat import parsed_tir, s_tir, tvm
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.script import (
-    ChainStep,
-    Multiply,
-    block,
-    chain_blocks,
-    function_head,
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Index, Multiply
+from loadstone.vta.schedule.loops import (
+    Loops,
+    chip_buffer,
+    chip_copy,
+    dram_buffer,
+    whole_copy,
+    written,
 )
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule, SBlockRV, Schedule
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["ChainSpec", "schedule"]
+
+_Value = TypeVar("_Value")
 
 #: Tiles in flight are at most so many, and at least so many parts of the whole, so that load,
 #: compute and store overlap ...
@@ -61,74 +72,104 @@ class ChainSpec:
 
 
 def schedule(spec: ChainSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule."""
-    s = s_tir.Schedule(tvm.IRModule({"main": parsed_tir(_text(spec, config))}))
-    *loops, batch, lane = s.get_loops(s.get_sblock("out"))
-    halves = [
-        s.split(loop, [None, size]) for loop, size in zip(loops, _tile(spec, config), strict=True)
-    ]
-    outer, inner = [half[0] for half in halves], [half[1] for half in halves]
-    s.reorder(*outer, *inner, batch, lane)
-    for number in reversed(range(len(spec.steps))):  # consumers first
-        stage = s.get_sblock(f"acc{number}")
-        s.set_scope(stage, 0, "local.acc")
-        s.compute_at(stage, outer[-1], preserve_unit_loops=True)
-    _cached(s, spec, "weights", "local.wgt")
-    for number in range(len(spec.moves)):
-        pixels = _cached(s, spec, f"x{number}", "local.inp")
-        s.compute_at(pixels, outer[-1], preserve_unit_loops=True)
-    for stage in _readers(s, spec):
-        s.decompose_reduction(stage, s.get_loops(stage)[len(outer)])
-    return s.mod
+    """The IRModule of one spec."""
+    return _Writer(spec, config).module()
 
 
-def _cached(s: Schedule, spec: ChainSpec, source: str, scope: str) -> SBlockRV:
-    """Reads a parameter through a scratchpad, once for all products; the block that does it."""
-    stages = _readers(s, spec, None if source == "weights" else int(source.removeprefix("x")))
-    position = [str(region.source.name) for region in s.get(stages[0]).reads].index(source)
-    return s.cache_read(stages[0], position, scope, stages)
+class _Writer(Accumulators):
+    """Writes the function. begins: where the tile of this turn begins on each loop."""
+
+    def __init__(self, spec: ChainSpec, config: HwConfig) -> None:
+        super().__init__(_tile(spec, config), config)
+        self.spec = spec
+        self.turns = Loops()
+        self.begins = [
+            self.turns.turn(-(-extent // size), f"t{loop}_0") * size
+            for loop, (extent, size) in enumerate(zip(spec.extents, self.sizes, strict=True))
+        ]
+        self.x = [
+            dram_buffer(f"x{number}", self._shape(spec.extents, moves), "int8")
+            for number, moves in enumerate(spec.moves)
+        ]
+        self.x_chip = [
+            chip_buffer(f"{x.name}_chip", self._shape(self.sizes, moves), "int8", "inp")
+            for x, moves in zip(self.x, spec.moves, strict=True)
+        ]
+        self.weights = dram_buffer("weights", (spec.tiles, *self.square), "int8")
+        self.weights_chip = chip_copy(self.weights, "wgt")
+        self.out = dram_buffer("out", (*spec.extents, *self.lanes), "int8")
+
+    def _shape(self, extents: Sequence[int], moves: Sequence[bool]) -> tuple[int, ...]:
+        """Of an input that moves along some loops."""
+        return (*(_along(extents, moves) or [1]), *self.lanes)
+
+    def module(self) -> IRModule:
+        """The whole function."""
+        body = self.turns.around(tirx.stmt_seq(*self._turn()))
+        weights = whole_copy(self.weights, self.weights_chip)
+        return written([*self.x, self.weights, self.out], tirx.stmt_seq(*weights, body))
+
+    def _turn(self) -> list[Stmt]:
+        statements = [tirx.AllocBuffer(buffer) for buffer in (self.acc, *self.x_chip)]
+        loaded: set[int] = set()
+        for number, step in enumerate(self.spec.steps):
+            if isinstance(step, Multiply) and step.input not in loaded:
+                statements.append(self._load(step.input))
+                loaded.add(step.input)
+            if number == 0:
+                statements.append(self.cleared(self.acc))
+            if isinstance(step, Multiply):
+                statements.append(self._product(step))
+            else:
+                statements.append(self.immediate(step))
+        return [*statements, self.stored(self._of_output)]
+
+    def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
+        at = [loops.loop(size, f"t{loop}") for loop, size in enumerate(self.sizes)]
+        self._within(loops, at)
+        return tuple(at)
+
+    def _within(self, loops: Loops, at: Sequence[Expr | None]) -> None:
+        """Conditions where the tile hangs over. None: a loop that is not there."""
+        for place, begin, size, extent in zip(
+            at, self.begins, self.sizes, self.spec.extents, strict=True
+        ):
+            if place is not None and extent % size:
+                loops.conditions.append(begin + place < extent)
+
+    def _load(self, number: int) -> Stmt:
+        loops, moves = Loops(), self.spec.moves[number]
+        at = [
+            loops.loop(size, f"t{loop}") if moving else None
+            for loop, (size, moving) in enumerate(zip(self.sizes, moves, strict=True))
+        ]
+        self._within(loops, at)
+        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
+        inside = [place for place in at if place is not None] or [0]
+        source = [
+            begin + place for begin, place in zip(self.begins, at, strict=True) if place is not None
+        ] or [0]
+        value = self.x[number][(*source, batch, lane)]
+        return loops.around(tirx.BufferStore(self.x_chip[number], value, [*inside, batch, lane]))
+
+    def _product(self, step: Multiply) -> Stmt:
+        loops = Loops()
+        at = self.tile_loops(loops)
+        batch, lane, k = self.product_lanes(loops)
+        source = _along(at, self.spec.moves[step.input]) or [0]
+        value = self.x_chip[step.input][(*source, batch, k)]
+        weight = self.weights_chip[step.tile, lane, k]
+        return loops.around(self.gemm((*at, batch, lane), value, weight))
+
+    def _of_output(self, at: Element) -> tuple[Buffer, Index]:
+        *tile, batch, lane = at
+        places = [begin + place for begin, place in zip(self.begins, tile, strict=True)]
+        return self.out, (*places, batch, lane)
 
 
-def _readers(s: Schedule, spec: ChainSpec, number: int | None = None) -> list[SBlockRV]:
-    """The products, or those of one input."""
-    return [
-        s.get_sblock(f"acc{position}")
-        for position, step in enumerate(spec.steps)
-        if isinstance(step, Multiply) and number in (None, step.input)
-    ]
-
-
-def _text(spec: ChainSpec, config: HwConfig) -> str:
-    """The computation, unscheduled, as TVMScript."""
-    return "\n".join(_lines(spec, config)) + "\n"
-
-
-def _lines(spec: ChainSpec, config: HwConfig) -> Iterator[str]:
-    lanes = {"b": config.batch, "l": config.block}
-    extents = {f"t{loop}": extent for loop, extent in enumerate(spec.extents)}
-    moving = [
-        [name for name, moves in zip(extents, own, strict=True) if moves] for own in spec.moves
-    ]
-    shapes = {
-        f"x{number}": (*([extents[name] for name in names] or [1]), *lanes.values())
-        for number, names in enumerate(moving)
-    }
-    shapes["weights"] = (spec.tiles, config.block, config.block)
-    shapes["out"] = (*spec.extents, *lanes.values())
-
-    def product(step: Multiply) -> str:
-        at = ", ".join([f"v_{name}" for name in moving[step.input]] or ["0"])
-        return (
-            f'T.Cast("int32", x{step.input}[{at}, v_b, v_k]) '
-            f'* T.Cast("int32", weights[{step.tile}, v_l, v_k])'
-        )
-
-    loops = {**extents, **lanes}
-    yield from function_head(shapes)
-    yield from chain_blocks(spec.steps, loops, {"k": config.block}, product)
-    yield from block("out", loops, {})
-    here = ", ".join(f"v_{name}" for name in loops)
-    yield f'            out[{here}] = T.Cast("int8", acc{len(spec.steps) - 1}[{here}])'
+def _along(values: Sequence[_Value], moves: Sequence[bool]) -> list[_Value]:
+    """Those of the loops that an input moves along."""
+    return [value for value, moving in zip(values, moves, strict=True) if moving]
 
 
 def _tile(spec: ChainSpec, config: HwConfig) -> list[int]:

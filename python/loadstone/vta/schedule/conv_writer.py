@@ -25,7 +25,7 @@ from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import ConstantProduct, Step, TieCorrection, extern
-from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy, written
+from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_copy, written
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt

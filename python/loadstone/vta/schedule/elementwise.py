@@ -31,7 +31,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Immediate, Rq, Step, extern
-from loadstone.vta.schedule.tile_writer import Loops, chip_buffer, dram_buffer, whole_copy, written
+from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_copy, written
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt

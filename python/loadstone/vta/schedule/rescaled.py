@@ -26,15 +26,9 @@ from typing import TYPE_CHECKING, Any
 from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.epilogue import extern
+from loadstone.vta.schedule.loops import Loops, chip_buffer, chip_copy, dram_buffer, written
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
-from loadstone.vta.schedule.tile_writer import (
-    Loops,
-    TileWriter,
-    chip_buffer,
-    chip_copy,
-    dram_buffer,
-    written,
-)
+from loadstone.vta.schedule.tile_writer import TileWriter
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
@@ -55,7 +49,7 @@ class _Writer(TileWriter):
         window, blocks, stored = spec.window, spec.blocks, spec.stored
         groups = blocks if spec.own_input else 1
         inputs = (groups, window.in_blocks)
-        lanes, square = (self.batch, self.block), (self.block, self.block)
+        lanes, square = self.lanes, self.square
         weights = (window.in_blocks, window.parts, *window.kernel)
         self.x = dram_buffer("x", (*inputs, *window.input, *lanes), "int8")
         self.w = dram_buffer("w", (blocks, *weights, *square), "int8")
@@ -135,10 +129,9 @@ class _Writer(TileWriter):
         window, spec = self.window, self.spec
         groups = spec.blocks if spec.own_input else 1
         loaded = window.loaded(self.rows, self.columns)
-        lanes = (self.batch, self.block)
-        pixels = chip_buffer("x_chip", (groups, self.chunk, *loaded, *lanes), "int8", "inp")
+        pixels = chip_buffer("x_chip", (groups, self.chunk, *loaded, *self.lanes), "int8", "inp")
         taps = (self.chunk, window.parts, *window.kernel)
-        weights = chip_buffer("w_chip", (spec.blocks, *taps, self.block, self.block), "int8", "wgt")
+        weights = chip_buffer("w_chip", (spec.blocks, *taps, *self.square), "int8", "wgt")
         return [
             tirx.AllocBuffer(pixels),
             self._load_pixels(pixels, chunk),
@@ -199,7 +192,7 @@ class _Writer(TileWriter):
         self, pixels: Buffer, weights: Buffer, chunk: Expr, parts: tuple[int, int]
     ) -> Stmt:
         window, loops = self.window, Loops()
-        block, i, j = self.pixel_loops(loops)
+        block, i, j = self.tile_loops(loops)
         inner, part, y, x = (
             loops.loop(extent, name)
             for extent, name in zip(
@@ -335,7 +328,7 @@ class _Writer(TileWriter):
         self, first: int, count: int, tile: int, into: Buffer | None = None
     ) -> Stmt:
         loops = Loops()
-        block, i, j = self.pixel_loops(loops)
+        block, i, j = self.tile_loops(loops)
         turn = loops.loop(count, "digit")
         batch, lane, k = self.product_lanes(loops)
         owner = block if self.spec.multipliers > 1 else 0
@@ -348,7 +341,7 @@ class _Writer(TileWriter):
     ) -> Stmt:
         """acc += a constant. owner None: the chain's tiles, which blocks may share."""
         loops = Loops()
-        block, i, j = self.pixel_loops(loops)
+        block, i, j = self.tile_loops(loops)
         batch, lane, k = self.product_lanes(loops)
         shared = owner is None and self.spec.multipliers == 1
         weight = tiles[0 if shared else block, tile, lane, k]

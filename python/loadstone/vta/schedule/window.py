@@ -2,35 +2,36 @@
 """Sums over windows, and a chain of products and ALU operations on them, as TensorIR.
 
 In:   `WindowSpec`: geometry in tiles, which part of the output, the steps.
-Out:  a scheduled IRModule. Parameters: x, weights, out.
+Out:  an IRModule of loops. Parameters: x, weights, out.
 Next: lower.py.
 
-A product of the chain (script.py) is that of every tap of the window with one weight tile, so that
-the window's sum is multiplied. The input stays on the chip from the first product to the last; a
-sum of more taps than fit is loaded again, part by part, for each product.
+A product of the chain (accumulators.py) is that of every tap of the window with one weight tile, so
+that the window's sum is multiplied. The input stays on the chip from the first product to the last;
+a sum of more taps than fit is loaded again, part by part, for each product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
-from loadstone.relax.compat import parsed_tir, s_tir, tvm
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.schedule.script import (
-    ChainStep,
-    Multiply,
-    block,
-    chain_blocks,
-    function_head,
+from loadstone.vta.schedule.accumulators import Accumulators, ChainStep, Element, Index, Multiply
+from loadstone.vta.schedule.loops import (
+    Loops,
+    chip_buffer,
+    chip_copy,
+    dram_buffer,
+    whole_copy,
+    written,
 )
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import IRModule, SBlockRV, Schedule
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
 
 __all__ = ["WindowSpec", "schedule"]
 
@@ -75,89 +76,108 @@ class _Tile:
 
 
 def schedule(spec: WindowSpec, config: HwConfig) -> IRModule:
-    """The scheduled IRModule."""
-    tile = _tile(spec, config)
-    s = s_tir.Schedule(tvm.IRModule({"main": parsed_tir("\n".join(_lines(spec, config)) + "\n")}))
-    c, i, j, batch, lane = s.get_loops(s.get_sblock("out"))
-    (c0, c1), (i0, i1), (j0, j1) = (
-        s.split(loop, [None, size])
-        for loop, size in ((c, tile.blocks), (i, tile.rows), (j, tile.columns))
-    )
-    s.reorder(c0, i0, j0, c1, i1, j1, batch, lane)
-    for number in reversed(range(len(spec.steps))):  # consumers first
-        stage = s.get_sblock(f"acc{number}")
-        s.set_scope(stage, 0, "local.acc")
-        s.compute_at(stage, j0, preserve_unit_loops=True)
-    products = [
-        s.get_sblock(f"acc{number}")
-        for number, step in enumerate(spec.steps)
-        if isinstance(step, Multiply)
-    ]
-    s.cache_read(products[0], _position(s, products[0], "weights"), "local.wgt", products)
-    whole = tile.taps >= spec.kernel[0]
-    together = [products] if whole else [[product] for product in products]
-    caches = [
-        s.cache_read(readers[0], _position(s, readers[0], "x_padded"), "local.inp", readers)
-        for readers in together
-    ]
-    s.compute_inline(s.get_sblock("x_padded"))
-    if whole:
-        s.compute_at(caches[0], j0, preserve_unit_loops=True)
-    for number, product in enumerate(products):
-        *_, cl, il, jl, bl, ll, ky, kx, k = s.get_loops(product)
-        ky0, ky1 = s.split(ky, [None, tile.taps])
-        s.reorder(ky0, cl, il, jl, ky1, kx, bl, ll, k)
-        if not whole:
-            s.compute_at(caches[number], ky0, preserve_unit_loops=True)
-        s.decompose_reduction(product, ky0)
-    return s.mod
+    """The IRModule of one spec."""
+    return _Writer(spec, _tile(spec, config), config).module()
 
 
-def _position(s: Schedule, stage: SBlockRV, source: str) -> int:
-    return [str(region.source.name) for region in s.get(stage).reads].index(source)
+class _Writer(Accumulators):
+    """Writes the function. begins: block, row and column of the part where a turn's tile begins."""
 
+    def __init__(self, spec: WindowSpec, tile: _Tile, config: HwConfig) -> None:
+        super().__init__((tile.blocks, tile.rows, tile.columns), config)
+        self.spec, self.taps = spec, tile.taps
+        self.extents = (spec.blocks, *spec.part)
+        self.turns = Loops()
+        self.begins = [
+            self.turns.turn(-(-extent // size), f"{name}_0") * size
+            for name, extent, size in zip("cij", self.extents, self.sizes, strict=True)
+        ]
+        self.x = dram_buffer("x", (spec.blocks, *spec.input, *self.lanes), "int8")
+        rows = (tile.rows - 1) * spec.strides[0] + tile.taps
+        loaded = (tile.blocks, rows, spec.reach(1, tile.columns), *self.lanes)
+        self.x_chip = chip_buffer("x_chip", loaded, "int8", "inp")
+        self.weights = dram_buffer("weights", (spec.tiles, *self.square), "int8")
+        self.weights_chip = chip_copy(self.weights, "wgt")
+        self.out = dram_buffer("out", (spec.blocks, *spec.output, *self.lanes), "int8")
 
-def _lines(spec: WindowSpec, config: HwConfig) -> Iterator[str]:
-    """The computation, unscheduled, as TVMScript."""
-    lanes = {"b": config.batch, "l": config.block}
-    rows, columns = (spec.reach(axis, spec.part[axis]) for axis in (0, 1))
-    yield from function_head(
-        {
-            "x": (spec.blocks, *spec.input, *lanes.values()),
-            "weights": (spec.tiles, config.block, config.block),
-            "out": (spec.blocks, *spec.output, *lanes.values()),
-        }
-    )
-    padded = {"c": spec.blocks, "row": rows, "column": columns, **lanes}
-    yield f'    x_padded = T.sblock_alloc_buffer({tuple(padded.values())}, "int8")'
-    yield from block("x_padded", padded, {})
-    begins = [spec.first[axis] * spec.strides[axis] - spec.padding[axis] for axis in (0, 1)]
-    conditions = []
-    for value, begin, extent, size in zip(
-        ("row", "column"), begins, (rows, columns), spec.input, strict=True
-    ):
-        conditions += [f"v_{value} >= {-begin}"] if begin < 0 else []
-        conditions += [f"v_{value} < {size - begin}"] if begin + extent > size else []
-    value = f"x[v_c, v_row + {begins[0]}, v_column + {begins[1]}, v_b, v_l]"
-    if conditions:
-        value = f"T.if_then_else({' and '.join(conditions)}, {value}, T.int8(0))"
-    yield f"            x_padded[v_c, v_row, v_column, v_b, v_l] = {value}"
+    def module(self) -> IRModule:
+        """The whole function."""
+        body = self.turns.around(tirx.stmt_seq(*self._turn()))
+        weights = whole_copy(self.weights, self.weights_chip)
+        return written([self.x, self.weights, self.out], tirx.stmt_seq(*weights, body))
 
-    def product(step: Multiply) -> str:
-        at = f"v_i * {spec.strides[0]} + v_ky, v_j * {spec.strides[1]} + v_kx"
-        return (
-            f'T.Cast("int32", x_padded[v_c, {at}, v_b, v_k]) '
-            f'* T.Cast("int32", weights[{step.tile}, v_l, v_k])'
+    def _turn(self) -> list[Stmt]:
+        whole = self.taps >= self.spec.kernel[0]
+        statements = [tirx.AllocBuffer(self.acc)]
+        if whole:
+            statements += self._loaded(0)
+        statements.append(self.cleared(self.acc))
+        for step in self.spec.steps:
+            if not isinstance(step, Multiply):
+                statements.append(self.immediate(step))
+            elif whole:
+                statements.append(self._product(step, 0))
+            else:
+                turns = Loops()
+                first = turns.loop(-(-self.spec.kernel[0] // self.taps), "ky_0") * self.taps
+                parts = [*self._loaded(first), self._product(step, first)]
+                statements.append(turns.around(tirx.stmt_seq(*parts)))
+        return [*statements, self.stored(self._of_output)]
+
+    def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
+        at = [loops.loop(size, name) for name, size in zip("cij", self.sizes, strict=True)]
+        for place, begin, size, extent in zip(
+            at, self.begins, self.sizes, self.extents, strict=True
+        ):
+            if extent % size:
+                loops.conditions.append(begin + place < extent)
+        return tuple(at)
+
+    def _loaded(self, first: Expr) -> list[Stmt]:
+        """The rows of the tile's windows from tap `first` on, as many as are in flight, with pads;
+        none that the part does not read."""
+        spec, loops = self.spec, Loops()
+        c, y, x = (
+            loops.loop(int(extent), name)
+            for extent, name in zip(self.x_chip.shape, ("c", "y", "x"), strict=False)
         )
+        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
+        block = self.begins[0] + c
+        if spec.blocks % self.sizes[0]:
+            loops.conditions.append(block < spec.blocks)
+        inside, sources = [], []
+        for axis, at in enumerate((first + y, x)):
+            place = self.begins[1 + axis] * spec.strides[axis] + at
+            read = spec.reach(axis, spec.part[axis])
+            if spec.part[axis] % self.sizes[1 + axis] or (axis == 0 and read % self.taps):
+                loops.conditions.append(place < read)
+            begin = spec.first[axis] * spec.strides[axis] - spec.padding[axis]
+            if begin < 0:
+                inside.append(place >= -begin)
+            if begin + read > spec.input[axis]:
+                inside.append(place < spec.input[axis] - begin)
+            sources.append(place + begin)
+        value = self.x[(block, *sources, batch, lane)]
+        if inside:
+            value = tirx.if_then_else(tirx.all(*inside), value, tirx.IntImm("int8", 0))
+        load = tirx.BufferStore(self.x_chip, value, [c, y, x, batch, lane])
+        return [tirx.AllocBuffer(self.x_chip), loops.around(load)]
 
-    loops = {"c": spec.blocks, "i": spec.part[0], "j": spec.part[1], **lanes}
-    taps = {"ky": spec.kernel[0], "kx": spec.kernel[1], "k": config.block}
-    yield from chain_blocks(spec.steps, loops, taps, product)
-    yield from block("out", loops, {})
-    yield (
-        f"            out[v_c, v_i + {spec.first[0]}, v_j + {spec.first[1]}, v_b, v_l] = "
-        f'T.Cast("int8", acc{len(spec.steps) - 1}[v_c, v_i, v_j, v_b, v_l])'
-    )
+    def _product(self, step: Multiply, first: Expr) -> Stmt:
+        """Of the taps in flight, from `first` on."""
+        spec, loops = self.spec, Loops()
+        c, i, j = self.tile_loops(loops)
+        y, x = loops.loop(self.taps, "ky"), loops.loop(spec.kernel[1], "kx")
+        if spec.kernel[0] % self.taps:
+            loops.conditions.append(first + y < spec.kernel[0])
+        batch, lane, k = self.product_lanes(loops)
+        source = self.x_chip[c, i * spec.strides[0] + y, j * spec.strides[1] + x, batch, k]
+        weight = self.weights_chip[step.tile, lane, k]
+        return loops.around(self.gemm((c, i, j, batch, lane), source, weight))
+
+    def _of_output(self, at: Element) -> tuple[Buffer, Index]:
+        c, i, j = (begin + place for begin, place in zip(self.begins, at, strict=False))
+        return self.out, (c, i + self.spec.first[0], j + self.spec.first[1], *at[3:])
 
 
 def _tile(spec: WindowSpec, config: HwConfig) -> _Tile:

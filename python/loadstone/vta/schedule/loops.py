@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every function of loops is written with: loops, buffers, a module.
+
+In:   extents, names, scratchpads.
+Out:  `Loops`, which stand around one statement; buffers; the IRModule of a body.
+Next: accumulators.py and the writers of each kind of operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from loadstone.ir_pass.pipeline import SIMPLE_LOOPS
+from loadstone.relax.compat import tirx, tvm
+
+if TYPE_CHECKING:
+    from loadstone.relax.types import Buffer, Expr, IRModule, Stmt, Var
+
+__all__ = ["Loops", "chip_buffer", "chip_copy", "dram_buffer", "whole_copy", "written"]
+
+
+@dataclass
+class Loops:
+    """Loops that are open around a statement, outermost first, and the conditions inside them."""
+
+    variables: list[tuple[Var, int]] = field(default_factory=list)
+    conditions: list[Expr] = field(default_factory=list)
+
+    def loop(self, extent: int, name: str) -> Expr:
+        """One more loop inside; its variable."""
+        variable = tirx.Var(name, "int32")
+        self.variables.append((variable, extent))
+        return variable
+
+    def turn(self, extent: int, name: str) -> Expr:
+        """As `loop`; 0 where it has but one turn."""
+        return self.loop(extent, name) if extent > 1 else 0
+
+    def around(self, body: Stmt) -> Stmt:
+        """The loops around a statement."""
+        if self.conditions:
+            body = tirx.IfThenElse(tirx.all(*self.conditions), body, None)
+        for variable, extent in reversed(self.variables):
+            body = tirx.For(variable, 0, extent, tirx.ForKind.SERIAL, body)
+        return body
+
+
+def written(parameters: Sequence[Buffer], body: Stmt) -> IRModule:
+    """A module of one function, which is loops already, with indices and conditions as simple as
+    they can be read."""
+    function = tirx.PrimFunc(list(parameters), body)
+    for attribute in ("s_tir", "tirx.noalias", SIMPLE_LOOPS):
+        function = function.with_attr(attribute, True)
+    return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+def dram_buffer(name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
+    """In DRAM: a parameter."""
+    return tirx.decl_buffer(shape, dtype, name=name)
+
+
+def chip_buffer(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buffer:
+    """In a scratchpad: inp, wgt or acc."""
+    return tirx.decl_buffer(tuple(shape), dtype, name=name, scope=f"local.{memory}")
+
+
+def chip_copy(source: Buffer, memory: str) -> Buffer:
+    """A buffer of a scratchpad as large as one of DRAM."""
+    return chip_buffer(f"{source.name}_chip", source.shape, source.dtype, memory)
+
+
+def whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:
+    """All of a tensor to a scratchpad: its buffer there, and the load."""
+    loops = Loops()
+    at = [loops.turn(int(extent), f"ax{axis}") for axis, extent in enumerate(source.shape)]
+    return [tirx.AllocBuffer(copy), loops.around(tirx.BufferStore(copy, source[tuple(at)], at))]
