@@ -21,8 +21,14 @@ import pytest
 
 from loadstone.errors import DeviceError
 from loadstone.runtime import device
-from loadstone.simulator.server import BUSY_SECONDS, GREETING_SECONDS, SILENT_SECONDS
-from loadstone.simulator.simd import PROTOCOL_VERSION
+from loadstone.simulator.server import (
+    BUSY_SECONDS,
+    GREETING_SECONDS,
+    SILENT_SECONDS,
+    Server,
+)
+from loadstone.simulator.simd import PROTOCOL_VERSION, SharedMemory, SimulatedDevice
+from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.registers import ERRORS
 from tests.sample_model import copy_model, endless_model
 from tests.simd_client import (
@@ -262,6 +268,41 @@ def test_c_client_against_a_server_that_lies(
         thread.join()
         assert len(os.listdir("/proc/self/fd")) <= before, "no descriptor is left open"
     os.close(fd)
+
+
+def test_a_socket_is_there_when_it_is_listened_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for the file connects as soon as he sees it."""
+    path, listen = tmp_path / "sock", socket.socket.listen
+    there = []
+
+    def listens(own: socket.socket, backlog: int) -> None:
+        there.append(path.exists())
+        listen(own, backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", listens)
+    memory = SharedMemory.anonymous(0x2000_0000, 1 << 16)
+    served = SimulatedDevice(load_config("vtaq-1x8x8"), memory)
+    server = Server(path, served, memory)
+    try:
+        raw(path).close()
+        with pytest.raises(DeviceError, match=r"sock: Address already in use$"):
+            Server(path, served, memory)
+        assert not there[0]
+        assert os.listdir(tmp_path) == ["sock"], "no name of its own is left"
+    finally:
+        server.close()
+        served.close()
+
+
+def test_a_path_that_no_socket_can_have_is_one_line(tmp_path: Path) -> None:
+    memory = SharedMemory.anonymous(0x2000_0000, 1 << 16)
+    served = SimulatedDevice(load_config("vtaq-1x8x8"), memory)
+    with pytest.raises(DeviceError, match=r"bytes of path; 107 are the most: name a shorter one$"):
+        Server(tmp_path / ("s" * 108), served, memory)
+    served.close()
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

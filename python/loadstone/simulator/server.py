@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import secrets
 import select
 import socket
 import struct
@@ -41,6 +43,8 @@ GREETING_SECONDS, SILENT_SECONDS, BUSY_SECONDS = 5.0, 2.0, 3.0
 _MESSAGE = struct.Struct("<4I")
 _WELCOME = struct.Struct("<4I2I2Q")
 _BACKLOG = 128
+#: Bytes that a sockaddr_un has for a path, less the 0 behind it.
+_LONGEST_PATH = 107
 #: At a time; who comes then takes the place of the oldest that has not said HELLO.
 _CONNECTIONS = 32
 _LOOK_SECONDS = 0.05
@@ -79,11 +83,28 @@ class Server:
         if path.is_socket() and not _listened_at(path):
             path.unlink()
         try:
-            self._socket.bind(str(path))
+            self._appear(path)
         except OSError as error:
             self._socket.close()
             raise DeviceError(f"socket {path}: {error.strerror or error}") from error
-        self._socket.listen(_BACKLOG)
+
+    def _appear(self, path: Path) -> None:
+        """Listens under another name first: who waits for `path` to be there may connect as soon as
+        it is. Raises OSError."""
+        length = len(os.fsencode(path))
+        if length > _LONGEST_PATH:
+            raise OSError(
+                f"{length} bytes of path; {_LONGEST_PATH} are the most: name a shorter one"
+            )
+        hidden = path.with_name(f".{secrets.token_hex(2)}")
+        self._socket.bind(str(hidden))
+        try:
+            self._socket.listen(_BACKLOG)
+            os.link(hidden, path)
+        except FileExistsError:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)) from None
+        finally:
+            hidden.unlink()
 
     def serve(self, *, clients: int | None = None, stop: int | None = None) -> None:
         """Serves so many clients (None: for ever), each until it hangs up; returns before that when
