@@ -16,6 +16,9 @@ from loadstone.vta.rescale.proof import Level, PartPlan, Stair
 from loadstone.vta.rescale.runs import IntArray, Runs, runs_of_rule
 from loadstone.vta.rescale.steps import BlockPlan
 
+#: Of `tied_layer`.
+TIED_LANES = 16
+
 
 def made_runs(
     scale: NDArray[np.float64], reach: tuple[int, int], rule: str, zero_point: int
@@ -107,3 +110,11 @@ def _parts(plan: PartPlan, lane: int, acc: IntArray) -> IntArray:
     total = acc * plan.multiplier[lane] + plan.constant[lane]
     total = total >> (plan.exponents[-1] + plan.shift[lane])
     return np.clip(total, plan.low, plan.high)
+
+
+def tied_layer(seed: int, zero_point: int = -128, scale: float = 2.0**-14) -> Runs:
+    """A block whose outputs lie so far apart that float32 rounds many products onto ties."""
+    rng = np.random.default_rng(seed)
+    scales = rng.uniform(scale / 2, scale, TIED_LANES)
+    reach = int(260 / scale)
+    return made_runs(scales, (-reach, reach), "float32", zero_point)

@@ -10,20 +10,12 @@ import pytest
 
 from loadstone.vta.rescale.proof import DigitPlan, prove_digits
 from loadstone.vta.rescale.runs import Runs
-from loadstone.vta.rescale.stairs import Division, divisions, stair_plans
+from loadstone.vta.rescale.stair_search import Division, divisions
+from loadstone.vta.rescale.stairs import stair_plans
 from tests.repeat import times
-from tests.vta.rescale.made import device, made_runs, outputs
+from tests.vta.rescale.made import TIED_LANES, device, made_runs, outputs, tied_layer
 
-LANES = 16
-BLOCK = [np.arange(LANES)]
-
-
-def layer(seed: int, zero_point: int = -128, scale: float = 2.0**-14) -> Runs:
-    """A block whose outputs lie so far apart that float32 rounds many products onto ties."""
-    rng = np.random.default_rng(seed)
-    scales = rng.uniform(scale / 2, scale, LANES)
-    reach = int(260 / scale)
-    return made_runs(scales, (-reach, reach), "float32", zero_point)
+BLOCK = [np.arange(TIED_LANES)]
 
 
 def proven_plan(runs: Runs, division: Division) -> DigitPlan | None:
@@ -36,12 +28,12 @@ def proven_plan(runs: Runs, division: Division) -> DigitPlan | None:
 @pytest.mark.parametrize("seed", range(times(1, 20)))
 def test_stairs_are_exact_around_every_change(seed: int, zero_point: int) -> None:
     """Both sides of each change, and a sample of what lies between; the proof says the rest."""
-    runs = layer(seed, zero_point)
+    runs = tied_layer(seed, zero_point)
     plans = [plan for division in divisions(runs) if (plan := proven_plan(runs, division))]
     assert plans
     rng = np.random.default_rng(seed)
     for plan in plans:
-        for lane in range(LANES):
+        for lane in range(TIED_LANES):
             ends = np.concatenate([runs.first[lane], runs.last[lane]])
             between = rng.integers(runs.first[lane, 0], runs.last[lane, -1] + 1, 2_000)
             acc = np.unique(np.concatenate([ends, between]))
@@ -52,7 +44,7 @@ def test_what_is_found_at_the_edge_of_the_digits_is_proven() -> None:
     """Changes as far apart as three digits hold, and sums that go beyond: where the top digit is
     clamped, the lower two may be anything."""
     room = (127 * 65536 - 128 * 257 - 3000) >> 5
-    scales = np.linspace(255 / room, 255.1 / room, LANES)
+    scales = np.linspace(255 / room, 255.1 / room, TIED_LANES)
     reach = int(400 / scales[0])
     runs = made_runs(scales, (-reach, reach), "float32", -128)
     plan = proven_plan(runs, Division((), None, fine=True))
@@ -61,7 +53,7 @@ def test_what_is_found_at_the_edge_of_the_digits_is_proven() -> None:
 
 
 def test_a_block_that_lacks_many_lanes_at_first_is_searched_to_its_end() -> None:
-    runs, division = layer(0, scale=2.0**-11), Division((), None)
+    runs, division = tied_layer(0, scale=2.0**-11), Division((), None)
     assert stair_plans(runs, BLOCK, division, 16) == [None]
     (plan,) = stair_plans(runs, BLOCK, division, 16, patient=True)
     assert plan is not None
@@ -69,30 +61,16 @@ def test_a_block_that_lacks_many_lanes_at_first_is_searched_to_its_end() -> None
 
 
 def test_a_lane_is_exact_on_every_accumulator() -> None:
-    runs = layer(3, scale=2.0**-11)
+    runs = tied_layer(3, scale=2.0**-11)
     plan = next(plan for division in divisions(runs) if (plan := proven_plan(runs, division)))
     for lane in (7,):
         acc = np.arange(runs.first[lane, 0], runs.last[lane, -1] + 1)
         np.testing.assert_array_equal(device(plan, lane, acc), outputs(runs, lane, acc))
 
 
-def test_divisions_begin_with_the_cheapest_and_end_at_small_outputs() -> None:
-    one_sided = [d for d in divisions(layer(0)) if not d.fine]
-    assert [(d.edges, d.sign) for d in one_sided] == [
-        ((), None),
-        ((), 0),
-        ((-64,), 0),
-        ((-96, -64), 0),
-        ((-112, -96, -64), 0),
-    ]
-    edges = [d for d in divisions(layer(0, 0)) if d.sign is not None]
-    assert edges[0].sign == 64
-    assert edges[0].edges == (-64,)
-
-
 def test_a_spoiled_stair_is_refused() -> None:
     """One more in a constant that two stairs do not share, or in what the sign digit moves."""
-    runs = layer(1)
+    runs = tied_layer(1)
     plan = next(
         plan
         for division in divisions(runs)
@@ -103,19 +81,19 @@ def test_a_spoiled_stair_is_refused() -> None:
     assert first.sign is not None
     for spoiled in (
         replace(first, constants=(first.constants[0] + 400,)),
-        replace(first, sign=np.full(LANES, 127, np.int8)),
+        replace(first, sign=np.full(TIED_LANES, 127, np.int8)),
         replace(first, add=first.add + 1),
         replace(first, shifts=(first.shifts[0], first.shifts[1] - 1)),
     ):
         chain = replace(plan.chain, stairs=(spoiled, *others))
         assert not prove_digits(replace(plan, chain=chain), runs).all()
-    constant = np.where(np.arange(LANES) == 5, 2**30, 0)
+    constant = np.where(np.arange(TIED_LANES) == 5, 2**30, 0)
     upper = (replace(plan.chain.upper[0], constants=(constant,)), *plan.chain.upper[1:])
     assert not prove_digits(replace(plan, chain=replace(plan.chain, upper=upper)), runs)[5]
 
 
 def test_constant_lanes_keep_their_output() -> None:
-    runs = layer(2)
+    runs = tied_layer(2)
     value = runs.value.copy()
     value[3] = value[3, 0]
     runs = replace(runs, value=value)
@@ -125,5 +103,5 @@ def test_constant_lanes_keep_their_output() -> None:
 
 
 def test_outputs_that_jump_have_no_stairs() -> None:
-    runs = made_runs(np.full(LANES, 1.5), (-100, 100), "float32", 0)
+    runs = made_runs(np.full(TIED_LANES, 1.5), (-100, 100), "float32", 0)
     assert stair_plans(runs, BLOCK, Division((), None), 16) == [None]

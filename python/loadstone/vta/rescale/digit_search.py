@@ -161,11 +161,14 @@ def _tilted(count: int, signed: bool) -> Iterator[_Candidate]:
 
 
 class _Points(NamedTuple):
-    """Ends of runs of one sign, or of both: their numbers (C, points), and which there are."""
+    """Ends of runs of one sign, or of both, (C, points) each: the accumulators, what the constant
+    must reach there (at firsts) or not pass (at lasts), in outputs, and which there are."""
 
     first: IntArray
+    least: IntArray
     has_first: NDArray[np.bool_]
     last: IntArray
+    most: IntArray
     has_last: NDArray[np.bool_]
 
 
@@ -186,8 +189,8 @@ class _DigitSearch:
         self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
         if form.shift is not None:
             self.exponent = form.shift
+        low, high = self.bounds = self._bounds()
         self.centre = self._offsets()
-        low, high = self._bounds()
         room = self._most() - self._least()
         self.hopeful = ~self.dead & ((high - low) << form.left <= room)
         self.points = self._points()
@@ -208,7 +211,7 @@ class _DigitSearch:
         with np.errstate(divide="ignore", over="ignore"):
             zero = np.round((runs.zero_point + 0.5) / np.where(self.dead, 1.0, runs.scale))
         zero_at: IntArray = np.clip(zero, -(2.0**40), 2.0**40).astype(np.int64)
-        low, high = self._bounds()
+        low, high = self.bounds
         centre = (
             -((runs.first[:, 1:2].min(axis=1) + runs.first[:, -1]) >> 1)
             if (runs.first.shape[1] > 1)
@@ -249,22 +252,32 @@ class _DigitSearch:
             own = negative == sign if self.form.signed else np.ones_like(negative)
             above = own & (runs.value - runs.tolerance > runs.low)
             under = own & (runs.value + runs.tolerance < runs.high)
-            least = self._tightest(slope * runs.first - runs.value, above)
-            most = self._tightest(runs.value - slope * runs.last, under)
-            found.append(_Points(*least, *most))
+            least = slope * runs.first - runs.value
+            most = runs.value - slope * runs.last
+            found.append(
+                _Points(
+                    *self._tightest(least, runs.first, runs.value - runs.tolerance, above),
+                    *self._tightest(most, runs.last, runs.value + runs.tolerance + 1, under),
+                )
+            )
         return found
 
     def _tightest(
-        self, room: NDArray[np.float64], there: NDArray[np.bool_]
-    ) -> tuple[IntArray, NDArray[np.bool_]]:
-        """(C, points) numbers of the runs with least room, and whether they are there at all."""
+        self,
+        room: NDArray[np.float64],
+        ends: IntArray,
+        value: IntArray,
+        there: NDArray[np.bool_],
+    ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+        """(C, points): the ends with least room, the value at each, and whether it is there."""
         count = min(_POINTS, room.shape[1])
         order = np.argpartition(np.where(there, room, np.inf), count - 1, axis=1)[:, :count]
-        return order, np.take_along_axis(there, order, axis=1)
+        rows = np.arange(len(order))[:, None]
+        return ends[rows, order], value[rows, order], there[rows, order]
 
     def attempt(self, group: _Group) -> None:
         """Some candidates for every channel that has none yet."""
-        low, high = self._bounds()
+        low, high = self.bounds
         x0, left = self.centre + group.offset, self.form.left
         fits = ((low + x0) << left >= self._least()) & ((high + x0) << left <= self._most())
         pending = np.flatnonzero(~self.ok & self.hopeful & fits)
@@ -321,18 +334,16 @@ class _DigitSearch:
         offset: int,
     ) -> NDArray[np.bool_]:
         """(candidates, channels): whether some constant is right at these ends."""
-        runs, deep = self.runs, shift[:, :, None]
+        deep = shift[:, :, None]
         bounds = []
-        for ends, chosen, there, last, apart in (
-            (runs.first, points.first, points.has_first, False, -runs.tolerance),
-            (runs.last, points.last, points.has_last, True, runs.tolerance),
+        for ends, value, there, last in (
+            (points.first, points.least, points.has_first, False),
+            (points.last, points.most, points.has_last, True),
         ):
-            numbers, there = chosen[channels], there[channels]
-            rows = channels[:, None]
-            digits = self._digits(ends[rows, numbers], channels, offset)
+            digits = self._digits(ends[channels], channels, offset)
             sums = _total([m[:, :, None] for m in multipliers], digits)
-            bound = ((runs.value[rows, numbers] + apart + last) << deep) - last - sums
-            bounds.append(np.where(there, bound, FAR if last else -FAR))
+            bound = (value[channels] << deep) - last - sums
+            bounds.append(np.where(there[channels], bound, FAR if last else -FAR))
         return np.asarray(bounds[0].max(axis=2) <= bounds[1].min(axis=2))
 
     def _settle(

@@ -33,7 +33,8 @@ from loadstone.vta.rescale.proof import (
 )
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, needs_sign, search_parts
-from loadstone.vta.rescale.stairs import divisions, stair_plans
+from loadstone.vta.rescale.stair_search import divisions
+from loadstone.vta.rescale.stairs import stair_plans
 from loadstone.vta.rescale.steps import BlockPlan, tail_steps
 
 __all__ = ["Planner", "Setting", "block_plans", "digit_plan"]
