@@ -57,10 +57,19 @@ ALU_BINARY = ("add", "sub", "mul", "min", "max", "shr")
 BUFFER_OPERANDS = {"dma_copy": 2, "gemm": 3, "fill": 1, "rq": 4, **dict.fromkeys(ALU_BINARY, 2)}
 
 
-@lru_cache(maxsize=1024)
 def extents(buffer: Buffer) -> tuple[int, ...]:
     """The shape of a buffer as numbers. Every access asks for it, and TVM's containers are slow."""
-    return tuple(int(size) for size in buffer.shape)
+    address = buffer.__chandle__()  # to compare two buffers takes as long as to read a shape
+    if address not in _shapes:
+        if len(_shapes) >= _MOST_KNOWN:
+            _shapes.clear()
+        _shapes[address] = buffer, tuple(int(size) for size in buffer.shape[:])
+    return _shapes[address][1]
+
+
+#: Shapes by address; who stands there stays alive.
+_shapes: dict[int, tuple[Buffer, tuple[int, ...]]] = {}
+_MOST_KNOWN = 1024
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,6 @@ class Intrinsic:
 #: What statements say that were written or read a short while ago: each is verified twice, and then
 #: translated.
 _known: dict[Stmt, Intrinsic] = {}
-_MOST_KNOWN = 1024
 
 
 def _remember(stmt: Stmt, intrinsic: Intrinsic) -> None:
@@ -161,7 +169,7 @@ def read_intrinsic(stmt: Stmt) -> Intrinsic:
     for argument in stmt.value.args[1:]:
         if is_tir_call(argument, "address_of"):
             load = argument.args[0]
-            operands.append(BufferOperand(load.source, tuple(load.indices)))
+            operands.append(BufferOperand(load.source, tuple(load.indices[:])))
         elif is_tir_call(argument, "call_pure_extern"):
             axes.append(_read_axis(argument, len(operands)))
         else:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "nests", "perfect_nest"]
 
 
+_ZERO = tirx.IntImm("int32", 0)
+
+
 @dataclass(frozen=True)
 class PerfectNest:
     """Loops (variable, extent) from the outermost, the conditions on the way, and the store in the
@@ -34,9 +37,12 @@ class PerfectNest:
     store: BufferStore
 
     @cached_property
-    def positions(self) -> dict[Var, int]:
-        """Of each loop's variable."""
-        return {variable: position for position, (variable, _) in enumerate(self.loops)}
+    def positions(self) -> dict[int, int]:
+        """Of each loop's variable, by its address: to compare two variables makes an
+        expression."""
+        return {
+            variable.__chandle__(): position for position, (variable, _) in enumerate(self.loops)
+        }
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def nests(stmt: Stmt) -> Iterator[PerfectNest]:
     if nest is not None:
         yield nest
     elif isinstance(stmt, tirx.SeqStmt):
-        for part in stmt.seq:
+        for part in stmt.seq[:]:
             yield from nests(part)
     elif isinstance(stmt, tirx.For):
         yield from nests(stmt.body)
@@ -97,7 +103,7 @@ def map_nests(stmt: Stmt, replace: Callable[[PerfectNest], Stmt | None]) -> Stmt
         replacement = replace(nest)
         return stmt if replacement is None else replacement
     if isinstance(stmt, tirx.SeqStmt):
-        return tirx.stmt_seq(*[map_nests(part, replace) for part in stmt.seq])
+        return tirx.stmt_seq(*[map_nests(part, replace) for part in stmt.seq[:]])
     if isinstance(stmt, tirx.For):
         body = map_nests(stmt.body, replace)
         return tirx.For(
@@ -123,14 +129,22 @@ def access(
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
     origin: list[Expr] = []
     strides = [0] * len(nest.loops)
-    for index, size in zip(node.indices, extents(buffer), strict=True):
-        coefficients, base = _affine(index, nest)
-        strides = [
-            stride * size + coefficient
-            for stride, coefficient in zip(strides, coefficients, strict=True)
-        ]
+    step = 1  # elements from one index of a dimension to the next
+    # A slice is a list at once; what iterates over TVM's arrays asks for each element's bounds.
+    for index, size in zip(node.indices[::-1], extents(buffer)[::-1], strict=True):
+        base: Expr = index
+        if isinstance(index, tirx.Var):  # most are a loop's variable, or no loop's
+            position = nest.positions.get(index.__chandle__())
+            if position is not None:
+                strides[position] += step
+                base = _ZERO
+        elif not isinstance(index, tirx.IntImm):
+            coefficients, base = _affine(index, nest)
+            for position, coefficient in enumerate(coefficients):
+                strides[position] += coefficient * step
         origin.append(base)
-    return BufferOperand(buffer, tuple(origin)), tuple(strides)
+        step *= size
+    return BufferOperand(buffer, tuple(origin[::-1])), tuple(strides)
 
 
 def axes(
@@ -142,6 +156,11 @@ def axes(
     A condition without a loop of the nest becomes an axis of extent 1 that is executed (or inside)
     only where it holds.
     """
+    if not nest.conditions and not inside:
+        return tuple(
+            Axis(extent, own, 0, extent)
+            for (_, extent), own in zip(nest.loops, zip(*strides, strict=True), strict=True)
+        )
     guards, pads = bounds(nest.conditions, nest), bounds(inside, nest)
     result = []
     for position, (_, extent) in enumerate(nest.loops):
@@ -218,11 +237,6 @@ def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
     coefficients = [0] * len(nest.loops)
     if isinstance(expr, tirx.IntImm) or not coefficients:
         return coefficients, expr
-    if isinstance(expr, tirx.Var):  # most indices: without asking the analyzer
-        if (position := nest.positions.get(expr)) is None:
-            return coefficients, expr
-        coefficients[position] = 1
-        return coefficients, tirx.IntImm("int32", 0)
     variables = [variable for variable, _ in nest.loops]
     result = sym.detect_linear_equation(_simplify(expr), variables)
     if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):

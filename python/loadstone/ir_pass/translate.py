@@ -53,7 +53,7 @@ class Translator(ABC):
     def __init__(self, function: PrimFunc) -> None:
         self._function = function
         self._lines: list[str] = []
-        self._names: dict[Var | Buffer, str] = {}
+        self._names: dict[int, str] = {}  # by the address of a variable or a buffer
 
     @abstractmethod
     def allocate(self, buffer: Buffer) -> str:
@@ -72,7 +72,7 @@ class Translator(ABC):
 
     def _visit(self, stmt: Stmt, depth: int) -> None:
         if isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
+            for part in stmt.seq[:]:
                 self._visit(part, depth)
         elif isinstance(stmt, tirx.For):
             loop = (
@@ -104,14 +104,15 @@ class Translator(ABC):
 
     def name(self, variable: Var | Buffer) -> str:
         """The Python name of a loop variable, a parameter or a buffer."""
-        if variable not in self._names:
+        address = variable.__chandle__()  # to compare two variables makes an expression
+        if address not in self._names:
             base = re.sub(r"\W", "_", str(variable.name))
             taken, name, count = set(self._names.values()) | set(self.reserved), base, 0
             while name in taken:
                 count += 1
                 name = f"{base}_{count}"
-            self._names[variable] = name
-        return self._names[variable]
+            self._names[address] = name
+        return self._names[address]
 
     def python(self, expr: Expr) -> str:
         """An index expression as Python source."""

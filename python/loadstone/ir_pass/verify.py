@@ -42,11 +42,11 @@ def verify(func: PrimFunc, stage: str) -> None:
 class _Verifier:
     def __init__(self, func: PrimFunc, stage: str) -> None:
         self._stage = stage
-        self._known = set(func.params)
+        self._known = {parameter.__chandle__() for parameter in func.params[:]}
 
     def visit(self, stmt: Stmt) -> None:
         if isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
+            for part in stmt.seq[:]:
                 self.visit(part)
         elif isinstance(stmt, tirx.For):
             self.visit(stmt.body)
@@ -55,7 +55,7 @@ class _Verifier:
             if stmt.else_case is not None:
                 self.visit(stmt.else_case)
         elif isinstance(stmt, tirx.AllocBuffer):
-            self._known.add(stmt.buffer)
+            self._known.add(stmt.buffer.__chandle__())
         elif is_intrinsic(stmt):
             self._intrinsic(read_intrinsic(stmt))
         elif isinstance(stmt, tirx.BufferStore):
@@ -95,5 +95,5 @@ class _Verifier:
             )
 
     def _check_known(self, buffer: Buffer) -> None:
-        if buffer not in self._known:
+        if buffer.__chandle__() not in self._known:
             self._fail(f"buffer {buffer.name} is used where it is not allocated")
