@@ -21,7 +21,7 @@ WIDEST = np.full(3, 127)
 def near_plan(runs: Runs) -> DigitPlan:
     planner = NearPlanner(runs, 16, WIDEST)
     (plan,) = planner.plans(1000)
-    assert planner.lacking() == []
+    assert planner.lacking(1000) == []
     assert isinstance(plan, DigitPlan)
     return plan
 
@@ -78,7 +78,7 @@ def test_a_block_without_a_near_form_gets_an_exact_one(monkeypatch: pytest.Monke
     monkeypatch.setattr(near, "_MOST_LOST", 0)  # none is tried
     runs = made_runs(np.array([0.0017, 0.00093, 0.0029]), (-250_000, 250_000), "double", -128)
     planner = NearPlanner(runs, 16, WIDEST)
-    assert planner.lacking() == []
+    assert planner.lacking(1000) == []
     (plan,) = planner.plans(1000)
     assert isinstance(plan, DigitPlan)
     assert prove_digits(plan, runs).all()

@@ -54,13 +54,20 @@ def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why no form is proven; None where every block has one."""
     if (planner := _planner(_key(op, config))) is None:
         return Refusal("sums of its output channels can leave 32 bits", _RQ)
-    for number in planner.lacking():
+    for number in planner.lacking(_about_steps(op, config)):
         return Refusal(
             f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
             f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
             _RQ,
         )
     return None
+
+
+def _about_steps(op: g.Weighted, config: HwConfig) -> int:
+    """For which sum plans will be asked, where the host does not fold the input."""
+    _, *taps, channels = op.weights.shape
+    few = prod(op.output.shape[1:-1]) < _FEW_PIXELS
+    return _MANY_STEPS if few else prod(taps) * -(-channels // config.block)
 
 
 def layer_plans(

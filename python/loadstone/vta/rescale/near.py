@@ -57,9 +57,9 @@ class NearPlanner:
         if any(plan is None for plan in self.near):
             self.rest = Planner(runs, block, widest)
 
-    def lacking(self) -> list[int]:
+    def lacking(self, sum_steps: int) -> list[int]:
         """As Planner.lacking."""
-        rest = [] if self.rest is None else self.rest.lacking()
+        rest = [] if self.rest is None else self.rest.lacking(sum_steps)
         return [number for number in rest if self.near[number] is None]
 
     def plans(self, sum_steps: int) -> list[BlockPlan | None]:
