@@ -26,7 +26,12 @@ from loadstone.vta import constants
 from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
-from loadstone.vta.rescale.levels import constant_steps, split_constant, split_levels
+from loadstone.vta.rescale.levels import (
+    constant_parts,
+    constant_steps,
+    split_constant,
+    split_levels,
+)
 from loadstone.vta.rescale.near import NearPlanner
 from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
@@ -259,7 +264,7 @@ class RescaledLayer:
         block = self.config.block
         digits = [plan for n in numbers if isinstance(plan := self.plans[n], DigitPlan)]
         if digits:
-            steps = (len(constant_steps(self.biases[n], block)) for n in numbers)
+            steps = (len(constant_parts(self.biases[n], block)) for n in numbers)
             return digit_shape(digits), max(steps)
         parts = [part_levels(self, number) for number in numbers]
         constants_of = [self.part_constants(number) for number in numbers]

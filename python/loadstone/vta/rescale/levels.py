@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from loadstone.vta.rescale.runs import IntArray
 
-__all__ = ["constant_limit", "constant_steps", "constant_tile", "split_constant", "split_levels"]
+__all__ = [
+    "constant_limit",
+    "constant_parts",
+    "constant_steps",
+    "constant_tile",
+    "split_constant",
+    "split_levels",
+]
 
 Int8Array = NDArray[np.int8]
 #: The lanes of the constant input tile, from which a weight tile makes any constant: 1 for the
@@ -38,15 +45,22 @@ def constant_limit(block: int) -> int:
     return _COARSE * _COARSE * (block - 1)
 
 
+def constant_parts(values: IntArray, block: int) -> list[IntArray]:
+    """What one GEMM step each can add, (lanes,), in all `values` (lanes,); as few as it takes."""
+    parts: list[IntArray] = []
+    rest = np.asarray(values, np.int64)
+    limit = constant_limit(block)
+    while rest.any():
+        parts.append(np.minimum(np.maximum(rest, -limit), limit))
+        rest = rest - parts[-1]
+    return parts
+
+
 def constant_steps(values: IntArray, block: int) -> list[Int8Array]:
     """Weight tiles (lanes, block), whose products with the constant tile add up to `values`
     (lanes,); as few as it takes."""
     tiles: list[Int8Array] = []
-    rest = np.asarray(values, np.int64)
-    limit = constant_limit(block)
-    while rest.any():
-        part = np.clip(rest, -limit, limit)
-        rest = rest - part
+    for part in constant_parts(values, block):
         coarse = (part + _COARSE // 2) // _COARSE
         tile = np.zeros((len(part), block), np.int64)
         tile[:, 0] = part - _COARSE * coarse

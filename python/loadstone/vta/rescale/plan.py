@@ -18,8 +18,7 @@ import numpy as np
 
 from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, search_digits
 from loadstone.vta.rescale.levels import (
-    constant_steps,
-    constant_tile,
+    constant_parts,
     split_constant,
     split_levels,
 )
@@ -389,9 +388,9 @@ def digit_plan(
             tuple(
                 (digit, step) for digit, split in enumerate(products) for step in split[position]
             ),
-            () if constants[position] is None else _within(constants[position], block),
+            () if constant is None else tuple(constant_parts(constant, block)),
         )
-        for position, exponent in enumerate(exponents)
+        for position, (exponent, constant) in enumerate(zip(exponents, constants, strict=True))
     )
     offsets = offset[:, None] << left[:, None]
     x = np.where(dead[:, None], 0, np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1))
@@ -408,19 +407,14 @@ def digit_plan(
     )
 
 
-def _within(constant: IntArray | None, block: int) -> tuple[IntArray, ...]:
-    """A constant as what one GEMM step each can add."""
-    tile = constant_tile(block).astype(np.int64)
-    assert constant is not None
-    return tuple(step.astype(np.int64) @ tile for step in constant_steps(constant, block))
-
-
 def _part_plan(runs: Runs, parts: int, found: Found, limit: IntArray) -> PartPlan:
     dead = runs.constant
     multiplier, constant, shift = found.multipliers[0].copy(), found.constant, found.shift
     # At least the shift that the parts make.
     for _ in range(8 * (parts - 1)):
         low = ~dead & (shift < 8 * (parts - 1)) & (2 * multiplier <= limit)
+        if not low.any():
+            break
         multiplier = np.where(low, 2 * multiplier, multiplier)
         constant = np.where(low, 2 * constant, constant)
         shift = np.where(low, shift + 1, shift)
