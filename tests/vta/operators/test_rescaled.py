@@ -16,7 +16,7 @@ from loadstone.numerics import Rounding
 from loadstone.vta.allocate import Allocate, allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.operators import lower_operator, unsupported_reason
-from loadstone.vta.operators.rescaled_layer import layer_plans
+from loadstone.vta.operators.layer_plans import layer_plans
 from loadstone.vta.program import VtaProgram
 from loadstone.vta.rescale.steps import name_of
 from loadstone.vta.stream import TileStore

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import Runs
-from loadstone.vta.rescale.steps import BlockPlan, name_of
+from loadstone.vta.rescale.steps import BlockPlan, name_of, tail_steps
 from tests.repeat import times
 from tests.vta.rescale.made import device, made_runs, outputs, plan_of
 
@@ -95,3 +96,27 @@ def test_one_breakpoint_does_not_prove_what_lies_beyond_it() -> None:
     check_everywhere(plan, runs)
     far = made_runs(np.array([0.0101]), (0, 160), "double", 0)
     assert len(np.unique(far.value)) == 3
+
+
+@pytest.mark.parametrize("rule", ["double", "float32"])
+@pytest.mark.parametrize("seed", range(times(2, 20)))
+def test_what_was_asked_before_changes_no_plan(seed: int, rule: str) -> None:
+    """Short sums leave digits unsearched; long ones need them. Any order gives the same forms."""
+    rng = np.random.default_rng(seed)
+    runs = made_runs(rng.uniform(0.0005, 0.002, 48), (-5, 240_000), rule, -128)
+    widest = np.full(48, 100)
+    sums = (1, 2, 3, 9, 1000)
+
+    def forms(planner: Planner, sum_steps: int) -> list[tuple[str, int]]:
+        plans = [plan for plan in planner.plans(sum_steps) if plan is not None]
+        return [(name_of(plan), tail_steps(plan, sum_steps, 16)) for plan in plans]
+
+    alone = {steps: forms(Planner(runs, 16, widest), steps) for steps in sums}
+    lacking = Planner(runs, 16, widest).lacking(1000)
+    for order in (sums, sums[::-1]):
+        planner = Planner(runs, 16, widest)
+        assert planner.lacking(order[0]) == lacking
+        assert {steps: forms(planner, steps) for steps in order} == alone
+    lazy = Planner(runs, 16, widest)
+    names = {name for name, _ in forms(lazy, 1)}
+    assert (names == {"P4"}) == (lazy.unsearched == {0, 1, 2}) == (rule == "double")

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A layer of any scale in kernels: which blocks of channels go together, and what each kernel is.
 
-In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (rescale/plan.py).
-Out:  `RescaledLayer`: groups of blocks with their specs, weight tiles of chains; `refusal`.
+In:   a convolution or dense layer, its shape in tiles; the plans of its blocks (layer_plans.py).
+Out:  `RescaledLayer`: groups of blocks with their specs, weight tiles of chains.
 Next: operators/rescaled.py makes constants and operations of it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 
@@ -19,23 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone import graph as g
-from loadstone.backend.accuracy import is_near
-from loadstone.backend.interface import Refusal
 from loadstone.errors import LoweringError
 from loadstone.vta import constants
 from loadstone.vta.choices import current_layer
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.operators.chain_shape import chain_tiles, common_shift, digit_shape, kind_of
+from loadstone.vta.operators.layer_plans import FEW_PIXELS, MANY_STEPS, layer_plans
 from loadstone.vta.rescale.levels import (
     constant_parts,
     constant_steps,
     split_constant,
     split_levels,
 )
-from loadstone.vta.rescale.near import NearPlanner
-from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan, PartPlan
-from loadstone.vta.rescale.runs import IntArray, runs_of
+from loadstone.vta.rescale.runs import IntArray
 from loadstone.vta.rescale.steps import BlockPlan
 from loadstone.vta.schedule import rescaled_tile
 from loadstone.vta.schedule.conv import ConvSpec
@@ -46,79 +41,12 @@ __all__ = [
     "RescaledLayer",
     "cycles",
     "last_shift",
-    "layer_plans",
     "part_levels",
-    "refusal",
 ]
 
-_RQ = "a device with the capability requantize"
 Int8Array = NDArray[np.int8]
 
 
-def refusal(op: g.Weighted, config: HwConfig) -> Refusal | None:
-    """Why no form is proven; None where every block has one."""
-    if (planner := _planner(_key(op, config))) is None:
-        return Refusal("sums of its output channels can leave 32 bits", _RQ)
-    for number in planner.lacking(_about_steps(op, config)):
-        return Refusal(
-            f"no product of digits is proven to give its {op.rounding.name.lower()} rounding "
-            f"in channels {number * config.block} to {(number + 1) * config.block - 1}",
-            _RQ,
-        )
-    return None
-
-
-def _about_steps(op: g.Weighted, config: HwConfig) -> int:
-    """For which sum plans will be asked, where the host does not fold the input."""
-    _, *taps, channels = op.weights.shape
-    few = prod(op.output.shape[1:-1]) < _FEW_PIXELS
-    return _MANY_STEPS if few else prod(taps) * -(-channels // config.block)
-
-
-def layer_plans(
-    op: g.Weighted, config: HwConfig, sum_steps: int
-) -> Sequence[BlockPlan | None] | None:
-    """A plan of every block; None where sums leave 32 bits. sum_steps: GEMM steps of a tile's."""
-    return _plans(_key(op, config), sum_steps)
-
-
-@dataclass(frozen=True)
-class _Key:
-    """What a layer's plans depend on; op: a layer that has it."""
-
-    digest: bytes
-    block: int
-    near: bool
-    op: g.Weighted = field(compare=False)
-
-
-def _key(op: g.Weighted, config: HwConfig) -> _Key:
-    parts = (op.weights, op.weight_zero_points, op.bias, op.real_scales())
-    rule = (op.low, op.high, op.rounding.name, op.kind, op.input.scale, op.output.scale)
-    zero_points = (op.input.zero_point, op.output.zero_point)
-    state = hashlib.blake2b(repr((rule, zero_points, op.weights.shape)).encode(), digest_size=16)
-    for part in parts:
-        state.update(np.ascontiguousarray(part).tobytes())
-    return _Key(state.digest(), config.block, is_near(), op)
-
-
-@lru_cache(maxsize=1024)
-def _plans(key: _Key, sum_steps: int) -> tuple[BlockPlan | None, ...] | None:
-    planner = _planner(key)
-    return None if planner is None else tuple(planner.plans(sum_steps))
-
-
-@lru_cache(maxsize=64)
-def _planner(key: _Key) -> Planner | NearPlanner | None:
-    """None where a sum can leave 32 bits."""
-    runs = runs_of(key.op)
-    if runs is None:
-        return None
-    widest = np.abs(constants.centred_weights(key.op).reshape(len(key.op.weights), -1)).max(axis=1)
-    return (NearPlanner if key.near else Planner)(runs, key.block, widest)
-
-
-# --- from plans to specs and tiles ----------------------------------------------------------------
 @dataclass(frozen=True)
 class Blocks:
     """Neighbouring blocks of one spec."""
@@ -172,8 +100,8 @@ class RescaledLayer:
         their way through memory."""
         op, spec, config = self.op, self.spec, self.config
         taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
-        few = self.pixels < _FEW_PIXELS  # loading the parts of weights costs more than it saves
-        steps = {"digits": _MANY_STEPS, "parts": 1, None: _MANY_STEPS if few else taps}
+        few = self.pixels < FEW_PIXELS  # loading the parts of weights costs more than it saves
+        steps = {"digits": MANY_STEPS, "parts": 1, None: MANY_STEPS if few else taps}
         plans = layer_plans(op, config, steps[self.choice.form]) or ()
         if self.choice.form is not None or few or taps > _MOST_TAPS:
             return plans
@@ -363,8 +291,6 @@ class RescaledLayer:
         return replace(spec, tile=found.tile)
 
 
-#: So few pixels do not make up for loading weights in several parts, however short the sum.
-_FEW_PIXELS, _MANY_STEPS = 32, 1 << 20
 #: Sums of more steps are never made in parts.
 _MOST_TAPS = 8
 #: A tile that is added takes as long as so many products of constants.

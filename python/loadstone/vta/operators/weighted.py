@@ -24,7 +24,7 @@ from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
-from loadstone.vta.operators import rescaled, rescaled_layer, shifted
+from loadstone.vta.operators import layer_plans, rescaled, rescaled_layer, shifted
 from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
@@ -53,7 +53,7 @@ Weight = TypeVar("Weight", np.int64, np.float32)
 def unsupported(op: g.Weighted, config: HwConfig) -> Refusal | None:
     """Why the device cannot do this exactly; None if it can."""
     if not config.has(Capability.REQUANTIZE):
-        return rescaled_layer.refusal(op, config) if is_rescaled(op, config) else None
+        return layer_plans.refusal(op, config) if is_rescaled(op, config) else None
     if isinstance(op, g.Dense) and op.rounding is Rounding.SINGLE:
         channels = np.flatnonzero(~constants.dense_requantization(op)[2])
         if channels.size:

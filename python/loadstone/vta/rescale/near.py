@@ -21,8 +21,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.vta.rescale.block_plan import Setting, digit_plan
 from loadstone.vta.rescale.digit_search import DigitForm, search_digits
-from loadstone.vta.rescale.plan import Planner, Setting, digit_plan
+from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan, outputs, prove_digits
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.steps import BlockPlan, tail_steps

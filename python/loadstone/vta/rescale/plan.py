@@ -1,58 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cheapest proven form for each block of channels.
 
-In:   a convolution or dense layer, the device's lanes, how many GEMM steps a tile of output takes.
-Out:  `LayerPlan`: a DigitPlan or PartPlan for every block of output channels.
-Next: operators/rescaled.py makes constants and a schedule of it.
+In:   runs of a layer's channels, the device's lanes, how many GEMM steps the sum of a tile takes.
+Out:  `Planner`: a DigitPlan or PartPlan for every block of output channels.
+Next: operators/layer_plans.py asks it, operators/rescaled_layer.py makes kernels of what it says.
 
-What is cheapest says steps.py.
+What is cheapest says steps.py. Two digits are searched for at once; where parts of weights take
+fewer steps than any other form, no other is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plan, part_plan
 from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, search_digits
-from loadstone.vta.rescale.levels import (
-    constant_parts,
-    split_constant,
-    split_levels,
-)
-from loadstone.vta.rescale.proof import (
-    Chain,
-    DigitPlan,
-    Level,
-    PartPlan,
-    prove_digits,
-    prove_parts,
-)
+from loadstone.vta.rescale.proof import PartPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, needs_sign, search_parts
 from loadstone.vta.rescale.stair_search import divisions
 from loadstone.vta.rescale.stairs import stair_plans
 from loadstone.vta.rescale.steps import BlockPlan, tail_steps
 
-__all__ = ["Planner", "Setting", "block_plans", "digit_plan"]
-
-_LAST_SHIFT = 15
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the lanes of a block share. extra: bits by which x is shifted to the left beyond what
-    evens out the scales; None: no shift. even: instead, all lanes go to the left alike, as far as
-    the largest scale of the layer or of the block wants it for one last shift, that of the levels.
-    """
-
-    digits: int
-    signed: bool
-    extra: int | None
-    even: Literal["layer", "block"] | None = None
-
+__all__ = ["Planner", "block_plans"]
 
 #: Rounds, cheapest first; all settings of a round are tried, and the cheapest is taken.
 _ROUNDS = (
@@ -73,8 +45,6 @@ _EVEN_STEPS = 24
 #: searched for.
 _LEAST_STEPS = 18
 _PARTS = (3, 4, 5)
-#: Twice what lies below the middle of the top digit, for each count of digits.
-_BELOW = {2: 128, 3: 128 + 128 * 256}
 #: 3 digits hold |x| up to here.
 _ROOM = 8355711
 #: A constant channel has 256 times its output as x, which must be a multiple of the left shift's.
@@ -305,7 +275,7 @@ class Planner:
         channels = np.concatenate([self.blocks[number] for number in numbers])
         limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[channels], 1)
         runs = self.runs.take(channels)
-        found = search_parts(runs, limit, 8 * (parts - 1) + _LAST_SHIFT)
+        found = search_parts(runs, limit, 8 * (parts - 1) + LAST_SHIFT)
         self.parts.update(((number, parts), None) for number in numbers)
         self._offer_parts(parts, numbers, found, limit)
         # Again with one shift for all lanes of a block.
@@ -328,7 +298,7 @@ class Planner:
             own, there = self.runs.take(self.blocks[number]), self.parts[number, parts]
             if not (found.ok[lanes] | own.constant).all():
                 continue
-            plan = _part_plan(own, parts, found.take(lanes), limit[lanes])
+            plan = part_plan(own, parts, found.take(lanes), limit[lanes])
             least = tail_steps(there, 1, self.block) if there else _NEVER
             if tail_steps(plan, 1, self.block) < least and prove_parts(plan, own).all():
                 self.parts[number, parts] = plan
@@ -354,78 +324,6 @@ class Planner:
         reach = np.maximum(np.abs(runs.first[:, 0]), np.abs(runs.last[:, -1]))
         room = np.floor(np.log2(_ROOM / (reach + 130 / scale + 33000)))
         own = np.floor(np.log2(scale / scale[live].min()) + 1e-9) + setting.extra
-        left = np.clip(np.minimum(own, room), 0, _LAST_SHIFT).astype(np.int64)
+        left = np.clip(np.minimum(own, room), 0, LAST_SHIFT).astype(np.int64)
         left[~live] = left[live].max()
         return left if left.any() and left.max() <= _DEAD_LEFT else None
-
-
-def digit_plan(
-    runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
-) -> DigitPlan | None:
-    """The lanes of a block under one spacing of levels, not yet proven; None where shifts are too
-    far apart. left: (lanes,) of the block, as DigitForm has it."""
-    count, dead = setting.digits, runs.constant
-    live = found.shift[~dead]
-    spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count
-    exponents = (*range(0, spacing, 8)[:count], spacing)
-    common = int(left.max())
-    multipliers = np.where(dead, 0, found.multipliers)
-    multipliers[1, dead] = 1 << spacing
-    parts = [*multipliers]
-    if setting.signed:
-        parts.append(np.where(dead, 0, found.sign))
-    parts[-1] = parts[-1] - 1  # the last digit still stands in the accumulator
-    constant = np.where(dead, 0, found.constant)
-    offset = np.where(dead, runs.value[:, 0] * 256 >> common, found.offset)
-    shift = np.where(dead, 0, found.shift - spacing)
-    if shift.max() > _LAST_SHIFT:
-        return None
-    products = [split_levels(part, exponents) for part in parts]
-    constants = split_constant(constant, exponents, block)
-    levels = tuple(
-        Level(
-            0 if position == 0 else exponent - exponents[position - 1],
-            tuple(
-                (digit, step) for digit, split in enumerate(products) for step in split[position]
-            ),
-            () if constant is None else tuple(constant_parts(constant, block)),
-        )
-        for position, (exponent, constant) in enumerate(zip(exponents, constants, strict=True))
-    )
-    offsets = offset[:, None] << left[:, None]
-    x = np.where(dead[:, None], 0, np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1))
-    x = ((x << left[:, None]) + offsets + _BELOW[count]) >> 8 * (count - 1)
-    return DigitPlan(
-        offset,
-        common,
-        common - left,
-        count,
-        bool(np.any((x < -128) | (x > 127))),
-        setting.signed,
-        dead,
-        Chain(levels, shift, runs.low, runs.high),
-    )
-
-
-def _part_plan(runs: Runs, parts: int, found: Found, limit: IntArray) -> PartPlan:
-    dead = runs.constant
-    multiplier, constant, shift = found.multipliers[0].copy(), found.constant, found.shift
-    # At least the shift that the parts make.
-    for _ in range(8 * (parts - 1)):
-        low = ~dead & (shift < 8 * (parts - 1)) & (2 * multiplier <= limit)
-        if not low.any():
-            break
-        multiplier = np.where(low, 2 * multiplier, multiplier)
-        constant = np.where(low, 2 * constant, constant)
-        shift = np.where(low, shift + 1, shift)
-    spacing = int(min(shift[~dead].min(), 8 * (parts - 1))) if not dead.all() else 8 * (parts - 1)
-    exponents = (*range(0, spacing, 8)[: parts - 1], spacing)
-    return PartPlan(
-        np.where(dead, 0, multiplier),
-        np.where(dead, runs.value[:, 0] << spacing, constant),
-        exponents,
-        np.where(dead, 0, shift - spacing),
-        runs.low,
-        runs.high,
-        dead,
-    )

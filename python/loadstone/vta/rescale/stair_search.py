@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import digits_of
 
-__all__ = ["DIGITS", "HALF", "LAST_SHIFT", "LOST", "Division", "StairSearch", "Step", "divisions"]
+__all__ = [
+    "DIGITS",
+    "HALF",
+    "LAST_SHIFT",
+    "LOST",
+    "Division",
+    "StairRange",
+    "StairSearch",
+    "divisions",
+]
 
 #: Digits; where the top one becomes negative; what all three hold, whatever the lower two are.
 DIGITS, HALF, _ROOM = 3, 128 + 128 * 256, 127 * 65536 - 128 * 257
@@ -72,17 +81,17 @@ def divisions(runs: Runs) -> Iterator[Division]:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One stair: outputs above `low` up to `high`, of one parity."""
+class StairRange:
+    """Where one stair counts: outputs above `low` up to `high`, of one parity."""
 
     low: int
     high: int
     parity: int
 
 
-def _steps(runs: Runs, division: Division) -> list[Step]:
+def _steps(runs: Runs, division: Division) -> list[StairRange]:
     edges = (runs.low, *division.edges, runs.high)
-    return [Step(a, b, p) for a, b in pairwise(edges) for p in (1, 0)]
+    return [StairRange(a, b, p) for a, b in pairwise(edges) for p in (1, 0)]
 
 
 @dataclass(frozen=True)

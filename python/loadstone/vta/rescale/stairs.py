@@ -36,8 +36,8 @@ from loadstone.vta.rescale.stair_search import (
     LAST_SHIFT,
     LOST,
     Division,
+    StairRange,
     StairSearch,
-    Step,
 )
 
 __all__ = ["stair_plans"]
@@ -126,7 +126,9 @@ def _stairs(
     return tuple(stairs)
 
 
-def _stair(step: Step, runs: Runs, unit: int, lanes: tuple[IntArray, IntArray | None]) -> Stair:
+def _stair(
+    step: StairRange, runs: Runs, unit: int, lanes: tuple[IntArray, IntArray | None]
+) -> Stair:
     """lanes: what is added to y in this stair alone, and what the sign digit is multiplied by."""
     difference, sign = lanes
     first = min(LAST_SHIFT, unit)
