@@ -2,7 +2,7 @@
  *
  * In:   an opened model; a session.
  * Out:  which inputs and outputs may be somewhere else, and a session that finds them there.
- * Next: session.c asks `move` for each operand; runtime/hosts/easy.c makes it from arrays in the device's memory.
+ * Next: operands.c asks `move` for each operand; runtime/hosts/easy.c makes it from arrays in the device's memory.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
