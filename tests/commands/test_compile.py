@@ -12,6 +12,7 @@ import pytest
 
 from loadstone.cli import main
 from loadstone.commands.compile import summary, table
+from loadstone.compiler import Compiled
 from tests.float_models import images, small_onnx
 from tests.onnx_builder import Graph
 
@@ -88,6 +89,19 @@ def test_rows_have_shapes_products_and_cycles(
     host = next(row for row in rows if row["where"] == "host")
     assert host["cycles"] is None
     assert "1x10" in table(rows)
+
+
+def test_cycles_are_simulated_only_where_they_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Compiled] = []
+    explain = Compiled.explain
+    monkeypatch.setattr(Compiled, "explain", lambda self: asked.append(self) or explain(self))
+    words = [quantized(tmp_path), "-o", f"{tmp_path}/m.lds"]
+    assert compiled(*words) == 0
+    assert not asked
+    assert compiled(*words, "--explain") == 0
+    assert asked
 
 
 def test_long_names_are_cut_in_the_middle() -> None:
