@@ -18,6 +18,9 @@ Indices count tiles (of the operand's memory), relative to the virtual tile. Loo
 first and all of extent >= 1;
 a nest with no loops has extents (). Field widths are not a concern here: encode.py splits
 what does not fit.
+
+Nobody changes a record. They are not frozen because a network has some hundred thousand of them,
+and a frozen dataclass takes three to seven times as long to make.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class VirtualTile:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DramTile:
     """A place in DRAM: tile number `tile` of the tensor or constant `tensor`, counted in tiles of
     the loading memory."""
@@ -62,7 +65,7 @@ class DramTile:
     tile: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Access:
     """Tile index `base + sum(loop * stride)` inside a virtual tile."""
 
@@ -72,7 +75,7 @@ class Access:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TileLoad:
     """DRAM -> scratchpad: y_size rows of x_size tiles, x_stride apart in DRAM, packed from `offset`
     on, with pads around.
@@ -96,7 +99,7 @@ class TileLoad:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TileStore:
     """Low 8 bits of packed ACC tiles -> DRAM: y_size rows of x_size tiles, x_stride apart in
     DRAM."""
@@ -110,7 +113,7 @@ class TileStore:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GemmNest:
     """acc[dst] += inp[src] * wgt[wgt]; a loop with dst stride 0 is a reduction."""
 
@@ -121,7 +124,7 @@ class GemmNest:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FillNest:
     """acc[dst] = value in every lane."""
 
@@ -131,7 +134,7 @@ class FillNest:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AluNest:
     """acc[dst] = op(acc[dst], src or imm). op: MIN MAX ADD SHR MUL. src None: the immediate (16
     bits signed)."""
@@ -144,7 +147,7 @@ class AluNest:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequantizeNest:
     """acc[dst] = clamp(requantize(acc[dst] + bias, multiplier, shift) + zero_point, low, high).
 
