@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ from loadstone.vta.program import (
 )
 from loadstone.vta.split_transfer import split_load, split_store
 from loadstone.vta.stream import (
+    Access,
     AluNest,
     FillNest,
     GemmNest,
@@ -66,6 +67,8 @@ from loadstone.vta.verify_encoding import verify_encoding
 
 __all__ = ["Encode"]
 
+#: What GEMM and ALU instructions do.
+_Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
 
@@ -125,7 +128,8 @@ class _Encoder:
             for stage in Stage
         }
         self.folder = Folder(address, keep_sums=config.is_float)
-        self.lists: dict[tuple[Step, tuple[int, ...]], bytes] = {}  # micro-ops, by where they begin
+        # what nests became, by all that it depends on
+        self.known: dict[tuple[object, ...], list[PendingInstruction | WithMicroOps]] = {}
         self.fresh: set[VirtualTile] = set()  # tiles whose next GEMM overwrites
         self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
         self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
@@ -133,19 +137,14 @@ class _Encoder:
 
     def add(self, operation: Operation, following: Operation | None) -> None:
         """One operation; `following`: of a Fill, what touches its tile next."""
-        match operation:
-            case TileLoad():
-                self.load(operation)
-            case TileStore():
-                self.store(operation)
-            case GemmNest():
-                self.gemm(operation)
-            case FillNest():
-                self.fill(operation, following)
-            case RequantizeNest():
-                self.requantize(operation)
-            case AluNest():
-                self.alu(operation)
+        if type(operation) is TileLoad:
+            self.load(operation)
+        elif type(operation) is TileStore:
+            self.store(operation)
+        elif type(operation) is FillNest and self.can_overwrite(operation, following):
+            self.fresh.add(operation.dst.tile)
+        else:
+            self.compute(operation)
 
     # --- memory instructions ----------------------------------------------------------------------
     def load(self, o: TileLoad) -> None:
@@ -228,10 +227,37 @@ class _Encoder:
                 f"{str(capability.name).lower()}"
             )
 
-    def gemm(self, o: GemmNest) -> None:
+    def compute(self, o: _Nest) -> None:
+        """GEMM and ALU instructions: those that the layer has already where it did the same at the
+        same addresses, as the tiles of a layer take turns in a scratchpad."""
+        fresh = type(o) is GemmNest and o.dst.tile in self.fresh
+        if fresh:
+            self.fresh.discard(o.dst.tile)
+        if type(o) is RequantizeNest:
+            self.set_requantization(o)
+        key = (self.layer, fresh, type(o), o.extents, *_values(o), *self.operands(o))
+        if (known := self.known.get(key)) is not None:
+            self.items += known
+            return
+        begin = len(self.items)
+        match o:
+            case GemmNest():
+                self.gemm(o, fresh=fresh)
+            case FillNest():
+                self.fill(o)
+            case RequantizeNest():
+                nest = self.folder.nest(o.extents, (o.dst, o.operands))
+                self.alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
+            case AluNest():
+                self.alu(o)
+        self.known[key] = self.items[begin:]
+
+    def operands(self, o: _Nest) -> list[tuple[int, tuple[int, ...]]]:
+        """Where each operand begins, and how the loops move it."""
+        return [(self.address[a.tile] + a.base, a.strides) for a in _accesses(o)]
+
+    def gemm(self, o: GemmNest, *, fresh: bool) -> None:
         """GEMMs; the first micro-ops overwrite where a Fill 0 was left out."""
-        fresh = o.dst.tile in self.fresh
-        self.fresh.discard(o.dst.tile)
         nest = self.folder.nest(o.extents, (o.dst, o.src, o.wgt))
         for step in self.folder.products(nest, self.gemm_limits, fresh=fresh):
             (n0, s0), (n1, s1) = step.outer, step.inner
@@ -248,12 +274,8 @@ class _Encoder:
             )
             self.step(insn, step, nest.bases, (Memory.ACC, Memory.INP, Memory.WGT))
 
-    def fill(self, o: FillNest, following: Operation | None) -> None:
-        """GEMMs that reset, and an addition where the value is not 0; nothing where the GEMM behind
-        it can overwrite."""
-        if self.can_overwrite(o, following):
-            self.fresh.add(o.dst.tile)
-            return
+    def fill(self, o: FillNest) -> None:
+        """GEMMs that reset, and an addition where the value is not 0."""
         nest = self.folder.nest(o.extents, (o.dst,))
         for step in self.folder.steps(nest, self.fill_limits):
             (n0, s0), (n1, s1) = step.outer, step.inner
@@ -263,7 +285,8 @@ class _Encoder:
             self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
 
     def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
-        """Whether the GEMM behind a Fill 0 does all that it would."""
+        """Whether the GEMM behind a Fill 0 does all that it would, so that nothing is left of
+        it."""
         if o.value or not self.config.has(Capability.GEMM_OVERWRITE):
             return False
         if not isinstance(following, GemmNest) or following.dst.tile is not o.dst.tile:
@@ -286,8 +309,8 @@ class _Encoder:
         for nest in whole.parts(_ALU_DEPTH if self.config.profile == "vta" else 0):
             self.alu_steps(kind, nest)
 
-    def requantize(self, o: RequantizeNest) -> None:
-        """ALU RQ behind the registers it reads."""
+    def set_requantization(self, o: RequantizeNest) -> None:
+        """The registers that an RQ reads."""
         self.need(Capability.REQUANTIZE, "RQ")
         for register, value in (
             (ConfigRegister.RQ_ZERO_POINT, o.zero_point),
@@ -296,8 +319,6 @@ class _Encoder:
             (ConfigRegister.RQ_ROUNDING, int(Rounding(o.rounding))),
         ):
             self.set_register(Stage.COMPUTE, register, value)
-        nest = self.folder.nest(o.extents, (o.dst, o.operands))
-        self.alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
 
     def alu_steps(self, kind: Alu, nest: LoopNest) -> None:
         """One ALU instruction for each part of the nest; `kind`: its operation and immediate."""
@@ -333,13 +354,28 @@ class _Encoder:
             )
             for operand, (memory, base) in enumerate(zip(memories, begins, strict=True))
         )
-        key = (step, begins)
-        uops = self.lists.get(key)
-        if uops is None:
-            table = np.zeros((len(step.uops), 3), np.int64)
-            table[:, : len(memories)] = step.uops + bases
-            uops = self.lists[key] = table.tobytes()
-        self.items.append(WithMicroOps(insn, self.layer, scratch, uops))
+        uops = np.zeros((len(step.uops), 3), np.int64)
+        uops[:, : len(memories)] = step.uops + bases
+        self.items.append(WithMicroOps(insn, self.layer, scratch, uops.tobytes()))
+
+
+def _accesses(o: _Nest) -> tuple[Access, ...]:
+    """The operands, the one that is written first."""
+    if type(o) is GemmNest:
+        return (o.dst, o.src, o.wgt)
+    if type(o) is RequantizeNest:
+        return (o.dst, o.operands)
+    if type(o) is AluNest and o.src is not None:
+        return (o.dst, o.src)
+    return (o.dst,)
+
+
+def _values(o: _Nest) -> tuple[int, ...]:
+    """What its instructions depend on besides loops and operands; of RQ that stands in
+    registers."""
+    if type(o) is AluNest:
+        return (o.op, o.imm)
+    return (o.value,) if type(o) is FillNest else ()
 
 
 #: A step of VTA's ALU sees what its instruction wrote so many steps before.

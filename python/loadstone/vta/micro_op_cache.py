@@ -46,9 +46,10 @@ _BLOCK_BYTES = 256
 _ROW_BYTES = 8 * len(MICRO_OPS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class WithMicroOps:
-    """A GEMM or ALU instruction that still lacks its micro-op range.
+    """A GEMM or ALU instruction that still lacks its micro-op range; known by identity, for several
+    places of a program may share one.
 
     uops: the bytes of its list, int64 (n, 3), as a key.
     """
@@ -71,14 +72,20 @@ def place_micro_ops(
     """The instructions, and the micro-op table (N, 3) that will stand at `table`."""
     cache = _Cache(items, table, config)
     instructions: list[PendingInstruction] = []
+    complete: dict[WithMicroOps, PendingInstruction] = {}  # those since the last miss
     number = 0
     for item in items:
-        if isinstance(item, PendingInstruction):
+        if type(item) is PendingInstruction:
             instructions.append(item)
             continue
-        if item.uops not in cache.resident:
-            instructions.append(cache.miss(number, item.layer))
-        instructions.append(item.at(*cache.resident[item.uops]))
+        assert type(item) is WithMicroOps
+        found = complete.get(item)
+        if found is None:
+            if item.uops not in cache.resident:
+                instructions.append(cache.miss(number, item.layer))
+                complete.clear()
+            found = complete[item] = item.at(*cache.resident[item.uops])
+        instructions.append(found)
         number += 1
     return instructions, cache.table()
 

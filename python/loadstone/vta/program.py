@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ UOP_TENSOR = "micro-ops"
 LayerOperation: TypeAlias = tuple[str, Operation]
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchRange:
+class ScratchRange(NamedTuple):
     """Tiles [first, end) of a scratchpad that an instruction touches; written, or only read."""
 
     memory: Memory
@@ -54,8 +53,7 @@ class ScratchRange:
     written: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DramRows:
+class DramRows(NamedTuple):
     """Bytes of DRAM that an instruction touches: `rows` rows of `row_bytes`, `stride_bytes`
     apart."""
 
@@ -67,11 +65,12 @@ class DramRows:
     written: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PendingInstruction:
     """An instruction, the layer it belongs to, and what it touches: what orders it against others.
 
-    Its token flags are 0 until synchronize.py sets them.
+    Its token flags are 0 until synchronize.py sets them. Nobody changes one, which several places
+    of a program may share; it is not frozen because it would take three times as long to make.
     """
 
     insn: Insn
@@ -82,7 +81,7 @@ class PendingInstruction:
 
     def __post_init__(self) -> None:
         """The queue that executes it, which is asked for many times."""
-        object.__setattr__(self, "stage", stage_of(self.insn))
+        self.stage = stage_of(self.insn)
 
     def with_insn(self, insn: Insn) -> PendingInstruction:
         """The same with another instruction, which touches the same."""
