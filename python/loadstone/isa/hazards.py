@@ -3,7 +3,7 @@
 
 In:   instructions in program order: the unit of each, the places that it reads and writes.
 Out:  TouchHazards: the last instruction of each unit that one must not overtake; TouchTable, one
-      memory of it.
+      memory of it; conflicts_of: the same of a whole program.
 Next: tokens.py sets tokens by it, token_proof.py holds them against it; vta/hazards.py has VTA's.
 """
 
@@ -17,25 +17,44 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NONE", "Conflicts", "Touch", "TouchHazards", "TouchStep", "TouchTable", "Toucher"]
+__all__ = [
+    "NONE",
+    "Conflicts",
+    "Touch",
+    "TouchHazards",
+    "TouchStep",
+    "TouchTable",
+    "Toucher",
+    "conflicts_of",
+]
 
 #: No instruction.
 NONE = -1
 #: What a place is touched by: a unit, and whether it writes.
 Toucher: TypeAlias = tuple[int, bool]
-_Step = TypeVar("_Step", contravariant=True)
+_Step = TypeVar("_Step")
+_Told = TypeVar("_Told", contravariant=True)
 
 
-class Conflicts(Protocol[_Step]):
+class Conflicts(Protocol[_Told]):
     """Told of instructions in program order."""
 
-    def conflicts(self, step: _Step, /) -> list[int]:
+    def conflicts(self, step: _Told, /) -> list[int]:
         """Per unit, the last instruction that this one must not overtake."""
         ...
 
-    def record(self, step: _Step, number: int, /) -> None:
+    def record(self, step: _Told, number: int, /) -> None:
         """Instruction `number` of the stream is this one."""
         ...
+
+
+def conflicts_of(steps: Sequence[_Step], hazards: Conflicts[_Step]) -> list[list[int]]:
+    """Of each instruction: per unit, the last one before it that it must not overtake."""
+    found = []
+    for number, step in enumerate(steps):
+        found.append(hazards.conflicts(step))
+        hazards.record(step, number)
+    return found
 
 
 class TouchTable:

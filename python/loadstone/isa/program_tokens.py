@@ -13,10 +13,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from loadstone.isa.codec import At, TableInsn, decode
 from loadstone.isa.cost import work_cycles
 from loadstone.isa.form import DRAM, Reach
-from loadstone.isa.hazards import Touch, TouchHazards, TouchStep
+from loadstone.isa.hazards import Touch, TouchHazards, TouchStep, conflicts_of
 from loadstone.isa.queues import UnitQueue, units_of
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
@@ -74,12 +76,13 @@ def with_tokens(
         cycles_of=lambda step: step.cycles,
         noop=noop,
     )
-    found = [
-        (replace(step, insn=TableInsn(step.insn.name, {**step.insn.fields, **_set(flags)})), flags)
-        for step, flags in ordered(steps, TouchHazards(len(units), steps), rules)
+    found = ordered(steps, conflicts_of(steps, TouchHazards(len(units), steps)), rules)
+    made = [
+        replace(step, insn=TableInsn(step.insn.name, {**step.insn.fields, **_set(flags)}))
+        for step, flags in zip(found.steps, found.flags, strict=True)
     ]
-    _prove(table, [step for step, _ in found])
-    return [(step.insn, step.source) for step, _ in found]
+    _prove(table, made)
+    return [(step.insn, step.source) for step in made]
 
 
 def prove_tokens(
@@ -107,8 +110,8 @@ def _prove(table: InstructionTable, steps: Sequence[_Pending]) -> dict[str, int]
         [[name for name in names if step.insn.fields.get(name)] for step in steps],
     )
     limits = [queue.most for queue in table.queues]
-    hazards = TouchHazards(len(units), steps)
-    most = prove_order(steps, stream, hazards, _numbered(table.queues, units), limits)
+    conflicts = np.array(conflicts_of(steps, TouchHazards(len(units), steps)), np.int64)
+    most = prove_order(stream, conflicts, _numbered(table.queues, units), limits)
     return {f"{q.pusher} -> {q.popper}": most[k] for k, q in enumerate(table.queues)}
 
 

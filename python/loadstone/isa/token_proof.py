@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The proof that a stream's tokens order its instructions.
 
-In:   instructions in program order, the token flags of each, hazards.
+In:   the token flags of instructions in program order; what each must not overtake.
 Out:  the most tokens that each queue can hold; LoweringError naming two instructions that no token
       orders, a token that nobody gives or takes, a queue that overflows.
 Next: vta/synchronize.py and program_tokens.py ask it of what tokens.py has made.
@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.isa.hazards import NONE, Conflicts
+from loadstone.isa.hazards import NONE
 
 __all__ = ["QueueEnds", "TokenStream", "prove_order"]
-
-_Step = TypeVar("_Step")
 
 
 class QueueEnds(Protocol):
@@ -64,26 +63,25 @@ class TokenStream:
 
 @dataclass(frozen=True)
 class _Clocks:
-    """before[n][g]: the last instruction of unit g that is complete when n begins. pushes, pops:
+    """before[n, g]: the last instruction of unit g that is complete when n begins. pushes, pops:
     numbers, per queue."""
 
-    before: list[list[int]]
+    before: NDArray[np.int64]
     pushes: list[list[int]]
     pops: list[list[int]]
 
 
 def prove_order(
-    steps: Sequence[_Step],
     stream: TokenStream,
-    hazards: Conflicts[_Step],
+    conflicts: NDArray[np.int64],
     queues: Sequence[QueueEnds],
     most: Sequence[int],
 ) -> Mapping[int, int]:
     """Checks that every hazard is ordered, nothing deadlocks, and no queue k passes most[k]
     tokens.
 
-    Returns, by number of the queue, the most tokens that it can hold in any execution. Raises
-    LoweringError naming two instructions.
+    conflicts: (instructions, units), as of hazards.conflicts_of. Returns, by number of the queue,
+    the most tokens that it can hold in any execution. Raises LoweringError naming two instructions.
     """
     clock = _vector_clocks(stream, queues)
     for k, queue in enumerate(queues):
@@ -93,28 +91,30 @@ def prove_order(
                 f"{stream.who}: {left} tokens from {stream.units[queue.pusher]} to "
                 f"{stream.units[queue.popper]} are never taken"
             )
-    for number, step in enumerate(steps):
-        for unit, last in enumerate(hazards.conflicts(step)):
-            if last > clock.before[number][unit]:
-                raise LoweringError(
-                    f"{stream.who}: instruction {number} ({stream.name(number)}) is not ordered "
-                    f"after {last} ({stream.name(last)}), which touches the same tiles"
-                )
-        hazards.record(step, number)
+    for number, unit in np.argwhere(conflicts.reshape(clock.before.shape) > clock.before)[:1].tolist():
+        last = int(conflicts[number, unit])
+        raise LoweringError(
+            f"{stream.who}: instruction {number} ({stream.name(number)}) is not ordered "
+            f"after {last} ({stream.name(last)}), which touches the same tiles"
+        )
     return {k: _most_tokens(clock, stream, k, queues[k], most[k]) for k in range(len(queues))}
 
 
 def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
+    """A unit learns by its pops alone, and of itself: only instructions with flags are walked."""
     units = range(len(stream.units))
     popped = _by_unit([queue.popper for queue in queues], len(units))
     pushed = _by_unit([queue.pusher for queue in queues], len(units))
-    knows = [[NONE] * len(units) for _ in units]
-    after: list[list[int]] = []
-    before: list[list[int]] = []
+    # by unit: the instructions with which it learned something, and all it knew of others since
+    learned = [[NONE] for _ in units]
+    knows = [[[NONE] * len(units)] for _ in units]
     pushes: list[list[int]] = [[] for _ in queues]
     pops: list[list[int]] = [[] for _ in queues]
+    given: dict[int, list[int]] = {}  # what a token of this instruction says
     for number, (unit, flags) in enumerate(zip(stream.unit, stream.flags, strict=True)):
-        known = knows[unit]
+        if not flags:
+            continue
+        known = knows[unit][-1]
         for k in popped[unit]:
             if queues[k].pop in flags:
                 turn = len(pops[k])
@@ -124,15 +124,22 @@ def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
                         f"{stream.units[queues[k].pusher]}, which nothing before it pushes"
                     )
                 pops[k].append(number)
-                known = list(map(max, known, after[pushes[k][turn]]))
-        before.append(known)
-        known = list(known)
-        known[unit] = number
-        knows[unit] = known
-        after.append(known)
+                known = list(map(max, known, given[pushes[k][turn]]))
+        if known is not knows[unit][-1]:
+            learned[unit].append(number)
+            knows[unit].append(known)
         for k in pushed[unit]:
             if queues[k].push in flags:
                 pushes[k].append(number)
+                given[number] = [*known[:unit], number, *known[unit + 1 :]]
+    before = np.full((len(stream.unit), len(units)), NONE, np.int64)
+    of = np.array(stream.unit, np.int64)
+    for unit in units:
+        own = np.flatnonzero(of == unit)
+        since = np.searchsorted(learned[unit], own, side="right") - 1
+        before[own] = np.array(knows[unit])[since]
+        before[own[1:], unit] = own[:-1]
+        before[own[:1], unit] = NONE
     return _Clocks(before, pushes, pops)
 
 
@@ -144,11 +151,9 @@ def _by_unit(ends: Sequence[int], units: int) -> list[list[int]]:
 def _most_tokens(clock: _Clocks, stream: TokenStream, k: int, queue: QueueEnds, limit: int) -> int:
     """When the n-th push happens, the pops known to be complete have emptied the queue by at least
     their number."""
-    most = 0
-    taken = np.array(clock.pops[k])
-    for turn, number in enumerate(clock.pushes[k]):
-        done = int(np.searchsorted(taken, clock.before[number][queue.popper], side="right"))
-        most = max(most, turn + 1 - done)
+    given = np.array(clock.pushes[k], np.int64)
+    done = np.searchsorted(clock.pops[k], clock.before[given, queue.popper], side="right")
+    most = int((np.arange(1, len(given) + 1) - done).max(initial=0))
     if most > limit:
         raise LoweringError(
             f"{stream.who}: the queue {stream.units[queue.pusher]} -> "

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dependency tokens from hazards, for any units and queues between them.
 
-In:   instructions in program order with the unit of each; hazards; the queues.
+In:   instructions in program order with the unit of each; what each must not overtake; the queues.
 Out:  the same with the token flags of each, and instructions that do nothing where a unit must
       pass on what another knows.
 Next: token_proof.py proves that they suffice; vta/synchronize.py and program_tokens.py use it.
@@ -27,13 +27,17 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import le
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from loadstone.errors import LoweringError
-from loadstone.isa.hazards import NONE, Conflicts
+from loadstone.isa.hazards import NONE
 from loadstone.isa.token_proof import QueueEnds
 
-__all__ = ["TokenRules", "ordered"]
+__all__ = ["Ordered", "TokenRules", "ordered"]
 
 _Step = TypeVar("_Step")
 #: A queue of fewer tokens is one of few.
@@ -68,10 +72,18 @@ class TokenRules(Generic[_Step]):
         return {(queue.pusher, queue.popper): k for k, queue in enumerate(self.queues)}
 
     @cached_property
-    def pushed(self) -> list[list[int]]:
-        """By unit, the queues that it pushes to."""
+    def pushed(self) -> list[list[tuple[int, int]]]:
+        """By unit, the queues that it pushes to, and who pops."""
         return [
-            [k for k, queue in enumerate(self.queues) if queue.pusher == unit]
+            [(k, queue.popper) for k, queue in enumerate(self.queues) if queue.pusher == unit]
+            for unit in range(len(self.units))
+        ]
+
+    @cached_property
+    def near(self) -> list[list[int]]:
+        """By unit, those from which a queue leads to it, ascending."""
+        return [
+            sorted({queue.pusher for queue in self.queues if queue.popper == unit})
             for unit in range(len(self.units))
         ]
 
@@ -83,33 +95,59 @@ class TokenRules(Generic[_Step]):
             edge = [(begin, ())]  # type: list[tuple[int, tuple[int, ...]]]
             while edge:
                 unit, passed = edge.pop(0)
-                for k in self.pushed[unit]:
-                    to = self.queues[k].popper
+                for _, to in self.pushed[unit]:
                     if to != begin and (begin, to) not in found:
                         found[begin, to] = passed
                         edge.append((to, (*passed, to)))
         return found
 
 
+@dataclass(frozen=True)
+class Ordered(Generic[_Step]):
+    """A stream in order: by instruction, its token flags that are set, and per unit the last one
+    that it must not overtake, in this stream's numbers."""
+
+    steps: list[_Step]
+    flags: list[set[str]]
+    conflicts: NDArray[np.int64]
+
+
 def ordered(
-    steps: Sequence[_Step], hazards: Conflicts[_Step], rules: TokenRules[_Step]
-) -> list[tuple[_Step, set[str]]]:
-    """The instructions with their flags, and those that do nothing between them. Raises
-    LoweringError where no queue leads from one unit to another that depends on it."""
+    steps: Sequence[_Step], conflicts: Sequence[Sequence[int]], rules: TokenRules[_Step]
+) -> Ordered[_Step]:
+    """The instructions with their flags, and those that do nothing between them. conflicts: as of
+    hazards.conflicts_of. Raises LoweringError where no queue leads from one unit to another that
+    depends on it."""
     state = _State(rules)
-    for step in steps:
+    place: list[int] = []  # of each instruction so far, its number in the new stream
+    for step, overtaken in zip(steps, conflicts, strict=True):
         unit = rules.unit_of(step)
-        needed = state.last if rules.joins(step) else hazards.conflicts(step)
+        needed = (
+            state.last
+            if rules.joins(step)
+            else [NONE if number == NONE else place[number] for number in overtaken]
+        )
         flags = state.tokens_for(unit, needed)
         cycles = rules.cycles_of(step)
         number = state.append(step, flags)
+        place.append(number)
         state.clock[unit] += cycles
         if rules.late is not None and unit == rules.late.pusher:
             begin = state.clock[rules.late.popper]
             begin = max(begin, state.done[-1][0] if state.done else 0)
             state.done.append((begin + cycles, number))
-        hazards.record(step, number)
-    return list(zip(state.out, state.flags, strict=True))
+    return Ordered(state.out, state.flags, _renumbered(conflicts, place, rules, len(state.out)))
+
+
+def _renumbered(
+    conflicts: Sequence[Sequence[int]], place: Sequence[int], rules: TokenRules[_Step], count: int
+) -> NDArray[np.int64]:
+    """(count, units): the conflicts in the numbers of the new stream; what is new has none."""
+    found = np.full((count, len(rules.units)), NONE, np.int64)
+    assert NONE == -1, "the number of the last place"
+    table = np.array(conflicts, np.int64).reshape(len(place), len(rules.units))
+    found[np.array(place, np.intp)] = np.array([*place, NONE])[table]
+    return found
 
 
 @dataclass
@@ -157,12 +195,13 @@ class _State(Generic[_Step]):
 
     def tokens_for(self, unit: int, needed: list[int]) -> set[str]:
         """The pops of the next instruction of `unit`, which must not overtake `needed`."""
+        rules, knows = self.rules, self.knows[unit]
+        for k, popper in rules.pushed[unit]:
+            needed[popper] = max(needed[popper], self.drained(k, knows[popper]))
         flags: set[str] = set()
-        rules = self.rules
-        for k in rules.pushed[unit]:
-            popper = rules.queues[k].popper
-            needed[popper] = max(needed[popper], self.drained(k))
-        near = [source for source in range(len(needed)) if (source, unit) in rules.between]
+        if all(map(le, needed, knows)):
+            return flags  # so it is with most
+        near = rules.near[unit]
         for far, wanted in enumerate(needed):
             if far != unit and far not in near and wanted > self.knows[unit][far]:
                 through, by = self.by_way_of(far, unit, wanted)
@@ -217,15 +256,14 @@ class _State(Generic[_Step]):
             source = by
         return instruction, source
 
-    def drained(self, k: int) -> int:
-        """What the next instruction of the pusher must wait for, lest it run so far ahead of the
-        popper that their queue overflows. With `many` tokens in a queue their source waits:
-        instructions already out may push as many again."""
-        pops, queue, many = self.pops[k], self.rules.queues[k], self.rules.most[k] // 2
-        if self.rules.most[k] < _FEW:
+    def drained(self, k: int, taken: int) -> int:
+        """What the next instruction of the pusher, which knows `taken` of the popper, must wait
+        for, lest it run so far ahead that their queue overflows. With `many` tokens in a queue
+        their source waits: instructions already out may push as many again."""
+        pops, many = self.pops[k], self.rules.most[k] // 2
+        if self.rules.most[k] < _FEW or len(pops) <= many or pops[-many - 1][0] <= taken:
             return NONE
-        taken = bisect_right(pops, (self.knows[queue.pusher][queue.popper], len(self.out)))
-        return pops[-many // 2][0] if len(pops) - taken > many else NONE
+        return pops[-many // 2][0]
 
     def append(self, step: _Step, flags: set[str]) -> int:
         """Puts an instruction behind the others."""

@@ -19,7 +19,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.isa.hazards import NONE, Toucher, TouchTable
+from loadstone.isa.hazards import NONE, Toucher, TouchTable, conflicts_of
 from loadstone.isa.token_proof import TokenStream, prove_order
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import (
@@ -32,7 +32,7 @@ from loadstone.vta.isa.spec import (
 )
 from loadstone.vta.program import DramRows, PendingInstruction
 
-__all__ = ["STAGES", "Hazards", "prove"]
+__all__ = ["STAGES", "Hazards", "conflicts_between", "prove"]
 
 #: Names of the stages, in messages.
 STAGES = tuple(stage.name for stage in Stage)
@@ -133,12 +133,23 @@ def _rows_view(table: NDArray[np.int32], rows: DramRows, grain: int) -> NDArray[
     return np.ndarray((rows.rows, width), table.dtype, table, start * step, (stride * step, step))
 
 
-def prove(instructions: Sequence[PendingInstruction], config: HwConfig) -> Mapping[str, int]:
+def conflicts_between(
+    instructions: Sequence[PendingInstruction], config: HwConfig
+) -> list[list[int]]:
+    """Of each instruction: per stage, the last one before it that it must not overtake."""
+    return conflicts_of(instructions, Hazards(config, instructions))
+
+
+def prove(
+    instructions: Sequence[PendingInstruction],
+    config: HwConfig,
+    conflicts: NDArray[np.int64] | None = None,
+) -> Mapping[str, int]:
     """Checks, from the flags alone, that every hazard is ordered, nothing deadlocks, and no queue
     passes MAX_TOKENS.
 
-    Returns the largest number of tokens each queue can hold in any execution. Raises LoweringError
-    naming two instructions.
+    conflicts: conflicts_between these, where they are known. Returns the largest number of tokens
+    each queue can hold in any execution. Raises LoweringError naming two instructions.
     """
     stream = TokenStream(
         "synchronize",
@@ -147,7 +158,8 @@ def prove(instructions: Sequence[PendingInstruction], config: HwConfig) -> Mappi
         lambda number: instructions[number].name,
         [_FLAGS_SET[_flags_of(instruction.insn)] for instruction in instructions],
     )
-    hazards = Hazards(config, instructions)
+    if conflicts is None:
+        conflicts = np.array(conflicts_between(instructions, config), np.int64)
     limits = [MAX_TOKENS] * len(TOKEN_QUEUES)
-    most = prove_order(instructions, stream, hazards, TOKEN_QUEUES, limits)
+    most = prove_order(stream, conflicts, TOKEN_QUEUES, limits)
     return {str(queue): most[k] for k, queue in enumerate(TOKEN_QUEUES)}

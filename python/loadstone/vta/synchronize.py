@@ -30,12 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import ClassVar
 
 from loadstone.errors import LoweringError
-from loadstone.isa.tokens import TokenRules, ordered
+from loadstone.isa.tokens import Ordered, TokenRules, ordered
 from loadstone.vta.cost import cost_model
-from loadstone.vta.hazards import STAGES, Hazards, prove
+from loadstone.vta.hazards import STAGES, conflicts_between, prove
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.insn import Finish, Insn, Load
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
@@ -55,10 +56,11 @@ class Synchronize(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """Sets the flags, inserts no-ops, and proves that they suffice."""
-        instructions = _synchronized(program.instructions, program.config)
-        return replace(
-            program, instructions=instructions, tokens=prove(instructions, program.config)
-        )
+        config = program.config
+        found = _ordered(program.instructions, config)
+        instructions = tuple(map(_with_tokens, found.steps, found.flags))
+        tokens = prove(instructions, config, found.conflicts)
+        return replace(program, instructions=instructions, tokens=tokens)
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Nothing but tokens and no-ops was added, and FINISH is the end."""
@@ -80,22 +82,25 @@ def _without_tokens(insn: Insn) -> Insn:
     return insn.changed(**dict.fromkeys(TOKEN_FLAGS, 0))
 
 
-def _synchronized(
+def _with_tokens(pending: PendingInstruction, flags: set[str]) -> PendingInstruction:
+    if not flags:
+        return pending
+    return pending.with_insn(pending.insn.changed(**dict.fromkeys(flags, 1)))
+
+
+def _ordered(
     instructions: Sequence[PendingInstruction], config: HwConfig
-) -> tuple[PendingInstruction, ...]:
-    """The instructions with flags, and the no-ops between them."""
+) -> Ordered[PendingInstruction]:
+    """The instructions and their flags, and the no-ops between them."""
     cost = cost_model(config)
     rules: TokenRules[PendingInstruction] = TokenRules(
         units=STAGES,
         queues=TOKEN_QUEUES,
         most=[MAX_TOKENS] * len(TOKEN_QUEUES),
-        unit_of=lambda pending: pending.stage,
+        unit_of=attrgetter("stage"),
         cycles_of=lambda pending: cost.instruction(pending, config),
         noop=lambda _, after: PendingInstruction(Load(memory_id=Memory.UOP), after.layer),
-        joins=lambda pending: isinstance(pending.insn, Finish),
+        joins=lambda pending: type(pending.insn) is Finish,
         late=_STORES,
     )
-    return tuple(
-        pending.with_insn(pending.insn.changed(**dict.fromkeys(flags, 1))) if flags else pending
-        for pending, flags in ordered(instructions, Hazards(config, instructions), rules)
-    )
+    return ordered(instructions, conflicts_between(instructions, config), rules)
