@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -218,13 +220,15 @@ def _does_not_fit(name: str, value: int, place: BitField) -> str:
 
 
 def _to_columns(insns: Sequence[Insn]) -> Stream:
-    opcode = np.array([int(i.SPEC.opcode) for i in insns], np.uint8)
+    opcode = np.array([i.SPEC.opcode for i in insns], np.uint8)
     index = {op: np.flatnonzero(opcode == op) for op in Opcode}
     columns: dict[Opcode, Columns] = {}
     for op, rows in index.items():
         names = [f.name for f in KINDS[op].fields[1:]]
-        own = [insns[row].__dict__ for row in rows.tolist()]
-        columns[op] = {name: np.array([held[name] for held in own], np.int64) for name in names}
+        values = itemgetter(*names)
+        own = chain.from_iterable(values(insns[row].__dict__) for row in rows.tolist())
+        table = np.fromiter(own, np.int64, len(rows) * len(names)).reshape(len(rows), len(names))
+        columns[op] = dict(zip(names, table.T, strict=True))
     return Stream(opcode, index, columns)
 
 
