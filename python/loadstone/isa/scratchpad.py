@@ -8,11 +8,9 @@ Next: residency.py asks for every virtual tile of a program, be it VTA's or anot
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 from loadstone.errors import LoweringError
@@ -21,6 +19,10 @@ __all__ = ["Content", "Order", "Scratchpad", "Tile"]
 
 #: What a tile that only loads write holds: the number of its loads, relative to its start.
 Content: TypeAlias = int
+#: Start, end, first block and one past the last block of what lies between blocks that live.
+_Piece: TypeAlias = tuple[int, int, int, int]
+#: Start, first block, and one past the last block of a place for a tile.
+_Window: TypeAlias = tuple[int, int, int]
 
 _NEVER = 1 << 60
 #: Sets of tiles that take turns: one is filled while the other is stored.
@@ -114,22 +116,20 @@ class Scratchpad:
         blocks[first:last] = [self._newest]
         return start
 
-    def _parts_sums(
-        self, window: tuple[int, int, int] | None, size: int, now: int, beside: int
-    ) -> bool:
+    def _parts_sums(self, window: _Window | None, size: int, now: int, beside: int) -> bool:
         """Whether a spread window leaves no room for two tiles of size `beside`."""
         if window is None or not beside or self.order is not Order.SPREAD:
             return False
-        return self._sets_left(window[0], size, now, beside) < _SETS
+        return self._sets_left(window[0], size, beside, self._pieces(now)) < _SETS
 
-    def _sets_left(self, start: int, size: int, now: int, beside: int) -> int:
+    def _sets_left(self, start: int, size: int, beside: int, pieces: Sequence[_Piece]) -> int:
         """How many tiles of size `beside` fit, besides one of `size` at `start`; at most two, which
         is what double-buffering takes."""
-        pieces = []
-        for low, high in self._pieces(now):
+        left = []
+        for low, high, _, _ in pieces:
             inside = low <= start < high
-            pieces += [start - low, high - start - size] if inside else [high - low]
-        return min(_SETS, sum(piece // beside for piece in pieces))
+            left += [start - low, high - start - size] if inside else [high - low]
+        return min(_SETS, sum(piece // beside for piece in left))
 
     def _best_window(
         self,
@@ -138,50 +138,51 @@ class Scratchpad:
         now: int,
         wanted: dict[Content, list[int]],
         beside: int = 0,
-    ) -> tuple[int, int, int] | None:
-        """(start, first block, one past the last block) of the window whose content is wanted again
-        least, and was last used longest ago; the first of equals. None: something lives in each.
+    ) -> _Window | None:
+        """The window whose content is wanted again least, and was last used longest ago; the first
+        of equals. None: something lives in each.
 
         beside: not 0: of the windows that leave room for most tiles of this size.
 
-        Packed: the lowest window, or the highest for a tile that holds constants. `first` is the
-        first block that ends behind the window's start.
+        Packed: the lowest window, or the highest for a tile that holds constants.
         """
-        blocks = self.blocks
-        best: tuple[int, ...] | None = None
-        chosen: tuple[int, int, int] | None = None
-        first = 0
-        pieces = self._pieces(now) if self.order is Order.FITTED else []
-        largest = sorted(high - low for low, high in pieces)[-2:]
-        for start in self._starts(size):
-            end = start + size
-            if start < 0 or end > self.depth:
-                continue
-            while first < len(blocks) and blocks[first].end <= start:
-                first += 1
-            found = self._cost(first, end, now, wanted)
-            if found is None:
-                continue
-            cost: tuple[int, ...] = found[:2]
-            if self.order is Order.PACKED:
-                cost = (0 if held is None else -start, start)
-            elif pieces:
-                cost = (-_largest_left(pieces, largest, start, end), *cost)
-            if beside:
-                cost = (-self._sets_left(start, size, now, beside), *cost)
-            if best is None or cost < best:
-                best, chosen = cost, (start, first, found[2])
+        pieces = self._pieces(now)
+        wide = [piece for piece in pieces if piece[1] - piece[0] >= size]
+        if not wide:
+            return None
+        if self.order is Order.PACKED:
+            low, high, first, past = wide[0] if held is None else wide[-1]
+            start = low if held is None else high - size
+            return self._cost((start, first, past), size, now, wanted)[1]
+        largest = sorted(high - low for low, high, _, _ in pieces)[-2:]
+        best: tuple[int, ...] = (_NEVER,)
+        chosen: _Window | None = None
+        for piece in wide:
+            low, high, first, past = piece
+            others = _largest_beside(high - low, largest)
+            for start in self._starts(piece, size):
+                cost: tuple[int, ...] = ()
+                if beside:
+                    cost = (-self._sets_left(start, size, beside, pieces),)
+                if self.order is Order.FITTED:
+                    cost = (*cost, -max(start - low, high - start - size, others))
+                if cost > best[: len(cost)]:
+                    continue
+                use, window = self._cost((start, first, past), size, now, wanted)
+                cost += use
+                if cost < best:
+                    best, chosen = cost, window
         return chosen
 
     def _spread_window(
         self, size: int, now: int, wanted: dict[Content, list[int]]
-    ) -> tuple[int, int, int] | None:
+    ) -> _Window | None:
         """_best_window of those that begin at 0 or behind a block, which is asked most often: one
         walk over the blocks, up to the first window that costs nothing."""
         blocks, most = self.blocks, self.depth - size
         count = len(blocks)
         best = (_NEVER, _NEVER)
-        chosen: tuple[int, int, int] | None = None
+        chosen: _Window | None = None
         start = first = 0  # the window begins where block first - 1 ends
         while start <= most:
             end, last_use, again, past = start + size, -1, 0, first
@@ -205,37 +206,44 @@ class Scratchpad:
             first += 1
         return chosen
 
-    def _starts(self, size: int) -> list[int]:
-        """Windows begin at 0 or behind a block, and end before one or at the end."""
-        starts = [0, *(block.end for block in self.blocks)]
-        return sorted({*starts, self.depth - size, *(block.start - size for block in self.blocks)})
+    def _starts(self, piece: _Piece, size: int) -> list[int]:
+        """Windows of a piece begin with it or behind a block, and end before one or with it."""
+        low, high, first, past = piece
+        inside = self.blocks[first:past]
+        starts = {low, high - size, *(b.end for b in inside), *(b.start - size for b in inside)}
+        return sorted(start for start in starts if low <= start <= high - size)
 
-    def _pieces(self, now: int) -> list[tuple[int, int]]:
-        """(start, end) of what lies between the blocks that live."""
-        live = [(block.start, block.end) for block in self.blocks if block.last_use >= now]
-        return [
-            (end, start)
-            for (_, end), (start, _) in pairwise([(0, 0), *live, (self.depth, self.depth)])
-            if end < start
-        ]
+    def _pieces(self, now: int) -> list[_Piece]:
+        """What lies between the blocks that live."""
+        found: list[_Piece] = []
+        low = first = 0
+        for number, block in enumerate(self.blocks):
+            if block.last_use >= now:
+                if low < block.start:
+                    found.append((low, block.start, first, number))
+                low, first = block.end, number + 1
+        if low < self.depth:
+            found.append((low, self.depth, first, len(self.blocks)))
+        return found
 
     def _cost(
-        self, first: int, end: int, now: int, wanted: dict[Content, list[int]]
-    ) -> tuple[int, int, int] | None:
-        """(blocks wanted again, last use, one past the last block) of a window from block `first`
-        on; None while one of them lives."""
-        last_use, again = -1, 0
+        self, window: _Window, size: int, now: int, wanted: dict[Content, list[int]]
+    ) -> tuple[tuple[int, int], _Window]:
+        """(blocks wanted again, last use) of a window in which nothing lives; and that with the
+        blocks in it, some of those that are given."""
+        start, first, past = window
+        end, last_use, again = start + size, -1, 0
         blocks = self.blocks
-        number, count = first, len(blocks)
-        while number < count and (block := blocks[number]).start < end:
-            if block.last_use >= now:
-                return None
+        while first < past and blocks[first].end <= start:
+            first += 1
+        number = first
+        while number < past and (block := blocks[number]).start < end:
             if block.last_use > last_use:
                 last_use = block.last_use
             if block.content is not None and _next_use(wanted[block.content], now) < _NEVER:
                 again += 1
             number += 1
-        return again, last_use, number
+        return (again, last_use), (start, first, number)
 
     def block_of(self, tile: Tile) -> _Block:
         """The block of a tile that was placed."""
@@ -244,15 +252,12 @@ class Scratchpad:
         return next(b for b in self.blocks if b.tile is tile)
 
 
-def _largest_left(
-    pieces: Sequence[tuple[int, int]], largest: Sequence[int], start: int, end: int
-) -> int:
-    """The largest piece when [start, end) is taken from the one that it lies in. largest: the sizes
-    of the two largest, the smaller first."""
-    low, high = pieces[bisect_right(pieces, (start, _NEVER)) - 1]
-    own = high - low
-    others = largest[-1] if own < largest[-1] else largest[0] if len(largest) > 1 else 0
-    return max(start - low, high - end, others)
+def _largest_beside(own: int, largest: Sequence[int]) -> int:
+    """The largest piece besides one of size `own`. largest: the sizes of the two largest, the
+    smaller first."""
+    if own < largest[-1]:
+        return largest[-1]
+    return largest[0] if len(largest) > 1 else 0
 
 
 def _next_use(uses: list[int], now: int) -> int:

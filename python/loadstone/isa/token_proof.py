@@ -91,7 +91,9 @@ def prove_order(
                 f"{stream.who}: {left} tokens from {stream.units[queue.pusher]} to "
                 f"{stream.units[queue.popper]} are never taken"
             )
-    for number, unit in np.argwhere(conflicts.reshape(clock.before.shape) > clock.before)[:1].tolist():
+    wrong = np.argwhere(conflicts.reshape(clock.before.shape) > clock.before)
+    if len(wrong):
+        number, unit = wrong[0].tolist()
         last = int(conflicts[number, unit])
         raise LoweringError(
             f"{stream.who}: instruction {number} ({stream.name(number)}) is not ordered "
