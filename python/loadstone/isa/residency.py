@@ -49,7 +49,6 @@ class Lives(Generic[_Tile]):
     def __init__(
         self, touched: Sequence[Sequence[_Tile]], content: Mapping[_Tile, Content]
     ) -> None:
-        self.touched = touched
         self.content = content
         self.first: dict[_Tile, int] = {}
         self.last: dict[_Tile, int] = {}
@@ -81,32 +80,29 @@ def reside(
     content, last_use, wanted = lives.content, lives.last, lives.wanted()
     address: dict[_Tile, int] = {}
     resident: set[_Tile] = set()
+    for tile, number in lives.first.items():
+        pad = pads[tile.memory]
+        held = content.get(tile)
+        block = pad.resident.get(held) if held is not None else None
+        if block is not None:
+            address[tile] = block.start
+            block.last_use = max(block.last_use, last_use[tile])
+            block.tile = tile
+            resident.add(tile)
+            continue
+        room = beside(tile, number, last_use[tile])
+        if order_of is not None:
+            pad.order = order_of(number)
+        try:
+            address[tile] = pad.place(tile, held, number, wanted, room)
+        except LoweringError as error:
+            raise NoRoomError(str(error), number) from None
+        block = pad.block_of(tile)
+        block.last_use, block.content = last_use[tile], held
+        if held is not None:
+            pad.resident[held] = block
     kept: list[int] = []
     dropped: list[int] = []
-    for number, tiles in enumerate(lives.touched):
-        for tile in tiles:
-            if tile in address:
-                continue
-            pad = pads[tile.memory]
-            held = content.get(tile)
-            block = pad.resident.get(held) if held is not None else None
-            if block is not None:
-                address[tile] = block.start
-                block.last_use = max(block.last_use, last_use[tile])
-                block.tile = tile
-                resident.add(tile)
-                continue
-            room = beside(tile, number, last_use[tile])
-            if order_of is not None:
-                pad.order = order_of(number)
-            try:
-                address[tile] = pad.place(tile, held, number, wanted, room)
-            except LoweringError as error:
-                raise NoRoomError(str(error), number) from None
-            block = pad.block_of(tile)
-            block.last_use, block.content = last_use[tile], held
-            if held is not None:
-                pad.resident[held] = block
-        loaded = loads[number]
+    for number, loaded in enumerate(loads):
         (dropped if loaded is not None and loaded in resident else kept).append(number)
     return Residency(kept, address, dropped)

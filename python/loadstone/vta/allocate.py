@@ -135,27 +135,24 @@ def allocate(
 ) -> Allocation:
     """first: one of choices.PLACES, which is tried before the others. Raises LoweringError when the
     tiles of one operation do not fit a scratchpad together."""
+    stream = _Stream(operations, config)
     orders = [Order.SPREAD, Order.PACKED, Order.FITTED]
     if first is not None:
         orders.sort(key=lambda order: order.value != first)
     for order in orders[:-1]:
         with suppress(LoweringError):
-            return _allocate(operations, config, order)
-    return _allocate(operations, config, orders[-1])
+            return stream.placed(order)
+    return stream.placed(orders[-1])
 
 
 def _by_layer(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> Allocation:
     """A layer that has room alone has it here, where few tiles live from one to the next. Raises
     LoweringError as `allocate`."""
+    stream = _Stream([o for _, o in operations], config)
     left = {layer: [Order.SPREAD, Order.PACKED, Order.FITTED] for layer, _ in operations}
     while True:
         try:
-            return _allocate(
-                [o for _, o in operations],
-                config,
-                Order.SPREAD,
-                lambda number: left[operations[number][0]][0],
-            )
+            return stream.placed(Order.SPREAD, lambda number: left[operations[number][0]][0])
         except NoRoomError as error:
             orders = left[operations[error.operation][0]]
             if len(orders) == 1:
@@ -163,26 +160,29 @@ def _by_layer(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> 
             del orders[0]
 
 
-def _allocate(
-    operations: Sequence[Operation],
-    config: HwConfig,
-    order: Order,
-    order_of: Callable[[int], Order] | None = None,
-) -> Allocation:
-    """order_of: of each operation, where they differ."""
-    content = contents(operations)
-    lives = Lives([tiles_of(operation) for operation in operations], content)
-    memories = (Memory.INP, Memory.WGT, Memory.ACC)
-    pads: dict[Hashable, Scratchpad] = {
-        m: Scratchpad(m.name, config.depth(m), order) for m in memories
-    }
-    # Operands stay in ACC while sums come and go: they must not stand in the way of two of these.
-    sums = _Sums(lives.first, content)
-    loads = [o.tile if type(o) is TileLoad else None for o in operations]
-    found = reside(lives, pads, loads, sums.beside, order_of)
-    left_out = [o for o in (operations[n] for n in found.dropped) if type(o) is TileLoad]
-    tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
-    return Allocation(found.kept, found.address, len(left_out), tiles_dropped)
+class _Stream:
+    """Operations, and what is the same however their tiles are placed."""
+
+    def __init__(self, operations: Sequence[Operation], config: HwConfig) -> None:
+        self.operations = operations
+        self.config = config
+        content = contents(operations)
+        self.lives = Lives([tiles_of(operation) for operation in operations], content)
+        # Operands stay in ACC while sums come and go: they must not stand in the way of two of
+        # these.
+        self.sums = _Sums(self.lives.first, content)
+        self.loads = [o.tile if type(o) is TileLoad else None for o in operations]
+
+    def placed(self, order: Order, order_of: Callable[[int], Order] | None = None) -> Allocation:
+        """order_of: of each operation, where they differ. Raises NoRoomError."""
+        pads: dict[Hashable, Scratchpad] = {
+            m: Scratchpad(m.name, self.config.depth(m), order)
+            for m in (Memory.INP, Memory.WGT, Memory.ACC)
+        }
+        found = reside(self.lives, pads, self.loads, self.sums.beside, order_of)
+        left_out = [o for n in found.dropped if type(o := self.operations[n]) is TileLoad]
+        tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
+        return Allocation(found.kept, found.address, len(left_out), tiles_dropped)
 
 
 def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
@@ -195,23 +195,11 @@ def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
     computed: set[VirtualTile] = set()
     for operation in operations:
         if type(operation) is TileLoad:
-            o = operation
-            loads.setdefault(o.tile, []).append(
-                (
-                    o.memory,
-                    o.offset,
-                    o.dram.tensor,
-                    o.dram.tile,
-                    o.y_size,
-                    o.x_size,
-                    o.x_stride,
-                    o.y_pad_0,
-                    o.y_pad_1,
-                    o.x_pad_0,
-                    o.x_pad_1,
-                    o.pad_value,
-                )
-            )
+            o, dram = operation, operation.dram
+            place = (o.memory, o.offset, dram.tensor, dram.tile)
+            size = (o.y_size, o.x_size, o.x_stride)
+            pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
+            loads.setdefault(o.tile, []).append((*place, *size, *pads))
         elif type(operation) is not TileStore:
             computed.add(operation.dst.tile)
     numbers: dict[tuple[object, ...], Content] = {}
