@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from loadstone.errors import LoweringError
@@ -21,7 +22,7 @@ __all__ = ["Content", "Order", "Scratchpad", "Tile"]
 Content: TypeAlias = int
 #: Start, end, first block and one past the last block of what lies between blocks that live.
 _Piece: TypeAlias = tuple[int, int, int, int]
-#: Start, first block, and one past the last block of a place for a tile.
+#: Start of a place for a tile, and the blocks that it may lie in, as of its piece.
 _Window: TypeAlias = tuple[int, int, int]
 
 _NEVER = 1 << 60
@@ -144,7 +145,8 @@ class Scratchpad:
 
         beside: not 0: of the windows that leave room for most tiles of this size.
 
-        Packed: the lowest window, or the highest for a tile that holds constants.
+        Packed: the lowest window, or the highest for a tile that holds constants. Fitted: of those
+        that leave the largest piece.
         """
         pieces = self._pieces(now)
         wide = [piece for piece in pieces if piece[1] - piece[0] >= size]
@@ -152,27 +154,32 @@ class Scratchpad:
             return None
         if self.order is Order.PACKED:
             low, high, first, past = wide[0] if held is None else wide[-1]
-            start = low if held is None else high - size
-            return self._cost((start, first, past), size, now, wanted)[1]
-        largest = sorted(high - low for low, high, _, _ in pieces)[-2:]
-        best: tuple[int, ...] = (_NEVER,)
-        chosen: _Window | None = None
+            windows = [(low if held is None else high - size, first, past)]
+        elif self.order is Order.FITTED:
+            windows = self._fitted(size, wide, sorted(high - low for low, high, _, _ in pieces))
+        else:
+            windows = [window for piece in wide for window in self._windows(piece, size)]
+        if beside:
+            left = [self._sets_left(start, size, beside, pieces) for start, _, _ in windows]
+            most = max(left)
+            windows = [w for w, sets in zip(windows, left, strict=True) if sets == most]
+        costs = (self._cost(window, size, now, wanted) for window in windows)
+        return min(costs, key=itemgetter(0))[1]
+
+    def _fitted(self, size: int, wide: Sequence[_Piece], sizes: Sequence[int]) -> list[_Window]:
+        """Those in some pieces that leave the largest piece of all. sizes: of all pieces,
+        ascending."""
+        largest = max(
+            max(high - low - size, _largest_beside(high - low, sizes)) for low, high, _, _ in wide
+        )
+        found: list[_Window] = []
         for piece in wide:
             low, high, first, past = piece
-            others = _largest_beside(high - low, largest)
-            for start in self._starts(piece, size):
-                cost: tuple[int, ...] = ()
-                if beside:
-                    cost = (-self._sets_left(start, size, beside, pieces),)
-                if self.order is Order.FITTED:
-                    cost = (*cost, -max(start - low, high - start - size, others))
-                if cost > best[: len(cost)]:
-                    continue
-                use, window = self._cost((start, first, past), size, now, wanted)
-                cost += use
-                if cost < best:
-                    best, chosen = cost, window
-        return chosen
+            if _largest_beside(high - low, sizes) == largest:
+                found += self._windows(piece, size)
+            elif high - low - size == largest:
+                found += [(low, first, past), (high - size, first, past)]
+        return found
 
     def _spread_window(
         self, size: int, now: int, wanted: dict[Content, list[int]]
@@ -206,12 +213,12 @@ class Scratchpad:
             first += 1
         return chosen
 
-    def _starts(self, piece: _Piece, size: int) -> list[int]:
-        """Windows of a piece begin with it or behind a block, and end before one or with it."""
+    def _windows(self, piece: _Piece, size: int) -> list[_Window]:
+        """They begin with the piece or behind a block, and end before one or with the piece."""
         low, high, first, past = piece
         inside = self.blocks[first:past]
         starts = {low, high - size, *(b.end for b in inside), *(b.start - size for b in inside)}
-        return sorted(start for start in starts if low <= start <= high - size)
+        return [(start, first, past) for start in sorted(starts) if low <= start <= high - size]
 
     def _pieces(self, now: int) -> list[_Piece]:
         """What lies between the blocks that live."""
@@ -252,12 +259,11 @@ class Scratchpad:
         return next(b for b in self.blocks if b.tile is tile)
 
 
-def _largest_beside(own: int, largest: Sequence[int]) -> int:
-    """The largest piece besides one of size `own`. largest: the sizes of the two largest, the
-    smaller first."""
-    if own < largest[-1]:
-        return largest[-1]
-    return largest[0] if len(largest) > 1 else 0
+def _largest_beside(own: int, sizes: Sequence[int]) -> int:
+    """The largest piece besides one of size `own`. sizes: of all, ascending."""
+    if own < sizes[-1]:
+        return sizes[-1]
+    return sizes[-2] if len(sizes) > 1 else 0
 
 
 def _next_use(uses: list[int], now: int) -> int:

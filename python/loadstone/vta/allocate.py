@@ -43,7 +43,7 @@ from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
-from loadstone.vta.stream import Operation, TileLoad, TileStore, VirtualTile, tiles_of
+from loadstone.vta.stream import GemmNest, Operation, TileLoad, TileStore, VirtualTile, tiles_of
 from loadstone.vta.verify_residency import verify_residency
 
 __all__ = ["Allocate", "Allocation", "allocate", "contents"]
@@ -70,8 +70,7 @@ class Allocate(ProgramPass):
         tiles of one operation do not fit a scratchpad together."""
         config, first = program.config, program.choice.place
         orders = [program.operations, program.source_order or program.operations]
-        streams = [_used(operations) for operations in orders]
-        for operations in streams:
+        for operations in map(_used, orders):
             with suppress(LoweringError):
                 allocation = allocate([o for _, o in operations], config, first)
                 break
@@ -93,12 +92,7 @@ class Allocate(ProgramPass):
 def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
     """Without the loads of weights that nothing multiplies: of zeros, whose products skip_pads.py
     left out."""
-    used = {
-        tile
-        for _, operation in operations
-        if type(operation) is not TileLoad
-        for tile in tiles_of(operation)
-    }
+    used = {operation.wgt.tile for _, operation in operations if type(operation) is GemmNest}
     return [
         (layer, o)
         for layer, o in operations

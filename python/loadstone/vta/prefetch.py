@@ -166,9 +166,9 @@ class _Timeline:
         for number, operation in enumerate(self.operations):
             if number in self.pulled:
                 continue
-            if isinstance(operation, TileStore):
+            if type(operation) is TileStore:
                 self.store(operation)
-            elif isinstance(operation, TileLoad):
+            elif type(operation) is TileLoad:
                 self.load(number, operation)
             else:
                 self.compute(operation)
@@ -179,10 +179,12 @@ class _Timeline:
     def compute(self, operation: Operation) -> None:
         assert type(operation) is not TileLoad
         assert type(operation) is not TileStore
-        tiles = tiles_of(operation)
-        start = max(self.free[Stage.COMPUTE], *(self.ready_at(tile) for tile in tiles))
+        tiles, start, ready = tiles_of(operation), self.free[Stage.COMPUTE], self.ready
+        for tile in tiles:
+            if (since := ready.get(tile, 0)) > start:
+                start = since
         self.finish(Stage.COMPUTE, start + self.cost.compute(operation), tiles)
-        self.ready[operation.dst.tile] = self.free[Stage.COMPUTE]
+        ready[operation.dst.tile] = self.free[Stage.COMPUTE]
 
     def store(self, operation: TileStore) -> None:
         start = max(self.free[Stage.STORE], self.ready_at(operation.tile))
@@ -222,9 +224,10 @@ class _Timeline:
         self.ready[operation.tile] = self.free[stage]
 
     def finish(self, stage: Stage, time: int, tiles: Sequence[VirtualTile]) -> None:
-        self.free[stage] = time
+        self.free[stage], done = time, self.done
         for tile in tiles:
-            self.done[tile] = max(self.done.get(tile, 0), time)
+            if done.get(tile, 0) < time:
+                done[tile] = time
 
     def load_cycles(self, operation: TileLoad) -> int:
         return self.cost.copy(operation, self.config)
