@@ -8,13 +8,13 @@ Next: encode.py makes a LOAD or STORE of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.codec import bit_fields
-from loadstone.vta.isa.spec import Memory, Opcode
+from loadstone.vta.isa.spec import BitField, Memory, Opcode
 from loadstone.vta.stream import TileLoad, TileStore
 
 __all__ = ["split_load", "split_store"]
@@ -26,17 +26,19 @@ _VTA_MAX_INP_TILES = 2047
 def split_load(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
     """Parts whose fields fit; offsets stay relative to the tile. Raises LoweringError for pads that
     no field holds."""
-    pad = bit_fields(config)[Opcode.LOAD]["x_pad_0"]
+    fields = bit_fields(config)[Opcode.LOAD]
+    pad = fields["x_pad_0"]
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
     if max(pads) > pad.high:
         raise LoweringError(
             f"encode: load of {o.tile.name} has pads {pads}; a pad field has {pad.width} bits [0, "
             f"{pad.high}]: smaller tiles are needed"
         )
-    quirk = config.profile == "vta" and o.memory is Memory.INP
-    most = _VTA_MAX_INP_TILES if quirk else o.x_size * o.y_size
-    fits = _fits(o, config)
-    if fits and o.x_size * o.y_size <= most:
+    tiles = o.x_size * o.y_size
+    quirk = o.memory is Memory.INP and config.profile == "vta"
+    most = _VTA_MAX_INP_TILES if quirk else tiles
+    fits = _fits(o, fields)
+    if fits and tiles <= most:
         yield o
         return
     if o.y_size == 1:
@@ -76,7 +78,7 @@ def _halves(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
 
 def split_store(o: TileStore, config: HwConfig) -> Iterator[TileStore]:
     """The store, or one for each of its rows."""
-    if _fits(o, config):
+    if _fits(o, bit_fields(config)[Opcode.STORE]):
         yield o
         return
     for y in range(o.y_size):
@@ -88,9 +90,8 @@ def split_store(o: TileStore, config: HwConfig) -> Iterator[TileStore]:
         )
 
 
-def _fits(o: TileLoad | TileStore, config: HwConfig) -> bool:
+def _fits(o: TileLoad | TileStore, fields: Mapping[str, BitField]) -> bool:
     """Whether sizes and stride fit their fields."""
-    fields = bit_fields(config)[Opcode.LOAD if isinstance(o, TileLoad) else Opcode.STORE]
     return (
         o.x_size <= fields["x_size"].high
         and o.y_size <= fields["y_size"].high

@@ -67,10 +67,11 @@ class Insn:
     def changed(self, **values: int) -> Self:
         """The same instruction with other values in these fields: as dataclasses.replace, which
         goes through all of them."""
-        assert values.keys() <= self.__dict__.keys(), values
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(values)
+        held = other.__dict__
+        held |= self.__dict__
+        held |= values
+        assert len(held) == len(self.__dict__), values
         return other
 
     def needs(self) -> Iterator[tuple[str, Capability]]:
