@@ -22,6 +22,7 @@ __all__ = [
     "Conflicts",
     "Touch",
     "TouchHazards",
+    "TouchRows",
     "TouchStep",
     "TouchTable",
     "Toucher",
@@ -32,6 +33,8 @@ __all__ = [
 NONE = -1
 #: What a place is touched by: a unit, and whether it writes.
 Toucher: TypeAlias = tuple[int, bool]
+#: What it looks at, by unit, and what it is written into.
+TouchRows: TypeAlias = "tuple[list[tuple[int, NDArray[np.int32]]], NDArray[np.int32] | None]"
 _Step = TypeVar("_Step")
 _Told = TypeVar("_Told", contravariant=True)
 
@@ -39,30 +42,23 @@ _Told = TypeVar("_Told", contravariant=True)
 class Conflicts(Protocol[_Told]):
     """Told of instructions in program order."""
 
-    def conflicts(self, step: _Told, /) -> list[int]:
-        """Per unit, the last instruction that this one must not overtake."""
-        ...
-
-    def record(self, step: _Told, number: int, /) -> None:
-        """Instruction `number` of the stream is this one."""
+    def conflicts(self, step: _Told, number: int, /) -> list[int]:
+        """Per unit, the last instruction that instruction `number`, this one, must not overtake."""
         ...
 
 
 def conflicts_of(steps: Sequence[_Step], hazards: Conflicts[_Step]) -> list[list[int]]:
     """Of each instruction: per unit, the last one before it that it must not overtake."""
-    found = []
-    for number, step in enumerate(steps):
-        found.append(hazards.conflicts(step))
-        hazards.record(step, number)
-    return found
+    return [hazards.conflicts(step, number) for number, step in enumerate(steps)]
 
 
 class TouchTable:
     """One memory: of each kind of touch that conflicts with one of another unit, the last
     instruction by place.
 
-    asked: of a touch, the units and rows to look at: a writer conflicts with everyone, a reader
-        with writers. told: the row that a touch is written into.
+    of: by touch, the units and rows to look at: a writer conflicts with everyone, a reader with
+        writers; and the row that it is written into, None where nobody looks at it. The two never
+        meet: a unit's own touches are in order.
     """
 
     def __init__(self, touches: set[Toucher], size: int) -> None:
@@ -70,12 +66,13 @@ class TouchTable:
             one: [other for other in touches if other[0] != one[0] and (one[1] or other[1])]
             for one in touches
         }
-        self.told: dict[Toucher, NDArray[np.int32]] = {
+        told: dict[Toucher, NDArray[np.int32]] = {
             touch: np.full(size, NONE, np.int32)
             for touch in dict.fromkeys(other for others in pairs.values() for other in others)
         }
-        self.asked = {
-            one: [(other[0], self.told[other]) for other in others] for one, others in pairs.items()
+        self.of: dict[Toucher, TouchRows] = {
+            one: ([(other[0], told[other]) for other in others], told.get(one))
+            for one, others in pairs.items()
         }
 
 
@@ -129,20 +126,16 @@ class TouchHazards:
             for space, of in touchers.items()
         }
 
-    def conflicts(self, step: TouchStep) -> list[int]:
-        """Per unit, the last instruction that this one must not overtake."""
+    def conflicts(self, step: TouchStep, number: int) -> list[int]:
+        """Per unit, the last instruction that instruction `number`, this one, must not overtake."""
         last = [NONE] * self.units
         for touch in step.touches:
-            for other, row in self._tables[touch.space].asked[step.unit, touch.writes]:
+            asked, told = self._tables[touch.space].of[step.unit, touch.writes]
+            for other, row in asked:
                 last[other] = max(last[other], int(self._view(row, touch).max()))
+            if told is not None:
+                self._view(told, touch)[...] = number
         return last
-
-    def record(self, step: TouchStep, number: int) -> None:
-        """Instruction `number` of the stream is this one."""
-        for touch in step.touches:
-            row = self._tables[touch.space].told.get((step.unit, touch.writes))
-            if row is not None:
-                self._view(row, touch)[...] = number
 
     def _view(self, row: NDArray[np.int32], touch: Touch) -> NDArray[np.int32]:
         grain, step = self._grain[touch.space], row.strides[0]

@@ -82,7 +82,8 @@ class Encode(ProgramPass):
         """Adds instructions and micro-ops."""
         assert program.tile_address is not None, "allocate.py comes first"
         encoder = _Encoder(program.tile_address, program.places, program.config)
-        following = _following(program.operations)
+        overwrites = program.config.has(Capability.GEMM_OVERWRITE)
+        following = _following(program.operations) if overwrites else {}
         for number, (layer, operation) in enumerate(program.operations):
             encoder.layer = layer
             encoder.add(operation, following.get(number))
@@ -98,7 +99,7 @@ class Encode(ProgramPass):
 
 
 def _following(operations: Sequence[LayerOperation]) -> dict[int, Operation]:
-    """For each Fill, the next operation that touches its tile."""
+    """For each Fill, the next operation that touches its tile: on a device that can overwrite."""
     result: dict[int, Operation] = {}
     upcoming: dict[VirtualTile, Operation] = {}
     for number in range(len(operations) - 1, -1, -1):
@@ -287,9 +288,7 @@ class _Encoder:
     def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
         """Whether the GEMM behind a Fill 0 does all that it would, so that nothing is left of
         it."""
-        if o.value or not self.config.has(Capability.GEMM_OVERWRITE):
-            return False
-        if not isinstance(following, GemmNest) or following.dst.tile is not o.dst.tile:
+        if o.value or type(following) is not GemmNest or following.dst.tile is not o.dst.tile:
             return False
         return self.folder.can_overwrite(o, following, self.gemm_limits)
 

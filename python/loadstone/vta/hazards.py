@@ -19,12 +19,11 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.isa.hazards import NONE, Toucher, TouchTable, conflicts_of
+from loadstone.isa.hazards import NONE, Toucher, TouchRows, TouchTable, conflicts_of
 from loadstone.isa.token_proof import TokenStream, prove_order
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import (
     MAX_TOKENS,
-    SCRATCHPAD_OF,
     TOKEN_FLAGS,
     TOKEN_QUEUES,
     Memory,
@@ -56,43 +55,39 @@ class Hazards:
 
     def __init__(self, config: HwConfig, instructions: Sequence[PendingInstruction]) -> None:
         self.grain = min(config.tile_bytes(Memory.INP), 4)
-        self.scratch: dict[Memory, TouchTable] = {}
-        self.dram: dict[int, TouchTable] = {}
+        self.scratch: dict[tuple[Memory, int, bool], TouchRows] = {}
+        self.dram: dict[tuple[int, int, bool], TouchRows] = {}
         scratch, dram, ends = _touched(instructions, self.grain)
-        for memory in dict.fromkeys(SCRATCHPAD_OF.values()):
-            self.scratch[memory] = TouchTable(scratch.get(memory, set()), config.depth(memory))
+        for memory, touches in scratch.items():
+            for (stage, written), rows in TouchTable(touches, config.depth(memory)).of.items():
+                self.scratch[memory, stage, written] = rows
         for region, touches in dram.items():
-            self.dram[region] = TouchTable(touches, ends[region])
+            for (stage, written), rows in TouchTable(touches, ends[region]).of.items():
+                self.dram[region, stage, written] = rows
 
-    def conflicts(self, instruction: PendingInstruction) -> list[int]:
-        """Per stage, the last instruction that this one must not overtake."""
+    def conflicts(self, instruction: PendingInstruction, number: int) -> list[int]:
+        """Per stage, the last instruction that instruction `number`, this one, must not
+        overtake."""
         stage = instruction.stage
         last = [NONE, NONE, NONE]
-        for touched in instruction.scratch:
-            for other, row in self.scratch[touched.memory].asked[stage, touched.written]:
-                found = int(_largest(row[touched.first : touched.end]))
+        for memory, first, end, written in instruction.scratch:
+            asked, told = self.scratch[memory, stage, written]
+            for other, row in asked:
+                found = int(_largest(row[first:end]))
                 if found > last[other]:
                     last[other] = found
+            if told is not None:
+                told[first:end] = number
         rows = instruction.dram
         if rows is not None:
-            for other, row in self.dram[rows.region].asked[stage, rows.written]:
+            asked, told = self.dram[rows.region, stage, rows.written]
+            for other, row in asked:
                 found = int(_largest(_rows_view(row, rows, self.grain), None))
                 if found > last[other]:
                     last[other] = found
+            if told is not None:
+                _rows_view(told, rows, self.grain)[...] = number
         return last
-
-    def record(self, instruction: PendingInstruction, number: int) -> None:
-        """Instruction `number` of the stream is this one."""
-        stage = instruction.stage
-        for touched in instruction.scratch:
-            row = self.scratch[touched.memory].told.get((stage, touched.written))
-            if row is not None:
-                row[touched.first : touched.end] = number
-        rows = instruction.dram
-        if rows is not None:
-            row = self.dram[rows.region].told.get((stage, rows.written))
-            if row is not None:
-                _rows_view(row, rows, self.grain)[...] = number
 
 
 def _touched(
