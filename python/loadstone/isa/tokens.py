@@ -88,6 +88,11 @@ class TokenRules(Generic[_Step]):
         ]
 
     @cached_property
+    def has_few(self) -> bool:
+        """Whether a queue holds few tokens, and room in it must be made."""
+        return min(self.most, default=_FEW) < _FEW
+
+    @cached_property
     def paths(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """By (from, to), the units between them on the shortest way; none where no way leads."""
         found: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -211,7 +216,7 @@ class _State(Generic[_Step]):
             if self.is_late(source, unit) and wanted > self.knows[unit][source]:
                 wanted = max(wanted, self.latest_done())
             needed[source] = wanted
-        count = -1
+        count = -1 if rules.has_few else len(self.out)
         while count < len(self.out):  # what makes room in one queue may take it of another
             count = len(self.out)
             for source in near:
@@ -292,7 +297,7 @@ class _State(Generic[_Step]):
 
     def learn(self, unit: int, learned: tuple[int, ...]) -> None:
         """The next instruction of a unit knows this too."""
-        self.knows[unit] = [max(a, b) for a, b in zip(self.knows[unit], learned, strict=True)]
+        self.knows[unit] = list(map(max, self.knows[unit], learned))
 
     def carrier(self, far: int, by: int, unit: int, instruction: int) -> int:
         """An instruction of `by` that is after `instruction` of `far`, for `unit` to wait for;
