@@ -134,15 +134,21 @@ def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
             if queues[k].push in flags:
                 pushes[k].append(number)
                 given[number] = [*known[:unit], number, *known[unit + 1 :]]
-    before = np.full((len(stream.unit), len(units)), NONE, np.int64)
-    of = np.array(stream.unit, np.int64)
-    for unit in units:
-        own = np.flatnonzero(of == unit)
-        since = np.searchsorted(learned[unit], own, side="right") - 1
-        before[own] = np.array(knows[unit])[since]
-        before[own[1:], unit] = own[:-1]
-        before[own[:1], unit] = NONE
-    return _Clocks(before, pushes, pops)
+    return _Clocks(_before(stream.unit, learned, knows), pushes, pops)
+
+
+def _before(
+    unit_of: Sequence[int], learned: Sequence[Sequence[int]], knows: Sequence[Sequence[list[int]]]
+) -> NDArray[np.int64]:
+    """(instructions, units): what each knows when it begins, from what units know since some of
+    theirs, and the instruction in front of it in its own unit."""
+    units = np.array(unit_of, np.int64)
+    before = np.full((len(units), len(knows)), NONE, np.int64)
+    for unit, since in enumerate(learned):
+        own = np.flatnonzero(units == unit)
+        before[own] = np.array(knows[unit])[np.searchsorted(since, own, side="right") - 1]
+        before[own, unit] = [NONE, *own[:-1]][: len(own)]
+    return before
 
 
 def _by_unit(ends: Sequence[int], units: int) -> list[list[int]]:
