@@ -12,8 +12,8 @@ M1 near 256 M0 and M2 near 256 M1, but not equal: M0 has 15 bits, and what it la
 others have. Of all candidates near the real scale, each channel gets the first that leaves it a
 constant; the nearest come first.
 
-Most candidates fail at one of the few ends of runs that lie nearest to the next output. So many
-candidates at once are tried at these, and only what passes there at all ends.
+Most candidates fail at one of the few ends of runs that lie nearest to the next output (ends.py).
+So many candidates at once are tried at these, and only what passes there at all ends.
 
 With a sign digit, -1 where the accumulator is negative, both signs have a constant of their own:
 TFLite's double rounding moves its grid by one between them.
@@ -21,7 +21,7 @@ TFLite's double rounding moves its grid by one between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, product
@@ -30,8 +30,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.vta.rescale.ends import Ends
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import FAR, ConstantWindow, Found, digits_of
+from loadstone.vta.rescale.search import Found, Trial, digits_of
 
 __all__ = ["LARGEST_LOWEST", "DigitForm", "search_digits"]
 
@@ -44,8 +45,10 @@ _TILTS = sorted((sign * far for far in range(120, 1201, 120) for sign in (1, -1)
 _COARSE = 9
 #: A shift of all levels but the last, and a last one by a tile.
 _LAST_SHIFT = 15
-#: Ends of runs that are looked at first, of each side and sign; sums that are made at once.
-_POINTS, _AT_ONCE = 24, 1 << 15
+#: Sums that are made at once.
+_AT_ONCE = 1 << 15
+#: In outputs, farther than any sum: a bound where no end is.
+_NOWHERE = 2.0**61
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,10 @@ class DigitForm:
     shift: IntArray | None = None
 
 
-def search_digits(runs: Runs, form: DigitForm) -> Found:
-    """Every channel of `runs` on its own; a channel with one output is never ok."""
-    search = _DigitSearch(runs, form)
+def search_digits(runs: Runs, form: DigitForm, channels: IntArray | None = None) -> Found:
+    """Every channel of `runs` on its own, or some: their numbers, (n,), which `form` is of, too. A
+    channel with one output is never ok."""
+    search = _DigitSearch(runs, np.arange(len(runs.scale)) if channels is None else channels, form)
     for group in _groups(form.count, form.signed, form.shift is not None):
         if not search.wanted():
             break
@@ -160,40 +164,27 @@ def _tilted(count: int, signed: bool) -> Iterator[_Candidate]:
             yield _Candidate(0, finer, other, second, third, far=True)
 
 
-class _Points(NamedTuple):
-    """Ends of runs of one sign, or of both, (C, points) each: the accumulators, what the constant
-    must reach there (at firsts) or not pass (at lasts), in outputs, and which there are."""
-
-    first: IntArray
-    least: IntArray
-    has_first: NDArray[np.bool_]
-    last: IntArray
-    most: IntArray
-    has_last: NDArray[np.bool_]
-
-
 class _DigitSearch:
     """What is known so far of each channel."""
 
-    def __init__(self, runs: Runs, form: DigitForm) -> None:
-        self.runs, self.form = runs, form
-        count = len(runs.scale)
+    def __init__(self, runs: Runs, channels: IntArray, form: DigitForm) -> None:
+        self.runs, self.channels, self.form = runs, channels, form
+        count = len(channels)
         self.ok = np.zeros(count, np.bool_)
-        self.dead = runs.constant
+        self.dead = runs.constant[channels]
         self.multipliers = np.zeros((form.count, count), np.int64)
         self.constant, self.sign, self.shift, self.offset = np.zeros((4, count), np.int64)
-        self.scale = runs.scale / 2.0**form.left
+        self.scale = runs.scale[channels] / 2.0**form.left
         largest = 8 * form.count + _LAST_SHIFT
         with np.errstate(divide="ignore"):
             exponent = np.floor(np.log2(LARGEST_LOWEST / np.where(self.dead, 1.0, self.scale)))
         self.exponent = np.clip(exponent, 0, largest).astype(np.int64)
         if form.shift is not None:
             self.exponent = form.shift
-        low, high = self.bounds = self._bounds()
+        low, high = self.bounds = runs.changing[0][channels], runs.changing[1][channels]
         self.centre = self._offsets()
         room = self._most() - self._least()
         self.hopeful = ~self.dead & ((high - low) << form.left <= room)
-        self.points = self._points()
 
     def wanted(self) -> bool:
         """Whether some block still lacks some of its lanes and may get all of them."""
@@ -208,30 +199,18 @@ class _DigitSearch:
         runs, form = self.runs, self.form
         if form.signed:  # the top digit is negative where the accumulator is
             return np.asarray(-((128 * (256 ** (form.count - 1) - 1) // 255) >> form.left))
+        scale = np.where(self.dead, 1.0, runs.scale[self.channels])
         with np.errstate(divide="ignore", over="ignore"):
-            zero = np.round((runs.zero_point + 0.5) / np.where(self.dead, 1.0, runs.scale))
+            zero = np.round((runs.zero_point + 0.5) / scale)
         zero_at: IntArray = np.clip(zero, -(2.0**40), 2.0**40).astype(np.int64)
         low, high = self.bounds
-        centre = (
-            -((runs.first[:, 1:2].min(axis=1) + runs.first[:, -1]) >> 1)
-            if (runs.first.shape[1] > 1)
-            else 0 * zero_at
-        )
+        second = min(1, runs.first.shape[1] - 1)
+        centre = -((runs.first[self.channels, second] + runs.first[self.channels, -1]) >> 1)
+        centre = centre if second else 0 * zero_at
         fits = ((low + zero_at) << form.left >= self._least()) & (
             (high + zero_at) << form.left <= self._most()
         )
         return np.where(fits, zero_at, centre)
-
-    def _bounds(self) -> tuple[IntArray, IntArray]:
-        """The accumulators between which digits must not be clamped."""
-        runs = self.runs
-        saturated_low = runs.value[:, 0] == runs.low
-        saturated_high = runs.value[:, -1] == runs.high
-        first_of_last = np.where(runs.value == runs.value[:, -1:], runs.first, FAR).min(axis=1)
-        last_of_first = np.where(runs.value == runs.value[:, :1], runs.last, -FAR).max(axis=1)
-        low = np.where(saturated_low, last_of_first, runs.first[:, 0])
-        high = np.where(saturated_high, first_of_last, runs.last[:, -1])
-        return low, high
 
     def _least(self) -> int:
         """x of the lowest top digit with the greatest of the others."""
@@ -242,63 +221,34 @@ class _DigitSearch:
         lower = 128 * ((256 ** (self.form.count - 1) - 1) // 255)
         return int(127 * 256 ** (self.form.count - 1) - lower)
 
-    def _points(self) -> list[_Points]:
-        """The ends of runs that leave a line of the real scale least room."""
-        runs = self.runs
-        slope = runs.scale[:, None]
-        negative = runs.last < 0
-        found = []
-        for sign in (True, False) if self.form.signed else (False,):
-            own = negative == sign if self.form.signed else np.ones_like(negative)
-            above = own & (runs.value - runs.tolerance > runs.low)
-            under = own & (runs.value + runs.tolerance < runs.high)
-            least = slope * runs.first - runs.value
-            most = runs.value - slope * runs.last
-            found.append(
-                _Points(
-                    *self._tightest(least, runs.first, runs.value - runs.tolerance, above),
-                    *self._tightest(most, runs.last, runs.value + runs.tolerance + 1, under),
-                )
-            )
-        return found
-
-    def _tightest(
-        self,
-        room: NDArray[np.float64],
-        ends: IntArray,
-        value: IntArray,
-        there: NDArray[np.bool_],
-    ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
-        """(C, points): the ends with least room, the value at each, and whether it is there."""
-        count = min(_POINTS, room.shape[1])
-        order = np.argpartition(np.where(there, room, np.inf), count - 1, axis=1)[:, :count]
-        rows = np.arange(len(order))[:, None]
-        return ends[rows, order], value[rows, order], there[rows, order]
-
     def attempt(self, group: _Group) -> None:
         """Some candidates for every channel that has none yet."""
         low, high = self.bounds
         x0, left = self.centre + group.offset, self.form.left
         fits = ((low + x0) << left >= self._least()) & ((high + x0) << left <= self._most())
         pending = np.flatnonzero(~self.ok & self.hopeful & fits)
-        at = 0
+        if not pending.size:
+            return
+        ends, at = self._at_ends(pending, group.offset), 0
         while pending.size and at < len(group):
-            count = max(1, _AT_ONCE // (len(pending) * _POINTS * len(self.points)))
-            self._attempt_some(group.part(at, count), pending)
-            pending = pending[~self.ok[pending]]
+            count = max(1, _AT_ONCE // ends[0][:, 0].size)
+            self._attempt_some(group.part(at, count), pending, ends)
+            missed = ~self.ok[pending]
+            pending, ends = pending[missed], [side[missed] for side in ends]
             at += count
 
-    def _attempt_some(self, group: _Group, channels: IntArray) -> None:
+    def _attempt_some(
+        self, group: _Group, channels: IntArray, ends: Sequence[NDArray[np.float64]]
+    ) -> None:
         """For each channel the first candidate that is right at all ends of runs."""
         shift = self.exponent[channels] - group.finer
         multipliers = self._multipliers(group, channels, shift)
         good = (shift >= 0) & (multipliers[1] >= 255 * multipliers[0])
         if self.form.count == 3:
             good &= multipliers[2] >= 255 * (multipliers[1] + multipliers[0])
-        for points in self.points:
-            if not good.any():
-                return
-            good &= self._plausible(points, channels, shift, multipliers, group.offset)
+        if not good.any():
+            return
+        good &= self._plausible(ends, shift, multipliers)
         while good.any():
             lanes = np.flatnonzero(good.any(axis=0))
             first = good[:, lanes].argmax(axis=0)
@@ -320,42 +270,54 @@ class _DigitSearch:
             multipliers.append(third + group.third)
         return multipliers
 
-    def _digits(self, ends: IntArray, channels: IntArray, offset: int) -> list[IntArray]:
+    def _digits(self, acc: IntArray, channels: IntArray, offset: int) -> list[IntArray]:
         """Of accumulators (channels, n)."""
-        x = (ends + (self.centre + offset)[channels, None]) << self.form.left[channels, None]
+        x = (acc + (self.centre + offset)[channels, None]) << self.form.left[channels, None]
         return digits_of(x, self.form.count)
+
+    def _at_ends(self, channels: IntArray, offset: int) -> list[NDArray[np.float64]]:
+        """(channels, level and digits, signs * points), of first accumulators and of last ones:
+        with a candidate's 2^shift and its multipliers, negative, they are what its constant must
+        reach, or not pass. In float64, which holds these integers and is multiplied faster."""
+
+        def rows(side: Ends, nowhere: float) -> NDArray[np.float64]:
+            level = np.where(side.there, side.level, nowhere).reshape(side.flat.shape)
+            digits = self._digits(side.flat, channels, offset)
+            return np.stack([level, *digits], axis=1).astype(np.float64)
+
+        tight = self.runs.tight.take(self.channels[channels])
+        return [rows(tight.first, -_NOWHERE), rows(tight.last, _NOWHERE)]
 
     def _plausible(
         self,
-        points: _Points,
-        channels: IntArray,
+        ends: Sequence[NDArray[np.float64]],
         shift: IntArray,
-        multipliers: list[IntArray],
-        offset: int,
+        multipliers: Sequence[IntArray],
     ) -> NDArray[np.bool_]:
-        """(candidates, channels): whether some constant is right at these ends."""
-        deep = shift[:, :, None]
-        bounds = []
-        for ends, value, there, last in (
-            (points.first, points.least, points.has_first, False),
-            (points.last, points.most, points.has_last, True),
-        ):
-            digits = self._digits(ends[channels], channels, offset)
-            sums = _total([m[:, :, None] for m in multipliers], digits)
-            bound = (value[channels] << deep) - last - sums
-            bounds.append(np.where(there[channels], bound, FAR if last else -FAR))
-        return np.asarray(bounds[0].max(axis=2) <= bounds[1].min(axis=2))
+        """(candidates, channels): whether some constant is right at the tightest ends."""
+        factors = np.stack([2.0**shift, *(-m for m in multipliers)], axis=-1).swapaxes(0, 1)
+        shape = (*factors.shape[:2], 2, -1)
+        least, most = ((factors @ side).reshape(shape) for side in ends)
+        # By sign: (channels, candidates, 2).
+        lower, upper = least.max(axis=3), most.min(axis=3)
+        if self.form.signed:
+            return np.asarray((lower < upper).all(axis=2).T)
+        return np.asarray((lower.max(axis=2) < upper.min(axis=2)).T)
 
     def _settle(
         self, channels: IntArray, multipliers: list[IntArray], shift: IntArray, offset: int
     ) -> NDArray[np.bool_]:
         """One candidate for each of some channels, at all ends: which of them it is right for."""
-        runs = self.runs.take(channels)
-        at_first, at_last = (
-            _total([m[:, None] for m in multipliers], self._digits(ends, channels, offset))
-            for ends in (runs.first, runs.last)
-        )
-        window = ConstantWindow.of(runs, at_first, at_last, shift, self.form.signed)
+        real = self.scale[channels] * 2.0**shift
+        apart = [np.abs(m - real * 256.0**place) for place, m in enumerate(multipliers)]
+
+        def sums(rows: IntArray, acc: IntArray) -> IntArray:
+            digits = self._digits(acc, channels[rows], offset)
+            return _total([m[rows, None] for m in multipliers], digits)
+
+        # No digit is larger than 128.
+        trial = Trial(self.channels[channels], sums, shift, 128 * np.sum(apart, axis=0))
+        window = trial.window(self.runs, signed=self.form.signed)
         right, chosen = window.open, channels[window.open]
         self.ok[chosen] = True
         for row, multiplier in zip(self.multipliers, multipliers, strict=True):

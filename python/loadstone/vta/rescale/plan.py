@@ -80,7 +80,7 @@ class Planner:
             signed = runs.constant & False
         elif runs.alike is not None and runs.member is not None:
             signed = needs_sign(runs.alike)[runs.member] & ~runs.constant
-            signed[signed] = needs_sign(runs.take(np.flatnonzero(signed)))
+            signed[signed] = needs_sign(runs, np.flatnonzero(signed))
         else:
             signed = needs_sign(runs)
         self.lines = [not signed[channels].any() for channels in self.blocks]
@@ -207,9 +207,9 @@ class Planner:
         if not chosen:
             return
         lanes = np.concatenate(positions)
-        own = self.runs.take(np.concatenate([self.blocks[number] for number in chosen]))
+        channels = np.concatenate([self.blocks[number] for number in chosen])
         form = DigitForm(setting.digits, setting.signed, left[lanes], shift[lanes])
-        self._offer_digits(setting, chosen, left[lanes], search_digits(own, form))
+        self._offer_digits(setting, chosen, left[lanes], search_digits(self.runs, form, channels))
 
     def _offer_digits(
         self, setting: Setting, numbers: list[int], left: IntArray, found: Found
@@ -239,16 +239,16 @@ class Planner:
             shift = np.full(len(left), 8 * setting.digits) if setting.even else None
             return DigitForm(setting.digits, setting.signed, left, shift)
 
-        own = self.runs.take(channels)
         if alike is None or member is None or (left.any() and not setting.even):
-            return search_digits(own, form(left))
+            return search_digits(self.runs, form(left), channels)
         groups, position = np.unique(member[channels], return_inverse=True)
         common = form(np.full(len(groups), left[0]))
-        shared = search_digits(alike.take(groups), common).take(position)
+        shared = search_digits(alike, common, groups).take(position)
         lacking = np.flatnonzero(~shared.ok)
         if not lacking.size:
             return shared
-        return shared.updated(lacking, search_digits(own.take(lacking), form(left[lacking])))
+        own = search_digits(self.runs, form(left[lacking]), channels[lacking])
+        return shared.updated(lacking, own)
 
     def _attempt_stairs(self, patient: bool) -> None:
         """Even and odd outputs by floors of their own, for the blocks that have nothing else.
@@ -274,8 +274,8 @@ class Planner:
             return
         channels = np.concatenate([self.blocks[number] for number in numbers])
         limit = 127 * ((256**parts - 1) // 255) // np.maximum(self.widest[channels], 1)
-        runs = self.runs.take(channels)
-        found = search_parts(runs, limit, 8 * (parts - 1) + LAST_SHIFT)
+        constant = self.runs.constant[channels]
+        found = search_parts(self.runs, limit, 8 * (parts - 1) + LAST_SHIFT, channels)
         self.parts.update(((number, parts), None) for number in numbers)
         self._offer_parts(parts, numbers, found, limit)
         # Again with one shift for all lanes of a block.
@@ -283,10 +283,12 @@ class Planner:
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
-            live = lanes[~runs.constant[lanes]]
+            live = lanes[~constant[lanes]]
             shift[lanes] = found.shift[live].min() if live.size else 0
-        if (shift != found.shift)[~runs.constant].any():
-            self._offer_parts(parts, numbers, search_parts(runs, limit, shift), limit)
+        if (shift != found.shift)[~constant].any():
+            self._offer_parts(
+                parts, numbers, search_parts(self.runs, limit, shift, channels), limit
+            )
 
     def _offer_parts(self, parts: int, numbers: list[int], found: Found, limit: IntArray) -> None:
         """Plans of what was found for some blocks: those that are proven, and cheaper than what

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from loadstone.numerics import (
     requantize_single,
 )
 from loadstone.vta import constants
+from loadstone.vta.rescale.ends import Side, TightEnds
 
 __all__ = ["IntArray", "Runs", "runs_of", "runs_of_rule"]
 
@@ -96,10 +98,41 @@ class Runs:
         clamp = (self.zero_point, self.low, self.high)
         return Runs(first, last, value, self.scale, *clamp, tolerance=self.tolerance)
 
-    @property
+    @cached_property
     def constant(self) -> NDArray[np.bool_]:
         """(C,): channels with one output whatever comes in: of pruned networks, for one."""
         return np.asarray(self.value[:, 0] == self.value[:, -1])
+
+    @cached_property
+    def changing(self) -> tuple[IntArray, IntArray]:
+        """(C,) each: the accumulators between which the output is not, or not yet, at its clamp."""
+        begins, ends = self.value == self.value[:, :1], self.value == self.value[:, -1:]
+        last_of_first = np.where(begins, self.last, self.last[:, :1]).max(axis=1)
+        first_of_last = np.where(ends, self.first, self.first[:, -1:]).min(axis=1)
+        low = np.where(self.value[:, 0] == self.low, last_of_first, self.first[:, 0])
+        high = np.where(self.value[:, -1] == self.high, first_of_last, self.last[:, -1])
+        return low, high
+
+    @cached_property
+    def tight(self) -> TightEnds:
+        """The ends that leave a line of the real scale least room."""
+        negative, slope = self.last < 0, self.scale[:, None]
+        least, most = self.value - self.tolerance, self.value + self.tolerance
+        above, under = least > self.low, most < self.high
+        return TightEnds.of(
+            Side(
+                self.first,
+                least,
+                slope * self.first - self.value,
+                (above & negative, above & ~negative),
+            ),
+            Side(
+                self.last,
+                most + 1,
+                self.value - slope * self.last,
+                (under & negative, under & ~negative),
+            ),
+        )
 
 
 def runs_of(op: g.Weighted) -> Runs | None:
@@ -176,12 +209,16 @@ def runs_of_rule(
     near = np.nan_to_num(near, nan=0.0, posinf=2.0**40, neginf=-(2.0**40))
     start = np.clip(near, least, most + 1).astype(np.int64)
     start = _least_with(output, levels, start, (least, most))
-    first = np.concatenate([least, start, np.clip(0 * least, least, most + 1)], axis=1)
+    zero = np.clip(0 * least, least, most + 1)
+    first = np.concatenate([least, start, zero], axis=1)
     first.sort(axis=1)
     # Where several levels begin at one accumulator, or behind the last one, there is no run.
     inside = np.minimum(first, most)
     last = np.concatenate([inside[:, 1:] - 1, most], axis=1)
-    return _packed(inside, last, output, scale, (zero_point, low, high))
+    # The output is the level that began last: of what stands up to here, all but two are levels.
+    reached = (first <= most).sum(axis=1, keepdims=True)
+    value = low + np.minimum(np.arange(first.shape[1]), reached - 1) - (zero <= inside)
+    return _packed((inside, last, value), scale, (zero_point, low, high))
 
 
 def _least_with(
@@ -193,12 +230,18 @@ def _least_with(
     """The least accumulator whose output is at least the level, one past the greatest where none
     is."""
     least, most = reach
+    levels = np.broadcast_to(levels, start.shape)
     for _ in range(_WALK):
         down = (start > least) & (output(np.maximum(start - 1, least)) >= levels)
         up = (start <= most) & (output(np.minimum(start, most)) < levels)
-        if not (down.any() or up.any()):
+        moved = down | up
+        if not moved.any():
             return start
         start = start - down + up
+        if (few := _first_where(moved)).shape[1] <= start.shape[1] // 2:  # the others stand
+            own, at = (np.take_along_axis(side, few, axis=1) for side in (levels, start))
+            np.put_along_axis(start, few, _least_with(output, own, at, reach), axis=1)
+            return start
     below = np.broadcast_to(least - 1, start.shape).copy()
     reached = np.broadcast_to(most + 1, start.shape).copy()
     while (reached - below > 1).any():
@@ -210,18 +253,24 @@ def _least_with(
     return reached
 
 
+def _first_where(chosen: NDArray[np.bool_]) -> IntArray:
+    """(C, n): the numbers of the columns chosen in each row, then of others; as many as the richest
+    row has."""
+    count = int(chosen.sum(axis=1).max())
+    return np.argsort(~chosen, axis=1, kind="stable")[:, :count]
+
+
 def _packed(
-    first: IntArray,
-    last: IntArray,
-    output: Callable[[IntArray], IntArray],
+    columns: tuple[IntArray, IntArray, IntArray],
     scale: NDArray[np.float64],
     clamp: tuple[int, int, int],
 ) -> Runs:
-    """Runs without the empty ones, as many columns as the richest channel has."""
+    """Runs without the empty ones, as many columns as the richest channel has. columns: first, last
+    and value."""
+    first, last, _ = columns
     exists = last >= first
-    count = exists.sum(axis=1)
-    order = np.argsort(~exists, axis=1, kind="stable")[:, : int(count.max())]
-    column = np.minimum(np.arange(order.shape[1]), count[:, None] - 1)
+    order = _first_where(exists)
+    column = np.minimum(np.arange(order.shape[1]), exists.sum(axis=1, keepdims=True) - 1)
     chosen = np.take_along_axis(order, column, axis=1)
-    first, last = (np.take_along_axis(side, chosen, axis=1) for side in (first, last))
-    return Runs(first, last, output(first), scale, *clamp)
+    first, last, value = (np.take_along_axis(side, chosen, axis=1) for side in columns)
+    return Runs(first, last, value, scale, *clamp)

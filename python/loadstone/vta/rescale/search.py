@@ -17,12 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.vta.rescale.ends import TightEnds
 from loadstone.vta.rescale.runs import IntArray, Runs
 
 __all__ = [
     "FAR",
     "ConstantWindow",
     "Found",
+    "Trial",
     "digits_of",
     "needs_sign",
     "search_parts",
@@ -95,19 +97,12 @@ class ConstantWindow:
     above: IntArray
 
     @classmethod
-    def of(
-        cls, runs: Runs, at_first: IntArray, at_last: IntArray, shift: IntArray, signed: bool
-    ) -> ConstantWindow:
-        """at_first, at_last: (C, R) sums of products at the ends of the runs."""
-        least, most = runs.value - runs.tolerance, runs.value + runs.tolerance
-        depth = shift[:, None]
-        lower = np.where(least > runs.low, (least << depth) - at_first, -FAR)
-        upper = np.where(most < runs.high, ((most + 1) << depth) - 1 - at_last, FAR)
+    def between(cls, least: IntArray, most: IntArray, *, signed: bool) -> ConstantWindow:
+        """least, most: (C, 2) bounds of the constant below zero and from zero on; FAR where none
+        is. signed: each has its own."""
         if not signed:
-            return cls._middle(lower, upper)
-        negative = runs.last < 0
-        below = cls._middle(np.where(negative, lower, -FAR), np.where(negative, upper, FAR))
-        above = cls._middle(np.where(negative, -FAR, lower), np.where(negative, FAR, upper))
+            return cls._middle(least.max(axis=1), most.min(axis=1))
+        below, above = (cls._middle(least[:, sign], most[:, sign]) for sign in (0, 1))
         one_sided = [np.abs(side) >= FAR // 2 for side in (below.above, above.above)]
         return cls(
             below.open & above.open,
@@ -116,20 +111,84 @@ class ConstantWindow:
         )
 
     @classmethod
-    def _middle(cls, lower: IntArray, upper: IntArray) -> ConstantWindow:
-        least, most = lower.max(axis=1), upper.min(axis=1)
+    def _middle(cls, least: IntArray, most: IntArray) -> ConstantWindow:
         middle = np.where(
             least <= -FAR // 2, most, np.where(most >= FAR // 2, least, (least + most) >> 1)
         )
         return cls(least <= most, middle, middle)
 
 
-def needs_sign(runs: Runs) -> NDArray[np.bool_]:
-    """(C,): whether some line is right at all ends of the runs of each sign, but none of both: so
-    it is with TFLite's double rounding. Where even that is not (float32 products round before they
-    are rounded), digits may still be."""
-    live = ~runs.constant
-    scale = np.where(live, runs.scale, 1.0)
+@dataclass(frozen=True)
+class Trial:
+    """One candidate for each of some channels.
+
+    channels: their numbers, (n,). sums: from positions in these, (m,), and accumulators of each,
+    (m, ends), to sums of products. shift: (n,). far: (n,) by how much a sum may lie off the real
+    line.
+    """
+
+    channels: IntArray
+    sums: Callable[[IntArray, IntArray], IntArray]
+    shift: IntArray
+    far: NDArray[np.float64]
+
+    def window(self, runs: Runs, *, signed: bool) -> ConstantWindow:
+        """The constants that are right at all ends: most candidates show at the tightest ones that
+        there are none, or that no other end matters."""
+        ends = runs.tight.take(self.channels)
+        least, most = self._tight_bounds(ends)
+        window = ConstantWindow.between(least, most, signed=signed)
+        decided = ends.decide(self.far * 2.0**-self.shift, signed=signed)
+        unsure = np.flatnonzero(window.open & ~decided)
+        if not unsure.size:
+            return window
+        least[unsure], most[unsure] = self._bounds(runs, unsure)
+        return ConstantWindow.between(least, most, signed=signed)
+
+    def _tight_bounds(self, ends: TightEnds) -> tuple[IntArray, IntArray]:
+        rows = np.arange(len(self.channels))
+        depth = self.shift[:, None, None]
+        first, last = (
+            (side.level << depth) - self.sums(rows, side.flat).reshape(side.acc.shape)
+            for side in (ends.first, ends.last)
+        )
+        least = np.where(ends.first.there, first, -FAR).max(axis=2)
+        return least, np.where(ends.last.there, last - 1, FAR).min(axis=2)
+
+    def _bounds(self, runs: Runs, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """At all ends, of some channels."""
+        runs, depth = runs.take(self.channels[rows]), self.shift[rows, None]
+        least, most = runs.value - runs.tolerance, runs.value + runs.tolerance
+        lower = (least << depth) - self.sums(rows, runs.first)
+        lower = np.where(least > runs.low, lower, -FAR)
+        upper = ((most + 1) << depth) - 1 - self.sums(rows, runs.last)
+        upper = np.where(most < runs.high, upper, FAR)
+        signs = runs.last < 0, runs.last >= 0
+        return (
+            np.stack([np.where(own, lower, -FAR).max(axis=1) for own in signs], axis=1),
+            np.stack([np.where(own, upper, FAR).min(axis=1) for own in signs], axis=1),
+        )
+
+
+def _line(runs: Runs, channels: IntArray, slope: IntArray, shift: IntArray) -> Trial:
+    """One multiplier for the whole accumulator."""
+    low, high = (side[channels] for side in runs.changing)
+    apart = np.abs(slope - runs.scale[channels] * 2.0**shift)
+    return Trial(
+        channels,
+        lambda rows, acc: acc * slope[rows, None],
+        shift,
+        apart * np.maximum(np.abs(low), np.abs(high)),
+    )
+
+
+def needs_sign(runs: Runs, channels: IntArray | None = None) -> NDArray[np.bool_]:
+    """Of some channels, all where None: whether some line is right at all ends of the runs of each
+    sign, but none of both: so it is with TFLite's double rounding. Where even that is not (float32
+    products round before they are rounded), digits may still be."""
+    channels = np.arange(len(runs.scale)) if channels is None else channels
+    live = ~runs.constant[channels]
+    scale = np.where(live, runs.scale[channels], 1.0)
     shift = np.clip(np.floor(_LINE_BITS - np.log2(scale)), 0, 46).astype(np.int64)
     nearest = np.round(scale * 2.0**shift).astype(np.int64)
     one, two = ~live, np.zeros(len(scale), np.bool_)
@@ -137,19 +196,23 @@ def needs_sign(runs: Runs) -> NDArray[np.bool_]:
         pending = np.flatnonzero(~one)
         if not pending.size:
             break
-        slope = (nearest[pending] + distance)[:, None]
-        subset = runs.take(pending)
-        sums = subset.first * slope, subset.last * slope
-        two[pending] |= ConstantWindow.of(subset, *sums, shift[pending], True).open
-        one[pending] = ConstantWindow.of(subset, *sums, shift[pending], False).open
+        trial = _line(runs, channels[pending], nearest[pending] + distance, shift[pending])
+        one[pending] = trial.window(runs, signed=False).open
+        pending = pending[~(one | two)[pending]]
+        trial = _line(runs, channels[pending], nearest[pending] + distance, shift[pending])
+        two[pending] = trial.window(runs, signed=True).open
     return two & ~one
 
 
-def search_parts(runs: Runs, limit: IntArray, shift_limit: int | IntArray) -> Found:
-    """One multiplier for the whole accumulator: output = clamp((acc M + constant) >> shift). limit:
-    (C,) the largest multiplier; shift_limit: the largest shift, of all or (C,)."""
-    live = ~runs.constant
-    scale = np.where(live, runs.scale, 1.0)
+def search_parts(
+    runs: Runs, limit: IntArray, shift_limit: int | IntArray, channels: IntArray | None = None
+) -> Found:
+    """One multiplier for the whole accumulator: output = clamp((acc M + constant) >> shift), of
+    some channels (n,), all where None. limit: (n,) the largest multiplier; shift_limit: the largest
+    shift, of all or (n,)."""
+    channels = np.arange(len(runs.scale)) if channels is None else channels
+    live = ~runs.constant[channels]
+    scale = np.where(live, runs.scale[channels], 1.0)
     exponent = np.clip(np.floor(np.log2(limit / scale)), 0, shift_limit).astype(np.int64)
     count = len(scale)
     ok = np.zeros(count, np.bool_)
@@ -161,10 +224,7 @@ def search_parts(runs: Runs, limit: IntArray, shift_limit: int | IntArray) -> Fo
                 break
             own = np.maximum(exponent[pending] - finer, 0)
             value = np.round(scale[pending] * 2.0**own).astype(np.int64) + distance
-            subset = runs.take(pending)
-            window = ConstantWindow.of(
-                subset, subset.first * value[:, None], subset.last * value[:, None], own, False
-            )
+            window = _line(runs, channels[pending], value, own).window(runs, signed=False)
             good = window.open & (value > 0) & (value <= limit[pending])
             chosen = pending[good]
             ok[chosen] = True
