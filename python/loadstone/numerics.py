@@ -113,13 +113,13 @@ def high_multiply(a: ArrayLike, b: ArrayLike) -> Int32Array:
     """a * b / 2^31 of int32: the product of two Q0.31 numbers, to nearest; INT32_MIN * INT32_MIN
     saturates.
 
-    Shapes broadcast. A nudge, then division truncating toward zero: ties go away from zero for
-    positive and up for negative products. Equal to gemmlowp's SaturatingRoundingDoublingHighMul.
+    Shapes broadcast. Ties go upward: away from zero for positive products. Equal to gemmlowp's
+    SaturatingRoundingDoublingHighMul, which adds a nudge of the product's sign and divides
+    truncating toward zero: 1 - 2^30 below zero, so that both are the floor of product / 2^31 + 1/2.
     """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    quotient = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
-    return wrap_int32(np.minimum(quotient, INT32_MAX))  # only INT32_MIN * INT32_MIN exceeds it
+    # Only INT32_MIN * INT32_MIN exceeds 32 bits.
+    return wrap_int32(np.minimum((product + (1 << 30)) >> 31, INT32_MAX))
 
 
 def rounding_shift_right(x: ArrayLike, bits: ArrayLike) -> Int32Array:
