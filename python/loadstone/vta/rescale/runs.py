@@ -66,7 +66,7 @@ class Runs:
     ties_to_even: bool = False
     tolerance: int = 0
 
-    def take(self, channels: IntArray) -> Runs:
+    def take(self, channels: IntArray | slice) -> Runs:
         """Some of the channels: their numbers, (n,)."""
         return Runs(
             self.first[channels],
@@ -153,7 +153,7 @@ def runs_of(op: g.Weighted) -> Runs | None:
         left = np.maximum(quantize_multiplier(scale)[1], 0).astype(np.int64)
         if (np.maximum(np.abs(least), np.abs(most)) << left).max() > INT32_MAX:
             return None  # the rule wraps, so it is no step function
-    runs = _with_alike(op, runs_of_rule(_rule(op, scale), (least, most), scale, op))
+    runs = _with_alike(op, _runs(op, (least, most), scale))
     runs = replace(runs, ties_to_even=op.rounding is Rounding.FLOAT32)
     # The weights of a channel with one output are left out, and its bias, which is often huge.
     partial = np.abs(weights).sum(axis=1) * 128 + np.abs(constants.folded_bias(op))
@@ -172,8 +172,16 @@ def _with_alike(op: g.Weighted, runs: Runs) -> Runs:
     np.maximum.at(most, member[live], runs.last[live, -1])
     unused = least > most
     least[unused] = most[unused] = 0
-    alike = runs_of_rule(_rule(op, scale), (least, most), scale, op)
-    return replace(runs, alike=alike, member=member)
+    return replace(runs, alike=_runs(op, (least, most), scale), member=member)
+
+
+def _runs(op: g.Weighted, reach: tuple[IntArray, IntArray], scale: NDArray[np.float64]) -> Runs:
+    """By the operator's rule."""
+    sooner = None
+    if op.rounding is Rounding.DOUBLE:  # its first rounding is half of the second's unit
+        right = np.maximum(-quantize_multiplier(scale)[1].astype(np.int64), 0)
+        sooner = np.where(right > 0, 0.5 / 2.0**right, 0.0)
+    return runs_of_rule(_rule(op, scale), reach, scale, op, sooner)
 
 
 def _rule(op: g.Weighted, scale: NDArray[np.float64]) -> Callable[[IntArray], IntArray]:
@@ -194,9 +202,11 @@ def runs_of_rule(
     reach: tuple[IntArray, IntArray],
     scale: NDArray[np.float64],
     op: g.Weighted,
+    sooner: NDArray[np.float64] | None = None,
 ) -> Runs:
     """rule: accumulators (C, n) to outputs before zero point and clamp, never decreasing. reach:
-    (C,) least and greatest accumulator."""
+    (C,) least and greatest accumulator. sooner: (C,) about so many outputs nearer to zero than half
+    between two outputs lies where the rule rounds away from zero."""
     zero_point, low, high = op.output.zero_point, op.low, op.high
     least, most = (bound[:, None] for bound in reach)
 
@@ -205,7 +215,10 @@ def runs_of_rule(
 
     levels = np.arange(low + 1, high + 1, dtype=np.int64)[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.ceil((levels - zero_point - 0.5) / scale[:, None])
+        half = levels - zero_point - 0.5
+        if sooner is not None:
+            half = half - np.copysign(sooner[:, None], half)
+        near = np.ceil(half / scale[:, None])
     near = np.nan_to_num(near, nan=0.0, posinf=2.0**40, neginf=-(2.0**40))
     start = np.clip(near, least, most + 1).astype(np.int64)
     start = _least_with(output, levels, start, (least, most))
