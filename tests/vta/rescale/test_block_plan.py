@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plan, part_plan
+from loadstone.vta.rescale.block_plan import (
+    LAST_SHIFT,
+    Setting,
+    digit_plan,
+    digit_plans,
+    part_plan,
+)
 from loadstone.vta.rescale.digit_search import DigitForm, search_digits
 from loadstone.vta.rescale.levels import constant_tile
 from loadstone.vta.rescale.search import search_parts
@@ -51,6 +57,27 @@ def test_lanes_whose_shifts_lie_too_far_apart_have_no_plan() -> None:
     assert digit_plan(runs, setting, NONE, found, 16) is not None
     far = replace(found, shift=found.shift + np.where(np.arange(16) == 3, LAST_SHIFT + 1, 0))
     assert digit_plan(runs, setting, NONE, far, 16) is None
+
+
+def test_blocks_side_by_side_are_what_they_are_alone() -> None:
+    """Of one setting and search, with other spacings, lengths and counts of products."""
+    scales = np.concatenate([SCALES, SCALES * 40, np.array([0.0011] * 16), SCALES[:5] * 1.3])
+    runs = made_runs(scales, (-60_000, 90_000), "double", -128)
+    left = np.zeros(len(scales), np.int64)
+    found = search_digits(runs, DigitForm(3, False, left))
+    spans = [(0, 16), (16, 32), (32, 48), (48, 53)]
+    together = digit_plans(runs, Setting(3, False, None), left, found, spans, 16)
+    plans = []
+    for (first, last), plan in zip(spans, together, strict=True):
+        lanes = np.arange(first, last)
+        own = (runs.take(lanes), Setting(3, False, None), left[lanes], found.take(lanes))
+        alone = digit_plan(*own, 16)
+        assert plan is not None
+        assert repr(plan) == repr(alone)
+        plans.append(plan)
+    assert len({plan.chain.exponents for plan in plans}) > 1
+    products = {tuple(len(level.products) for level in plan.chain.levels) for plan in plans}
+    assert len(products) > 1
 
 
 def test_multipliers_of_parts_are_doubled_up_to_their_limit() -> None:

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the integers that a search found to the plan of one block.
+"""From the integers that a search found to the plans of blocks.
 
 In:   runs of a block's channels, what was found for each.
-Out:  a DigitPlan or a PartPlan, not yet proven.
+Out:  DigitPlans and PartPlans, not yet proven.
 Next: plan.py and near.py prove it, and take the cheapest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from loadstone.vta.rescale.levels import constant_parts, split_constant, split_levels
-from loadstone.vta.rescale.proof import Chain, DigitPlan, Level, PartPlan
+from loadstone.vta.rescale.proof import Chain, DigitPlan, Int8Array, Level, PartPlan
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found
 
-__all__ = ["LAST_SHIFT", "Setting", "digit_plan", "part_plan"]
+__all__ = ["LAST_SHIFT", "Setting", "digit_plan", "digit_plans", "part_plan"]
 
 #: What a lane may be shifted by at the end.
 LAST_SHIFT = 15
@@ -42,15 +43,30 @@ class Setting:
 def digit_plan(
     runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
 ) -> DigitPlan | None:
-    """The lanes of a block under one spacing of levels, not yet proven; None where shifts are too
-    far apart. left: (lanes,) of the block, as DigitForm has it."""
+    """As digit_plans, of one block."""
+    (plan,) = digit_plans(runs, setting, left, found, [(0, len(left))], block)
+    return plan
+
+
+def digit_plans(
+    runs: Runs,
+    setting: Setting,
+    left: IntArray,
+    found: Found,
+    spans: Sequence[tuple[int, int]],
+    block: int,
+) -> list[DigitPlan | None]:
+    """The lanes of each block under one spacing of levels, not yet proven; None where shifts are
+    too far apart. left: (lanes,) of all blocks, as DigitForm has it. spans: of each block, its
+    first lane and the one behind its last: neighbours, from 0 on."""
     count, dead = setting.digits, runs.constant
-    live = found.shift[~dead]
-    spacing = int(min(live.min(), 8 * count)) if live.size else 8 * count
-    exponents = (*range(0, spacing, 8)[:count], spacing)
-    common = int(left.max())
+    starts, lengths = [first for first, _ in spans], [last - first for first, last in spans]
+    spacings = np.minimum.reduceat(np.where(dead, 8 * count, found.shift), starts)
+    spacings = np.minimum(spacings, 8 * count)
+    commons = np.maximum.reduceat(left, starts)
+    spacing, common = np.repeat(spacings, lengths), np.repeat(commons, lengths)
     multipliers = np.where(dead, 0, found.multipliers)
-    multipliers[1, dead] = 1 << spacing
+    multipliers[1] = np.where(dead, 1 << spacing, multipliers[1])
     parts = [*multipliers]
     if setting.signed:
         parts.append(np.where(dead, 0, found.sign))
@@ -58,33 +74,68 @@ def digit_plan(
     constant = np.where(dead, 0, found.constant)
     offset = np.where(dead, runs.value[:, 0] * 256 >> common, found.offset)
     shift = np.where(dead, 0, found.shift - spacing)
-    if shift.max() > LAST_SHIFT:
-        return None
-    products = [split_levels(part, exponents) for part in parts]
-    constants = split_constant(constant, exponents, block)
-    levels = tuple(
-        Level(
-            0 if position == 0 else exponent - exponents[position - 1],
-            tuple(
-                (digit, step) for digit, split in enumerate(products) for step in split[position]
-            ),
-            () if constant is None else tuple(constant_parts(constant, block)),
+    x = np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1) + offset[:, None]
+    x = np.where(dead[:, None], offset[:, None], x) << left[:, None]
+    x = (x + _BELOW[count]) >> 8 * (count - 1)
+    outside = np.any((x < -128) | (x > 127), axis=1)
+    levels = _block_levels(np.array(parts), spacings, spans, count)
+    plans: list[DigitPlan | None] = []
+    for number, (first, last) in enumerate(spans):
+        lanes = slice(first, last)
+        if shift[lanes].max() > LAST_SHIFT:
+            plans.append(None)
+            continue
+        exponents = _exponents(count, int(spacings[number]))
+        constants = split_constant(constant[lanes], exponents, block)
+        steps = np.diff(exponents, prepend=0).tolist()
+        chain = tuple(
+            Level(step, products, () if own is None else tuple(constant_parts(own, block)))
+            for step, products, own in zip(steps, levels[number], constants, strict=True)
         )
-        for position, (exponent, constant) in enumerate(zip(exponents, constants, strict=True))
-    )
-    offsets = offset[:, None] << left[:, None]
-    x = np.where(dead[:, None], 0, np.concatenate([runs.first[:, :1], runs.last[:, -1:]], axis=1))
-    x = ((x << left[:, None]) + offsets + _BELOW[count]) >> 8 * (count - 1)
-    return DigitPlan(
-        offset,
-        common,
-        common - left,
-        count,
-        bool(np.any((x < -128) | (x > 127))),
-        setting.signed,
-        dead,
-        Chain(levels, shift, runs.low, runs.high),
-    )
+        plans.append(
+            DigitPlan(
+                offset[lanes],
+                int(commons[number]),
+                common[lanes] - left[lanes],
+                count,
+                bool(outside[lanes].any()),
+                setting.signed,
+                dead[lanes],
+                Chain(chain, shift[lanes], runs.low, runs.high),
+            )
+        )
+    return plans
+
+
+def _exponents(count: int, spacing: int) -> tuple[int, ...]:
+    """Of the levels for so many digits: bytes as long as they are below the last one."""
+    return (*range(0, spacing, 8)[:count], spacing)
+
+
+def _block_levels(
+    parts: IntArray, spacings: IntArray, spans: Sequence[tuple[int, int]], count: int
+) -> list[list[tuple[tuple[int, Int8Array], ...]]]:
+    """The products of each block's levels: (number of a digit, its multiplier in each lane). parts:
+    (digits, lanes). Blocks of one spacing are split together."""
+    levels: list[list[tuple[tuple[int, Int8Array], ...]]] = [[] for _ in spans]
+    for spacing in np.unique(spacings).tolist():
+        numbers = np.flatnonzero(spacings == spacing).tolist()
+        lanes = np.concatenate([np.arange(*spans[number]) for number in numbers])
+        starts = np.cumsum([0, *(spans[number][1] - spans[number][0] for number in numbers)])
+        for steps in split_levels(parts[:, lanes], _exponents(count, spacing)):
+            # Of what the lanes take together, a block has the steps that are not nothing.
+            there = [np.logical_or.reduceat(step != 0, starts[:-1], axis=1) for step in steps]
+            for at, number in enumerate(numbers):
+                own = slice(starts[at], starts[at + 1])
+                levels[number].append(
+                    tuple(
+                        (digit, step[digit, own])
+                        for digit in range(len(parts))
+                        for step, some in zip(steps, there, strict=True)
+                        if some[digit, at]
+                    )
+                )
+    return levels
 
 
 def part_plan(runs: Runs, parts: int, found: Found, limit: IntArray) -> PartPlan:

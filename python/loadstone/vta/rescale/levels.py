@@ -72,9 +72,9 @@ def constant_steps(values: IntArray, block: int) -> list[Int8Array]:
 
 
 def split_levels(multiplier: IntArray, exponents: tuple[int, ...]) -> list[list[Int8Array]]:
-    """For each level the int8 diagonals whose sum, times 2^exponent, adds up to `multiplier`
-    (lanes,) over all levels. The last level takes what is left, and the first at which the rest of
-    a lane is a weight takes it all: the levels above may be nearer to each other than a byte."""
+    """For each level the int8 diagonals whose sum, times 2^exponent, adds up to `multiplier` (of
+    any shape) over all levels. The last level takes what is left, and the first at which the rest
+    of a lane is a weight takes it all: the levels above may be nearer to each other than a byte."""
     rest = np.asarray(multiplier, np.int64)
     levels: list[list[Int8Array]] = []
     for position, exponent in enumerate(exponents):

@@ -12,11 +12,13 @@ fewer steps than any other form, no other is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plan, part_plan
+from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plans, part_plan
 from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, search_digits
+from loadstone.vta.rescale.joined import prove_blocks
 from loadstone.vta.rescale.proof import PartPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, needs_sign, search_parts
@@ -72,6 +74,8 @@ class Planner:
         self.runs, self.block, self.widest = runs, block, widest
         count = len(runs.scale)
         self.blocks = [np.arange(at, min(at + block, count)) for at in range(0, count, block)]
+        self.own = [runs.take(slice(at, at + block)) for at in range(0, count, block)]
+        self.largest = float(runs.scale[~runs.constant].max(initial=0.0))
         self.best: list[BlockPlan | None] = [None] * len(self.blocks)
         self.steps = [_NEVER] * len(self.blocks)
         self.hopeless: set[int] = set()
@@ -164,7 +168,7 @@ class Planner:
     def _attempt_digits(self, setting: Setting) -> None:
         """One setting, for all blocks that are open."""
         lefts = {
-            number: self._left(self.blocks[number], setting)
+            number: self._left(number, setting)
             for number in self.open
             if setting.signed or self.lines[number]
             if setting.even or self.steps[number] > _EVEN_STEPS
@@ -215,21 +219,37 @@ class Planner:
         self, setting: Setting, numbers: list[int], left: IntArray, found: Found
     ) -> None:
         """Plans of what was found for some blocks, those that are proven."""
-        at = 0
-        for number in numbers:
-            lanes = np.arange(at, at + len(self.blocks[number]))
-            at += len(lanes)
-            runs = self.runs.take(self.blocks[number])
-            lacking = int((~found.ok[lanes] & ~runs.constant).sum())
-            if lacking:
-                if setting.digits == 3 and lacking > _LACKING:
-                    self.hopeless.add(number)
-                continue
-            plan = digit_plan(runs, setting, left[lanes], found.take(lanes), self.block)
+        runs = self.runs.take(np.concatenate([self.blocks[number] for number in numbers]))
+        spans = self._spans(numbers)
+        starts = [first for first, _ in spans]
+        lacking = np.add.reduceat(~found.ok & ~runs.constant, starts, dtype=np.int64)
+        if setting.digits == 3:
+            self.hopeless.update(np.array(numbers)[lacking > _LACKING].tolist())
+        chosen = np.flatnonzero(lacking == 0)
+        if not chosen.size:
+            return
+        if chosen.size < len(numbers):
+            lanes = np.concatenate([np.arange(*spans[at]) for at in chosen])
+            numbers = np.array(numbers)[chosen].tolist()
+            runs, spans = runs.take(lanes), self._spans(numbers)
+            left, found = left[lanes], found.take(lanes)
+        plans = digit_plans(runs, setting, left, found, spans, self.block)
+        offers = []
+        for number, span, plan in zip(numbers, spans, plans, strict=True):
             if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
                 continue
-            if prove_digits(plan, runs).all():
+            offers.append((number, span, plan, steps))
+        proven = prove_blocks(
+            [plan for *_, plan, _ in offers], runs, [span for _, span, *_ in offers]
+        )
+        for (number, _, plan, steps), good in zip(offers, proven, strict=True):
+            if good:
                 self.best[number], self.steps[number] = plan, steps
+
+    def _spans(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """The lanes of some blocks side by side: of each the first, and the one behind its last."""
+        ends = np.cumsum([0, *(len(self.blocks[number]) for number in numbers)]).tolist()
+        return list(pairwise(ends))
 
     def _search(self, setting: Setting, channels: IntArray, left: IntArray) -> Found:
         """Channels of one scale get the same integers where there are such for all of them."""
@@ -259,10 +279,7 @@ class Planner:
             blocks = [self.blocks[number] for number in self.open]
             plans = stair_plans(self.runs, blocks, division, self.block, patient=patient)
             for number, plan in zip(self.open, plans, strict=True):
-                if (
-                    plan is not None
-                    and prove_digits(plan, self.runs.take(self.blocks[number])).all()
-                ):
+                if plan is not None and prove_digits(plan, self.own[number]).all():
                     self.best[number] = plan
                     self.steps[number] = tail_steps(plan, 0, self.block)
             self._settle()
@@ -297,7 +314,7 @@ class Planner:
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
-            own, there = self.runs.take(self.blocks[number]), self.parts[number, parts]
+            own, there = self.own[number], self.parts[number, parts]
             if not (found.ok[lanes] | own.constant).all():
                 continue
             plan = part_plan(own, parts, found.take(lanes), limit[lanes])
@@ -305,17 +322,17 @@ class Planner:
             if tail_steps(plan, 1, self.block) < least and prove_parts(plan, own).all():
                 self.parts[number, parts] = plan
 
-    def _left(self, channels: IntArray, setting: Setting) -> IntArray | None:
-        """By how much each lane is shifted to the left before it is split; None where the setting
-        is none for these lanes."""
-        runs = self.runs.take(channels)
-        left = np.zeros(len(channels), np.int64)
+    def _left(self, number: int, setting: Setting) -> IntArray | None:
+        """By how much each lane of a block is shifted to the left before it is split; None where
+        the setting is none for these lanes."""
+        runs = self.own[number]
+        left = np.zeros(len(runs.scale), np.int64)
         live = ~runs.constant
         if setting.even == "block" and self.runs.alike is not None:
             return None  # blocks of one scale share their multipliers
         if setting.even and live.any():
-            among = self.runs if setting.even == "layer" else runs
-            widest = among.scale[~among.constant].max() * 2.0 ** (8 * setting.digits)
+            scale = self.largest if setting.even == "layer" else runs.scale[live].max()
+            widest = scale * 2.0 ** (8 * setting.digits)
             bits = int(np.ceil(np.log2(widest / LARGEST_LOWEST)))
             return left + max(0, bits) if bits <= _DEAD_LEFT else None
         if setting.extra is None:
