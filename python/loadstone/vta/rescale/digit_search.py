@@ -21,11 +21,11 @@ TFLite's double rounding moves its grid by one between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, product
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,46 +66,51 @@ def search_digits(runs: Runs, form: DigitForm, channels: IntArray | None = None)
     """Every channel of `runs` on its own, or some: their numbers, (n,), which `form` is of, too. A
     channel with one output is never ok."""
     search = _DigitSearch(runs, np.arange(len(runs.scale)) if channels is None else channels, form)
-    for group in _groups(form.count, form.signed, form.shift is not None):
-        if not search.wanted():
-            break
-        search.attempt(group)
+    for ring in _rings(form.count, form.signed, form.shift is not None):
+        search.attempt(ring)
     return search.found()
 
 
 class _Candidate(NamedTuple):
-    """Distances from the nearest: of the offset, the shift, and each multiplier. other: take the
-    second nearest M0. coarse: M2 has no product at the lowest level, where the top digit stands in
-    the accumulator as it is."""
+    """Distances from the nearest: of the shift, and each multiplier. other: take the second nearest
+    M0. coarse: M2 has no product at the lowest level, where the top digit stands in the accumulator
+    as it is."""
 
-    offset: int
     finer: int
     other: bool
     second: int
     third: int
-    far: bool
     coarse: bool = False
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Candidates of one offset, in their order: each field (candidates, 1)."""
+class _Ring:
+    """Offsets, of each of which all candidates are tried in their order: each field (candidates,
+    1)."""
 
-    offset: int
+    offsets: IntArray
     finer: IntArray
     other: NDArray[np.bool_]
     second: IntArray
     third: IntArray
     coarse: NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, offsets: Iterable[int], candidates: Iterable[_Candidate]) -> _Ring:
+        """All of these with all of those."""
+        fields = np.array(list(candidates), np.int64).T[:, :, None]
+        finer, other, second, third, coarse = fields
+        distances = np.array(list(offsets), np.int64)
+        return cls(distances, finer, other != 0, second, third, coarse != 0)
+
     def __len__(self) -> int:
         return len(self.finer)
 
-    def part(self, first: int, count: int) -> _Group:
-        """Some of them."""
+    def part(self, first: int, count: int) -> _Ring:
+        """Some of the candidates."""
         these = slice(first, first + count)
-        return _Group(
-            self.offset,
+        return _Ring(
+            self.offsets,
             self.finer[these],
             self.other[these],
             self.second[these],
@@ -115,22 +120,8 @@ class _Group:
 
 
 @lru_cache(maxsize=16)
-def _groups(count: int, signed: bool, one_shift: bool) -> tuple[_Group, ...]:
+def _rings(count: int, signed: bool, one_shift: bool) -> tuple[_Ring, ...]:
     """Nearest first. one_shift: the last one is given."""
-    chosen = [
-        candidate
-        for candidate in _candidates(count, signed, one_shift)
-        if not (one_shift and (candidate.finer or candidate.far))
-    ]
-    groups = []
-    for offset, members in groupby(chosen, key=lambda candidate: candidate.offset):
-        fields = np.array(list(members), np.int64).T[:, :, None]
-        _, finer, other, second, third, _, coarse = fields
-        groups.append(_Group(offset, finer, other != 0, second, third, coarse != 0))
-    return tuple(groups)
-
-
-def _candidates(count: int, signed: bool, one_shift: bool) -> Iterator[_Candidate]:
     near = [(0, 0)]
     seconds, thirds = range(-3, 4), range(-6, 7, 3) if count == 3 else range(1)
     near += sorted(
@@ -138,30 +129,45 @@ def _candidates(count: int, signed: bool, one_shift: bool) -> Iterator[_Candidat
         key=lambda pair: abs(pair[0]) * 2 + abs(pair[1]),
     )
     offsets = (0,) if signed else (0, 1, -1, 2, -2)
-    if count == 3 and one_shift:
-        for offset, other, second in product(offsets, (False, True), range(-_COARSE, _COARSE + 1)):
-            yield _Candidate(offset, 0, other, second, 0, far=False, coarse=True)
     ring = 9  # of the nearest multipliers, every offset is tried before the others
-    near_ring = near[:ring]
-    for part, apart, bits in (
-        (near_ring, offsets, 2),
-        (near[ring:], offsets, 2),
-        (near_ring, () if signed else range(-126, 127, 36), 3),
-    ):
-        for offset in apart:
-            for finer in range(bits):
-                for other in (False, True):
-                    for second, third in part:
-                        far = part is not near_ring or bits > 2
-                        yield _Candidate(offset, finer, other, second, third, far)
-    yield from _tilted(count, signed)
+
+    def around(part: Sequence[tuple[int, int]], bits: int) -> Iterator[_Candidate]:
+        for finer, other, (second, third) in product(range(bits), (False, True), part):
+            yield _Candidate(finer, other, second, third)
+
+    if one_shift:
+        rings = [_Ring.of(offsets, around(near[:ring], 1))]
+        return (_Ring.of(offsets, _coarse()), *rings) if count == 3 else tuple(rings)
+    rings = [_Ring.of(offsets, around(near[:ring], 2))]
+    if near[ring:]:
+        rings.append(_Ring.of(offsets, around(near[ring:], 2)))
+    if not signed:
+        rings.append(_Ring.of(range(-126, 127, 36), around(near[:ring], 3)))
+    elif count == 3:
+        rings.append(_Ring.of(offsets, _tilted()))
+    return tuple(rings)
 
 
-def _tilted(count: int, signed: bool) -> Iterator[_Candidate]:
+def _coarse() -> Iterator[_Candidate]:
+    for other, second in product((False, True), range(-_COARSE, _COARSE + 1)):
+        yield _Candidate(0, other, second, 0, coarse=True)
+
+
+def _tilted() -> Iterator[_Candidate]:
     """Lines that lie off the real scale; in most forms they gain nothing."""
-    if count == 3 and signed:
-        for third, finer, other, second in product(_TILTS, range(2), (False, True), range(-3, 4)):
-            yield _Candidate(0, finer, other, second, third, far=True)
+    for third, finer, other, second in product(_TILTS, range(2), (False, True), range(-3, 4)):
+        yield _Candidate(finer, other, second, third)
+
+
+class _Lanes(NamedTuple):
+    """Channels that are tried with an offset each: (n,) of both."""
+
+    channels: IntArray
+    offset: IntArray
+
+    def take(self, some: NDArray[Any]) -> _Lanes:
+        """Some of them: their numbers, or which."""
+        return _Lanes(self.channels[some], self.offset[some])
 
 
 class _DigitSearch:
@@ -185,10 +191,6 @@ class _DigitSearch:
         self.centre = self._offsets()
         room = self._most() - self._least()
         self.hopeful = ~self.dead & ((high - low) << form.left <= room)
-
-    def wanted(self) -> bool:
-        """Whether some block still lacks some of its lanes and may get all of them."""
-        return bool(np.any(~self.ok & self.hopeful))
 
     def found(self) -> Found:
         return Found(self.ok, self.multipliers, self.constant, self.sign, self.shift, self.offset)
@@ -221,28 +223,40 @@ class _DigitSearch:
         lower = 128 * ((256 ** (self.form.count - 1) - 1) // 255)
         return int(127 * 256 ** (self.form.count - 1) - lower)
 
-    def attempt(self, group: _Group) -> None:
-        """Some candidates for every channel that has none yet."""
-        low, high = self.bounds
-        x0, left = self.centre + group.offset, self.form.left
-        fits = ((low + x0) << left >= self._least()) & ((high + x0) << left <= self._most())
-        pending = np.flatnonzero(~self.ok & self.hopeful & fits)
-        if not pending.size:
-            return
-        ends, at = self._at_ends(pending, group.offset), 0
-        while pending.size and at < len(group):
+    def attempt(self, ring: _Ring) -> None:
+        """Some candidates for every channel that has none yet and may get one: of few channels
+        several offsets at once."""
+        at = 0
+        while at < len(ring.offsets):
+            pending = np.flatnonzero(~self.ok & self.hopeful)
+            if not pending.size:
+                return
+            points = self.runs.tight.first.flat.shape[1]
+            count = max(1, _AT_ONCE // (pending.size * points * len(ring)))
+            offsets = ring.offsets[at : at + count]
+            lanes = np.tile(pending, len(offsets))
+            self._attempt_at(ring, lanes, self.centre[lanes] + np.repeat(offsets, pending.size))
+            at += count
+
+    def _attempt_at(self, ring: _Ring, channels: IntArray, offset: IntArray) -> None:
+        """All candidates for some channels, each with some offsets: the first of these first."""
+        (low, high), left = (side[channels] for side in self.bounds), self.form.left[channels]
+        fits = ((low + offset) << left >= self._least()) & ((high + offset) << left <= self._most())
+        lanes = _Lanes(channels[fits], offset[fits])
+        ends, at = self._at_ends(lanes), 0
+        while lanes.channels.size and at < len(ring):
             count = max(1, _AT_ONCE // ends[0][:, 0].size)
-            self._attempt_some(group.part(at, count), pending, ends)
-            missed = ~self.ok[pending]
-            pending, ends = pending[missed], [side[missed] for side in ends]
+            self._attempt_some(ring.part(at, count), lanes, ends)
+            missed = ~self.ok[lanes.channels]
+            lanes, ends = lanes.take(missed), [side[missed] for side in ends]
             at += count
 
     def _attempt_some(
-        self, group: _Group, channels: IntArray, ends: Sequence[NDArray[np.float64]]
+        self, ring: _Ring, lanes: _Lanes, ends: Sequence[NDArray[np.float64]]
     ) -> None:
         """For each channel the first candidate that is right at all ends of runs."""
-        shift = self.exponent[channels] - group.finer
-        multipliers = self._multipliers(group, channels, shift)
+        shift = self.exponent[lanes.channels] - ring.finer
+        multipliers = self._multipliers(ring, lanes.channels, shift)
         good = (shift >= 0) & (multipliers[1] >= 255 * multipliers[0])
         if self.form.count == 3:
             good &= multipliers[2] >= 255 * (multipliers[1] + multipliers[0])
@@ -250,42 +264,43 @@ class _DigitSearch:
             return
         good &= self._plausible(ends, shift, multipliers)
         while good.any():
-            lanes = np.flatnonzero(good.any(axis=0))
-            first = good[:, lanes].argmax(axis=0)
-            own = [multiplier[first, lanes] for multiplier in multipliers]
-            right = self._settle(channels[lanes], own, shift[first, lanes], group.offset)
-            good[first, lanes] = False
-            good[:, lanes[right]] = False
+            some = np.flatnonzero(good.any(axis=0))
+            # The first offset of each channel that has a candidate.
+            some = some[np.unique(lanes.channels[some], return_index=True)[1]]
+            first = good[:, some].argmax(axis=0)
+            own = [multiplier[first, some] for multiplier in multipliers]
+            self._settle(lanes.take(some), own, shift[first, some])
+            good[first, some] = False
+            good[:, self.ok[lanes.channels]] = False
 
-    def _multipliers(self, group: _Group, channels: IntArray, shift: IntArray) -> list[IntArray]:
+    def _multipliers(self, ring: _Ring, channels: IntArray, shift: IntArray) -> list[IntArray]:
         """(candidates, channels) of each digit."""
         real = self.scale[channels] * 2.0**shift
         lowest = np.floor(real + 0.5).astype(np.int64)
         beside = np.where(real >= lowest, lowest + 1, lowest - 1)
-        multipliers = [np.clip(np.where(group.other, beside, lowest), 1, LARGEST_LOWEST)]
-        multipliers.append(np.round(real * 256).astype(np.int64) + group.second)
+        multipliers = [np.clip(np.where(ring.other, beside, lowest), 1, LARGEST_LOWEST)]
+        multipliers.append(np.round(real * 256).astype(np.int64) + ring.second)
         if self.form.count == 3:
-            step = np.where(group.coarse, 256, 1)
+            step = np.where(ring.coarse, 256, 1)
             third = np.round((real * 65536 - 1) / step).astype(np.int64) * step + 1
-            multipliers.append(third + group.third)
+            multipliers.append(third + ring.third)
         return multipliers
 
-    def _digits(self, acc: IntArray, channels: IntArray, offset: int) -> list[IntArray]:
-        """Of accumulators (channels, n)."""
-        x = (acc + (self.centre + offset)[channels, None]) << self.form.left[channels, None]
+    def _digits(self, acc: IntArray, lanes: _Lanes) -> list[IntArray]:
+        """Of accumulators (lanes, n)."""
+        x = (acc + lanes.offset[:, None]) << self.form.left[lanes.channels, None]
         return digits_of(x, self.form.count)
 
-    def _at_ends(self, channels: IntArray, offset: int) -> list[NDArray[np.float64]]:
-        """(channels, level and digits, signs * points), of first accumulators and of last ones:
-        with a candidate's 2^shift and its multipliers, negative, they are what its constant must
-        reach, or not pass. In float64, which holds these integers and is multiplied faster."""
+    def _at_ends(self, lanes: _Lanes) -> list[NDArray[np.float64]]:
+        """(lanes, level and digits, signs * points), of first accumulators and of last ones: with a
+        candidate's 2^shift and its multipliers, negative, they are what its constant must reach, or
+        not pass. In float64, which holds these integers and is multiplied faster."""
 
         def rows(side: Ends, nowhere: float) -> NDArray[np.float64]:
             level = np.where(side.there, side.level, nowhere).reshape(side.flat.shape)
-            digits = self._digits(side.flat, channels, offset)
-            return np.stack([level, *digits], axis=1).astype(np.float64)
+            return np.stack([level, *self._digits(side.flat, lanes)], axis=1).astype(np.float64)
 
-        tight = self.runs.tight.take(self.channels[channels])
+        tight = self.runs.tight.take(self.channels[lanes.channels])
         return [rows(tight.first, -_NOWHERE), rows(tight.last, _NOWHERE)]
 
     def _plausible(
@@ -304,15 +319,14 @@ class _DigitSearch:
             return np.asarray((lower < upper).all(axis=2).T)
         return np.asarray((lower.max(axis=2) < upper.min(axis=2)).T)
 
-    def _settle(
-        self, channels: IntArray, multipliers: list[IntArray], shift: IntArray, offset: int
-    ) -> NDArray[np.bool_]:
-        """One candidate for each of some channels, at all ends: which of them it is right for."""
+    def _settle(self, lanes: _Lanes, multipliers: list[IntArray], shift: IntArray) -> None:
+        """One candidate for each of some channels, at all ends: those it is right for are done."""
+        channels = lanes.channels
         real = self.scale[channels] * 2.0**shift
         apart = [np.abs(m - real * 256.0**place) for place, m in enumerate(multipliers)]
 
         def sums(rows: IntArray, acc: IntArray) -> IntArray:
-            digits = self._digits(acc, channels[rows], offset)
+            digits = self._digits(acc, lanes.take(rows))
             return _total([m[rows, None] for m in multipliers], digits)
 
         # No digit is larger than 128.
@@ -325,8 +339,7 @@ class _DigitSearch:
         self.constant[chosen] = window.above[right]
         self.sign[chosen] = (window.above - window.below)[right]
         self.shift[chosen] = shift[right]
-        self.offset[chosen] = (self.centre + offset)[chosen]
-        return right
+        self.offset[chosen] = lanes.offset[right]
 
 
 def _total(multipliers: list[IntArray], digits: list[IntArray]) -> IntArray:
