@@ -77,6 +77,19 @@ def test_what_lies_far_away_is_not_decided_by_few() -> None:
         assert not runs.tight.decide(far, signed=signed).any()
 
 
+def test_what_is_refused_has_no_line() -> None:
+    """Double rounding on both signs; and a rule that some line gives is not refused."""
+    runs, far = _runs("double"), np.full(40, 1e-6)
+    refused = runs.tight.refuse(far)
+    assert refused.any()
+    for distance in (0, 1, -1, 16, -16):
+        assert not _trial(runs, distance).window(runs, signed=False).open[refused].any()
+    right = _runs("double", 50)
+    window = _trial(right, 0).window(right, signed=False).open
+    assert window.any()
+    assert not right.tight.refuse(0 * far)[window].any()
+
+
 def test_few_ends_are_all_kept() -> None:
     runs = made_runs(np.array([0.001]), (-2_000, 1_000), "double", 0)
     assert np.isinf(runs.tight.apart).all()

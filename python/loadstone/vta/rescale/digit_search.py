@@ -34,7 +34,7 @@ from loadstone.vta.rescale.ends import Ends
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, Trial, digits_of
 
-__all__ = ["LARGEST_LOWEST", "DigitForm", "search_digits"]
+__all__ = ["LARGEST_LOWEST", "DigitForm", "held", "search_digits"]
 
 #: The largest lowest multiplier: two signed digits.
 LARGEST_LOWEST = 127 * 256 + 127
@@ -69,6 +69,22 @@ def search_digits(runs: Runs, form: DigitForm, channels: IntArray | None = None)
     for ring in _rings(form.count, form.signed, form.shift is not None):
         search.attempt(ring)
     return search.found()
+
+
+def held(runs: Runs, count: int) -> NDArray[np.bool_]:
+    """(C,): whether so many digits of accumulators hold all between which a channel's output
+    changes: where they do not, a search finds nothing."""
+    low, high = runs.changing
+    return np.asarray(high - low <= _most(count) - _least(count), np.bool_)
+
+
+def _least(count: int) -> int:
+    """x of the lowest top digit with the greatest of the others."""
+    return int(-128 * 256 ** (count - 1) + 127 * ((256 ** (count - 1) - 1) // 255))
+
+
+def _most(count: int) -> int:
+    return int(127 * 256 ** (count - 1) - 128 * ((256 ** (count - 1) - 1) // 255))
 
 
 class _Candidate(NamedTuple):
@@ -189,7 +205,7 @@ class _DigitSearch:
             self.exponent = form.shift
         low, high = self.bounds = runs.changing[0][channels], runs.changing[1][channels]
         self.centre = self._offsets()
-        room = self._most() - self._least()
+        room = _most(form.count) - _least(form.count)
         self.hopeful = ~self.dead & ((high - low) << form.left <= room)
 
     def found(self) -> Found:
@@ -209,19 +225,12 @@ class _DigitSearch:
         second = min(1, runs.first.shape[1] - 1)
         centre = -((runs.first[self.channels, second] + runs.first[self.channels, -1]) >> 1)
         centre = centre if second else 0 * zero_at
-        fits = ((low + zero_at) << form.left >= self._least()) & (
-            (high + zero_at) << form.left <= self._most()
-        )
-        return np.where(fits, zero_at, centre)
+        return np.where(self._fits(low + zero_at, high + zero_at, form.left), zero_at, centre)
 
-    def _least(self) -> int:
-        """x of the lowest top digit with the greatest of the others."""
-        lower = 127 * ((256 ** (self.form.count - 1) - 1) // 255)
-        return int(-128 * 256 ** (self.form.count - 1) + lower)
-
-    def _most(self) -> int:
-        lower = 128 * ((256 ** (self.form.count - 1) - 1) // 255)
-        return int(127 * 256 ** (self.form.count - 1) - lower)
+    def _fits(self, low: IntArray, high: IntArray, left: IntArray) -> NDArray[np.bool_]:
+        """Whether digits hold these, which have their offset."""
+        count = self.form.count
+        return (low << left >= _least(count)) & (high << left <= _most(count))
 
     def attempt(self, ring: _Ring) -> None:
         """Some candidates for every channel that has none yet and may get one: of few channels
@@ -241,7 +250,7 @@ class _DigitSearch:
     def _attempt_at(self, ring: _Ring, channels: IntArray, offset: IntArray) -> None:
         """All candidates for some channels, each with some offsets: the first of these first."""
         (low, high), left = (side[channels] for side in self.bounds), self.form.left[channels]
-        fits = ((low + offset) << left >= self._least()) & ((high + offset) << left <= self._most())
+        fits = self._fits(low + offset, high + offset, left)
         lanes = _Lanes(channels[fits], offset[fits])
         ends, at = self._at_ends(lanes), 0
         while lanes.channels.size and at < len(ring):

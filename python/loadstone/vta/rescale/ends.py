@@ -6,7 +6,7 @@ Out:  `TightEnds`: a few ends of each side and sign, and by how much the others 
 Next: search.py and digit_search.py try candidates there.
 
     room at a first accumulator    scale * first - value          how far a line may be moved down
-    room at a last one             value - scale * last           and how far up
+    room at a last one             value + 1 - scale * last       and how far up
 
 A candidate that lies nowhere farther than d from the real line changes no end's room by more. So
 what it leaves at the tightest end, with that end's constant, no end that is roomier by more than
@@ -87,11 +87,13 @@ class Side:
 
 @dataclass(frozen=True)
 class TightEnds:
-    """Of all channels. first, last: ends at which runs begin, and end. apart, sign_apart: (C,) by
-    how many outputs all others are roomier than the tightest, of either sign and of their own."""
+    """Of all channels. first, last: ends at which runs begin, and end. slack: (C,) room between the
+    tightest of both; below zero, the real line is wrong. apart, sign_apart: (C,) by how many
+    outputs all others are roomier than the tightest, of either sign and of their own."""
 
     first: Ends
     last: Ends
+    slack: Reals
     apart: Reals
     sign_apart: Reals
 
@@ -101,16 +103,24 @@ class TightEnds:
         kept = [side.tightest() for side in (first, last)]
         apart = [_apart(room.min(axis=1), others.min(axis=1)) for _, room, others in kept]
         sign_apart = [_apart(room, others).min(axis=1) for _, room, others in kept]
-        return cls(kept[0][0], kept[1][0], np.minimum(*apart), np.minimum(*sign_apart))
+        slack = sum(room.min(axis=1) for _, room, _ in kept)
+        ends = [own for own, _, _ in kept]
+        return cls(*ends, np.asarray(slack), np.minimum(*apart), np.minimum(*sign_apart))
 
     def take(self, channels: IntArray) -> TightEnds:
         """Some of the channels: their numbers, (n,)."""
         return TightEnds(
             self.first.take(channels),
             self.last.take(channels),
+            self.slack[channels],
             self.apart[channels],
             self.sign_apart[channels],
         )
+
+    def refuse(self, far: Reals) -> NDArray[np.bool_]:
+        """(C,): whether no line that lies at most `far` (C,) outputs from the real one is right at
+        all ends."""
+        return np.asarray(self.slack + 2 * far < -_ROUNDED, np.bool_)
 
     def decide(self, far: Reals, *, signed: bool) -> NDArray[np.bool_]:
         """(C,): whether no other end can narrow the window of a candidate that lies at most `far`

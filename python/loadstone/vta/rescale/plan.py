@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plans, part_plan
-from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, search_digits
+from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, held, search_digits
 from loadstone.vta.rescale.joined import prove_blocks
 from loadstone.vta.rescale.proof import PartPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import IntArray, Runs
@@ -88,6 +88,8 @@ class Planner:
         else:
             signed = needs_sign(runs)
         self.lines = [not signed[channels].any() for channels in self.blocks]
+        held_by_two = held(runs, 2) | runs.constant
+        self.short = [bool(held_by_two[channels].all()) for channels in self.blocks]
         self.parts: dict[tuple[int, int], PartPlan | None] = {}
         self.open = list(range(len(self.blocks)))
         self._attempt_round(_ROUNDS[0])
@@ -171,6 +173,7 @@ class Planner:
             number: self._left(number, setting)
             for number in self.open
             if setting.signed or self.lines[number]
+            if setting.digits > 2 or self.short[number]
             if setting.even or self.steps[number] > _EVEN_STEPS
             if not (self.runs.ties_to_even and number in self.hopeless)
         }

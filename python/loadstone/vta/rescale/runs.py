@@ -123,13 +123,13 @@ class Runs:
             Side(
                 self.first,
                 least,
-                slope * self.first - self.value,
+                slope * self.first - least,
                 (above & negative, above & ~negative),
             ),
             Side(
                 self.last,
                 most + 1,
-                self.value - slope * self.last,
+                most + 1 - slope * self.last,
                 (under & negative, under & ~negative),
             ),
         )

@@ -192,15 +192,19 @@ def needs_sign(runs: Runs, channels: IntArray | None = None) -> NDArray[np.bool_
     shift = np.clip(np.floor(_LINE_BITS - np.log2(scale)), 0, 46).astype(np.int64)
     nearest = np.round(scale * 2.0**shift).astype(np.int64)
     one, two = ~live, np.zeros(len(scale), np.bool_)
+    farthest = _line(runs, channels, nearest + max(_LINES) + 1, shift).far * 2.0**-shift
+    refused = runs.tight.take(channels).refuse(farthest)
+
+    def open_at(pending: IntArray, distance: int, *, signed: bool) -> NDArray[np.bool_]:
+        slope = nearest[pending] + distance
+        trial = _line(runs, channels[pending], slope, shift[pending])
+        return trial.window(runs, signed=signed).open
+
     for distance in _LINES:
-        pending = np.flatnonzero(~one)
-        if not pending.size:
-            break
-        trial = _line(runs, channels[pending], nearest[pending] + distance, shift[pending])
-        one[pending] = trial.window(runs, signed=False).open
-        pending = pending[~(one | two)[pending]]
-        trial = _line(runs, channels[pending], nearest[pending] + distance, shift[pending])
-        two[pending] = trial.window(runs, signed=True).open
+        if (pending := np.flatnonzero(~(one | refused))).size:
+            one[pending] = open_at(pending, distance, signed=False)
+        if (pending := np.flatnonzero(~(one | two))).size:
+            two[pending] = open_at(pending, distance, signed=True)
     return two & ~one
 
 
