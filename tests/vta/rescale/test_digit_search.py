@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loadstone.vta.rescale import digit_search, ends
-from loadstone.vta.rescale.digit_search import DigitForm, search_digits
+from loadstone.vta.rescale.digit_search import DigitForm, held, search_digits
 from loadstone.vta.rescale.search import needs_sign
 from tests.vta.rescale.made import made_runs
 
@@ -35,6 +35,9 @@ def test_a_line_may_lie_a_little_off_the_real_scale() -> None:
 def test_two_digits_do_not_hold_a_long_range() -> None:
     runs = made_runs(np.array([0.001]), (-400_000, 400_000), "double", -128)
     assert not search_digits(runs, DigitForm(2, False, np.zeros(1, np.int64))).ok.any()
+    assert not held(runs, 2).any()
+    assert held(runs, 3).all()
+    assert held(made_runs(np.array([0.001]), (-20_000, 20_000), "double", -128), 2).all()
 
 
 @pytest.mark.parametrize(

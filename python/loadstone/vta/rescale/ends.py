@@ -101,11 +101,11 @@ class TightEnds:
     def of(cls, first: Side, last: Side) -> TightEnds:
         """The tightest ends of all."""
         kept = [side.tightest() for side in (first, last)]
+        slack = np.add(*(room.min(axis=1) for _, room, _ in kept))
         apart = [_apart(room.min(axis=1), others.min(axis=1)) for _, room, others in kept]
         sign_apart = [_apart(room, others).min(axis=1) for _, room, others in kept]
-        slack = sum(room.min(axis=1) for _, room, _ in kept)
-        ends = [own for own, _, _ in kept]
-        return cls(*ends, np.asarray(slack), np.minimum(*apart), np.minimum(*sign_apart))
+        begins, ends = (own for own, _, _ in kept)
+        return cls(begins, ends, slack, np.minimum(*apart), np.minimum(*sign_apart))
 
     def take(self, channels: IntArray) -> TightEnds:
         """Some of the channels: their numbers, (n,)."""
