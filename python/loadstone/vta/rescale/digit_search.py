@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ class _Lanes(NamedTuple):
     channels: IntArray
     offset: IntArray
 
-    def take(self, some: NDArray[Any]) -> _Lanes:
+    def take(self, some: IntArray | NDArray[np.bool_]) -> _Lanes:
         """Some of them: their numbers, or which."""
         return _Lanes(self.channels[some], self.offset[some])
 
