@@ -78,7 +78,7 @@ PARTIAL: dict[str, tuple[Set[str], str]] = {
         "a copy is cut into boxes; the others are whole",
     ),
     "loadstone.conformance.draw.FRAMEWORKS": ({"SINGLE"}, "no framework rounds so"),
-    "loadstone.vta.emitter._UNPADDED": (
+    "loadstone.vta.copy_pieces.UNPADDED": (
         {"UOP", "INP", "OUT", "ACC_8BIT"},
         "the memories whose loads have no pads",
     ),

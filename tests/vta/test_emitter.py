@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""emitter.py with clipped_loops.py: what one call of emitted Python appends, by the meaning of
-operations (stream_reference.py)."""
+"""emitter.py with clipped_loops.py and copy_pieces.py: what one call of emitted Python appends, by
+the meaning of operations (stream_reference.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
-from loadstone.vta.emitter import MAX_PAD, PAD_TENSOR, Emitter
+from loadstone.vta.copy_pieces import MAX_PAD
+from loadstone.vta.emitter import PAD_TENSOR, Emitter
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.stream import (
