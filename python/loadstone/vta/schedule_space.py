@@ -22,7 +22,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability
 from loadstone.vta.layout import Blocked
 from loadstone.vta.operators import shifted
-from loadstone.vta.operators.rescaled_layer import RescaledLayer
+from loadstone.vta.operators.rescaled_layer import cheapest_layer
 from loadstone.vta.operators.weighted import (
     can_fold,
     conv_spec,
@@ -126,7 +126,7 @@ def _kernels(
     cannot do it so."""
     try:
         with entered(choice):
-            layer = RescaledLayer(op, spec, config)
+            layer = cheapest_layer(op, spec, config)
             kernels = tuple(layer.kernel(blocks) for blocks in layer.runs_of_blocks())
             return layer.cycles(), kernels, layer.count
     except LoweringError:

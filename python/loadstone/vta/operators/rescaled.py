@@ -30,6 +30,7 @@ from loadstone.vta.operators.kernels import LoweredOperator, emit
 from loadstone.vta.operators.rescaled_layer import (
     Blocks,
     RescaledLayer,
+    cheapest_layer,
     last_shift,
     part_levels,
 )
@@ -66,13 +67,13 @@ class _Lowering:
         self, op: g.Weighted, spec: ConvSpec, weights: IntArray, groups: int, config: HwConfig
     ) -> None:
         self.op, self.config, self.weights, self.groups = op, config, weights, groups
-        self.layer = RescaledLayer(op, spec, config)
+        self.layer = cheapest_layer(op, spec, config)
         self.grouping = constants.grouping(
             groups, weights.shape[3], weights.shape[0] // groups, config.block
         )
         self.dead = np.concatenate([plan.dead for plan in self.layer.plans])
         self.parts = constants.split_weights(self._live(weights))
-        self.layer.window = replace(self.layer.window, parts=len(self.parts))
+        self.layer.sum_in(len(self.parts))
         self.names = {
             "x": op.input.name,
             "out": op.output.name,
@@ -157,7 +158,7 @@ class _Lowering:
 
     def _part_tiles(self, run: Blocks, kernel: RescaledSpec) -> Int8Array:
         """(blocks, tiles, block, block) of weights times multipliers, in parts."""
-        counts = [sum(count for _, count in level.runs) for level in run.shape.levels]
+        counts = [sum(count for _, count in level.runs) for level in run.form.shape.levels]
         parts = [np.zeros(self.weights.shape, np.int8) for _ in range(kernel.window.parts)]
         block = self.config.block
         for number, plan in enumerate(run.plans):
@@ -193,7 +194,7 @@ class _Pieces:
         places = {}
         if kernel.chain_tiles:
             sets = range(len(run.plans) if kernel.multipliers > 1 else 1)
-            tiles = [layer.chain_tiles(run.first + number, run.shape) for number in sets]
+            tiles = [layer.chain_tiles(run.first + number) for number in sets]
             places["m"] = self.place("m", np.concatenate(tiles))
         if kernel.bias:
             bias = np.zeros((len(run.plans), kernel.bias, block, block), np.int8)
@@ -229,7 +230,7 @@ def _operands(layer: RescaledLayer, run: Blocks, kernel: RescaledSpec) -> NDArra
     rows = np.zeros((len(run.plans), kernel.operand_rows, layer.config.block), np.int64)
     for number, plan in enumerate(run.plans):
         lanes = len(plan.dead)
-        if run.shape.shift is None:
+        if run.form.shape.shift is None:
             rows[number, 0, :lanes] = last_shift(plan)
         if kernel.added:
             rows[number, kernel.bias_row] = layer.biases[run.first + number]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from math import prod
 
@@ -38,7 +39,9 @@ from loadstone.vta.schedule.rescaled_spec import ChainShape, LevelShape, Rescale
 
 __all__ = [
     "Blocks",
+    "Form",
     "RescaledLayer",
+    "cheapest_layer",
     "cycles",
     "last_shift",
     "part_levels",
@@ -47,15 +50,31 @@ __all__ = [
 Int8Array = NDArray[np.int8]
 
 
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What blocks of one kind have in common: their chain, and how many weight tiles their biases
+    take."""
+
+    shape: ChainShape
+    bias: int
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Neighbouring blocks of one spec."""
 
     first: int
     plans: tuple[BlockPlan, ...]
-    shape: ChainShape
-    bias: int
+    form: Form
     multipliers: int
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The spec of some blocks; cycles: with the tile that the cost model takes."""
+
+    spec: RescaledSpec
+    cycles: int
 
 
 class RescaledLayer:
@@ -66,9 +85,9 @@ class RescaledLayer:
         op: g.Weighted,
         spec: ConvSpec,
         config: HwConfig,
-        plans: Sequence[BlockPlan | None] | None = None,
+        plans: Sequence[BlockPlan | None],
     ) -> None:
-        """plans: of every block; None: the cheapest."""
+        """plans: of every block; cheapest_layer chooses them."""
         self.op, self.spec, self.config = op, spec, config
         self.window = Window(
             spec.in_blocks,
@@ -85,33 +104,21 @@ class RescaledLayer:
         self.count = spec.groups * spec.out_blocks
         self.pixels = spec.output[0] * spec.output[1]
         self.choice = current_layer()
-        plans = plans or self._cheapest_plans()
         self.plans = [plan for plan in plans if plan is not None]
         assert 0 < len(self.plans) == len(plans), "the predicate refused it"
         # Lanes that belong to no channel, in whole blocks: the output is padded to them.
         folded = constants.folded_bias(op)
-        self._runs: Sequence[Blocks] | None = None
         self.biases = [self._bias(number, folded) for number in range(len(self.plans))]
-        self._chains: dict[tuple[int, ChainShape], Int8Array] = {}
+        self._runs: Sequence[Blocks] | None = None
+        self._chains: dict[int, Int8Array] = {}
+        self._kernels: dict[tuple[Form, int, int], _Kernel] = {}
 
-    def _cheapest_plans(self) -> Sequence[BlockPlan | None]:
-        """Those of the form that was chosen; else of each block the cheapest, or parts of weights
-        in all where that is cheaper: kernels of several forms wait for each other, and digits for
-        their way through memory."""
-        op, spec, config = self.op, self.spec, self.config
-        taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
-        few = self.pixels < FEW_PIXELS  # loading the parts of weights costs more than it saves
-        steps = {"digits": MANY_STEPS, "parts": 1, None: MANY_STEPS if few else taps}
-        plans = layer_plans(op, config, steps[self.choice.form]) or ()
-        if self.choice.form is not None or few or taps > _MOST_TAPS:
-            return plans
-        if all(isinstance(plan, PartPlan) for plan in plans):
-            return plans
-        parts = layer_plans(op, config, 1) or ()
-        if not all(isinstance(plan, PartPlan) for plan in parts):
-            return plans
-        apart, alike = (RescaledLayer(op, spec, config, each).cycles() for each in (plans, parts))
-        return parts if alike < apart else plans
+    def sum_in(self, parts: int) -> None:
+        """The weights that are left may be fewer int8 arrays than the operator's."""
+        if parts != self.window.parts:
+            self.window = replace(self.window, parts=parts)
+            self._runs = None
+            self._kernels.clear()
 
     def _bias(self, number: int, folded: IntArray) -> IntArray:
         """(block,) what is added to the sum of each lane, or to that times the multiplier."""
@@ -129,19 +136,26 @@ class RescaledLayer:
         """Neighbouring blocks that one kernel can do: as many as the cost model says, where a tile
         has few pixels. Blocks of one kind have one shape, so that few kernels are lowered."""
         if self._runs is None:
-            kinds: dict[tuple[object, ...], list[int]] = {}
-            for number, plan in enumerate(self.plans):
-                kinds.setdefault(kind_of(plan), []).append(number)
-            shapes = {kind: self._shape(numbers) for kind, numbers in kinds.items()}
             least = max(1, _PIXELS // self.pixels)
             counts = [n for n in (least, 2, 4, 8) if self._worth(n, least)]
             if self.spec.out_blocks > 1 and self.spec.groups > 1:
                 counts = [1]
             elif self.choice.joined:
                 counts = [self.choice.joined]
-            choices = [list(self._joined(shapes, most)) for most in counts]
+            choices = [list(self._joined(most)) for most in counts]
             self._runs = min(choices, key=self._cycles) if len(choices) > 1 else choices[0]
         return self._runs
+
+    @cached_property
+    def _forms(self) -> list[Form]:
+        """Of every block; those of one kind have the same."""
+        kinds: dict[tuple[object, ...], list[int]] = {}
+        for number, plan in enumerate(self.plans):
+            kinds.setdefault(kind_of(plan), []).append(number)
+        forms: dict[int, Form] = {}
+        for numbers in kinds.values():
+            forms |= dict.fromkeys(numbers, Form(*self._shape(numbers)))
+        return [forms[number] for number in range(len(self.plans))]
 
     def _worth(self, count: int, least: int) -> bool:
         """Whether so many blocks may be cheapest together: few pixels, or all blocks of a window of
@@ -153,30 +167,22 @@ class RescaledLayer:
     def _cycles(self, runs: Sequence[Blocks]) -> int:
         """What the cost model says; where a tile of so many blocks fits no scratchpad, too many."""
         try:
-            return sum(
-                rescaled_tile.choose(self.kernel(blocks), self.count, self.config).cycles
-                for blocks in runs
-            )
+            return sum(self._tiled(blocks).cycles for blocks in runs)
         except LoweringError:
             return 1 << 60
 
-    def _joined(
-        self, shapes: dict[tuple[object, ...], tuple[ChainShape, int]], most: int
-    ) -> Iterator[Blocks]:
+    def _joined(self, most: int) -> Iterator[Blocks]:
         """Runs of at most so many neighbouring blocks of one kind."""
         first = 0
-        for kind, group in groupby(self.plans, key=kind_of):
-            plans = list(group)
-            shape, bias = shapes[kind]
-            while most > 1 and not self._has_room(
-                Blocks(first, tuple(plans[:most]), shape, bias, most)
-            ):
+        for form, group in groupby(self._forms):
+            plans = self.plans[first : first + len(list(group))]
+            while most > 1 and not self._has_room(Blocks(first, tuple(plans[:most]), form, most)):
                 most = -(-most // 2)
             for at in range(0, len(plans), most):
                 part = tuple(plans[at : at + most])
-                tiles = [self.chain_tiles(first + n, shape) for n in range(len(part))]
+                tiles = [self.chain_tiles(first + n) for n in range(len(part))]
                 shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
-                yield Blocks(first, part, shape, bias, 1 if shared else len(part))
+                yield Blocks(first, part, form, 1 if shared else len(part))
                 first += len(part)
 
     def _has_room(self, blocks: Blocks) -> bool:
@@ -221,11 +227,11 @@ class RescaledLayer:
         split = split_constant(self.biases[number], plan.exponents, block)
         return [[] if level is None else constant_steps(level, block) for level in split]
 
-    def chain_tiles(self, number: int, shape: ChainShape) -> Int8Array:
+    def chain_tiles(self, number: int) -> Int8Array:
         """(tiles, block, block): the weight tiles of a block's chain, in the order of its shape."""
-        if (number, shape) not in self._chains:
-            self._chains[number, shape] = self._made_chain(number, shape)
-        return self._chains[number, shape]
+        if number not in self._chains:
+            self._chains[number] = self._made_chain(number, self._forms[number].shape)
+        return self._chains[number]
 
     def _made_chain(self, number: int, shape: ChainShape) -> Int8Array:
         plan, block = self.plans[number], self.config.block
@@ -240,31 +246,32 @@ class RescaledLayer:
         return tiles
 
     def kernel(self, blocks: Blocks) -> RescaledSpec:
-        """The spec of some blocks, with the cheapest tile."""
-        plan = blocks.plans[0]
-        if isinstance(plan, PartPlan):
-            return self._part_kernel(blocks)
+        """The spec of some blocks, with the cheapest tile or the one that was chosen."""
+        return self._tiled(blocks).spec
+
+    def cycles(self) -> int:
+        """What the cost model says of all blocks and samples."""
+        return self.spec.samples * sum(
+            self._tiled(blocks).cycles for blocks in self.runs_of_blocks()
+        )
+
+    def _tiled(self, blocks: Blocks) -> _Kernel:
+        """Raises LoweringError where no tile fits."""
+        key = (blocks.form, len(blocks.plans), blocks.multipliers)
+        if key not in self._kernels:
+            spec = self._open(blocks)
+            cheapest = rescaled_tile.choose(spec, self.count, self.config)
+            tile = cheapest.tile
+            if self.choice.tile is not None:
+                tile = rescaled_tile.choose(spec, self.count, self.config, self.choice.tile).tile
+            self._kernels[key] = _Kernel(replace(spec, tile=tile), cheapest.cycles)
+        return self._kernels[key]
+
+    def _open(self, blocks: Blocks) -> RescaledSpec:
+        """The spec of some blocks before it has a tile."""
+        plan, form = blocks.plans[0], blocks.form
         spec = RescaledSpec(
             window=self.window,
-            blocks=len(blocks.plans),
-            own_input=self.own_input,
-            tile=(1, 1, 1),
-            bias=0 if blocks.bias > _BIAS_STEPS else blocks.bias,
-            left=plan.left,
-            right=bool(plan.right.any()),
-            digits=plan.digits,
-            clamped=plan.clamped,
-            signed=plan.signed,
-            chain=blocks.shape,
-            multipliers=blocks.multipliers,
-            added=blocks.bias > _BIAS_STEPS,
-        )
-        return self._tiled(spec)
-
-    def _part_kernel(self, blocks: Blocks) -> RescaledSpec:
-        parts = sum(count for level in blocks.shape.levels for _, count in level.runs)
-        spec = RescaledSpec(
-            window=replace(self.window, parts=parts),
             blocks=len(blocks.plans),
             own_input=self.own_input,
             tile=(1, 1, 1),
@@ -274,21 +281,22 @@ class RescaledLayer:
             digits=0,
             clamped=False,
             signed=False,
-            chain=blocks.shape,
+            chain=form.shape,
             multipliers=blocks.multipliers,
         )
-        return self._tiled(spec)
-
-    def cycles(self) -> int:
-        """What the cost model says of all blocks and samples."""
-        return self.spec.samples * sum(
-            rescaled_tile.choose(self.kernel(blocks), self.count, self.config).cycles
-            for blocks in self.runs_of_blocks()
+        if isinstance(plan, PartPlan):
+            parts = sum(count for level in form.shape.levels for _, count in level.runs)
+            return replace(spec, window=replace(self.window, parts=parts))
+        return replace(
+            spec,
+            bias=0 if form.bias > _BIAS_STEPS else form.bias,
+            left=plan.left,
+            right=bool(plan.right.any()),
+            digits=plan.digits,
+            clamped=plan.clamped,
+            signed=plan.signed,
+            added=form.bias > _BIAS_STEPS,
         )
-
-    def _tiled(self, spec: RescaledSpec) -> RescaledSpec:
-        found = rescaled_tile.choose(spec, self.count, self.config, self.choice.tile)
-        return replace(spec, tile=found.tile)
 
 
 #: Sums of more steps are never made in parts.
@@ -327,6 +335,28 @@ def part_levels(
     return [[step.reshape(own.shape) for step in steps] for steps in levels]
 
 
+def cheapest_layer(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> RescaledLayer:
+    """With the plans of the form that was chosen; else of each block the cheapest, or parts of
+    weights in all where that is cheaper: kernels of several forms wait for each other, and digits
+    for their way through memory."""
+    choice = current_layer()
+    taps = spec.in_blocks * spec.kernel[0] * spec.kernel[1]
+    # Loading the parts of weights costs more than it saves where there are few pixels.
+    few = spec.output[0] * spec.output[1] < FEW_PIXELS
+    steps = {"digits": MANY_STEPS, "parts": 1, None: MANY_STEPS if few else taps}
+    plans = layer_plans(op, config, steps[choice.form]) or ()
+    layer = RescaledLayer(op, spec, config, plans)
+    if choice.form is not None or few or taps > _MOST_TAPS:
+        return layer
+    if all(isinstance(plan, PartPlan) for plan in plans):
+        return layer
+    parts = layer_plans(op, config, 1) or ()
+    if not all(isinstance(plan, PartPlan) for plan in parts):
+        return layer
+    alike = RescaledLayer(op, spec, config, parts)
+    return alike if alike.cycles() < layer.cycles() else layer
+
+
 def cycles(op: g.Weighted, spec: ConvSpec, config: HwConfig) -> int:
     """What the cost model says of a layer."""
-    return RescaledLayer(op, spec, config).cycles()
+    return cheapest_layer(op, spec, config).cycles()

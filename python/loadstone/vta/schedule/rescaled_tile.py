@@ -50,16 +50,23 @@ def choose(
         if len(wanted) != 3 or not all(wanted):
             raise LoweringError(f"tile: {list(wanted)} is not rows, columns and input blocks")
         tile = (wanted[0], wanted[1], wanted[2])
-        if _is_part(spec, tile) and _fits(spec, tile, config):
-            return TileChoice(tile, _cycles(spec, tile, layer_blocks, config, cost))
-    return _choose(spec, layer_blocks, config, cost)
+        estimate = _Estimate(spec, layer_blocks, config, cost)
+        if _is_part(spec, tile) and estimate.fits(tile):
+            return TileChoice(tile, estimate.cycles(tile))
+    best = _choose(spec, layer_blocks, config, cost)
+    if best is None:
+        raise LoweringError(
+            f"tile: one pixel of {spec.window.kernel[0]}x{spec.window.kernel[1]} taps and its "
+            f"digits fit no scratchpad of {config.name}"
+        )
+    return best
 
 
 def cheapest(
     spec: RescaledSpec, layer_blocks: int, config: HwConfig, most: int
 ) -> list[TileChoice]:
     """The tiles that should take least, in this order."""
-    candidates = _candidates(spec, layer_blocks, config, cost_model(config))
+    candidates = _candidates(_Estimate(spec, layer_blocks, config, cost_model(config)))
     return sorted(candidates, key=lambda choice: choice.cycles)[:most]
 
 
@@ -72,98 +79,104 @@ def _is_part(spec: RescaledSpec, tile: tuple[int, int, int]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _choose(spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel) -> TileChoice:
-    candidates = _candidates(spec, layer_blocks, config, cost)
-    best = min(candidates, key=lambda choice: choice.cycles, default=None)
-    if best is None:
-        raise LoweringError(
-            f"tile: one pixel of {spec.window.kernel[0]}x{spec.window.kernel[1]} taps and its "
-            f"digits fit no scratchpad of {config.name}"
-        )
-    return best
-
-
-def _candidates(
+def _choose(
     spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel
-) -> Iterator[TileChoice]:
-    window = spec.window
+) -> TileChoice | None:
+    candidates = _candidates(_Estimate(spec, layer_blocks, config, cost))
+    return min(candidates, key=lambda choice: choice.cycles, default=None)
+
+
+def _candidates(estimate: _Estimate) -> Iterator[TileChoice]:
+    window = estimate.spec.window
     height, width = window.output
     for chunk in _parts(window.in_blocks):
         for columns in _divisors(width):
             for rows in _parts(height) if columns == width else (1,):
                 tile = (rows, columns, chunk)
-                if _fits(spec, tile, config):
-                    yield TileChoice(tile, _cycles(spec, tile, layer_blocks, config, cost))
+                if estimate.fits(tile):
+                    yield TileChoice(tile, estimate.cycles(tile))
 
 
-def _fits(spec: RescaledSpec, tile: tuple[int, int, int], config: HwConfig) -> bool:
-    rows, columns, chunk = tile
-    window = spec.window
-    pixels = spec.blocks * rows * columns
-    loaded = window.loaded(rows, columns)
-    inputs = (spec.blocks if spec.own_input else 1) * chunk * loaded[0] * loaded[1]
-    taps = window.taps // window.in_blocks * chunk
-    once = chunk == window.in_blocks and (rows, columns) == window.output
-    own = spec.blocks * (taps * (1 if once else 2) + spec.bias)
-    own += spec.multipliers * spec.chain_tiles
-    if not spec.digits and chunk < window.in_blocks:
-        return False
-    sums = (max(2, spec.stored + 1) + spec.chain.accumulators) * pixels
-    sums += spec.blocks * spec.operand_rows
-    return (
-        sums <= config.depth(Memory.ACC)
-        and (2 * inputs + 2 * spec.stored * pixels + 1) <= config.depth(Memory.INP)
-        and own <= config.depth(Memory.WGT)
-        and taps * spec.blocks <= config.depth(Memory.UOP) // 2
-    )
+class _Estimate:
+    """Whether a tile of a kernel fits, and what it takes; what no tile changes is worked out
+    once."""
 
+    def __init__(
+        self, spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel
+    ) -> None:
+        window, blocks, chain = spec.window, spec.blocks, spec.chain
+        self.spec, self.cost, self.layer_blocks = spec, cost, layer_blocks
+        self.depth = config.depth
+        self.stored, self.taps = spec.stored, window.taps
+        self.groups = blocks if spec.own_input else 1
+        self.pixels = blocks * window.output[0] * window.output[1]
+        self.sums = max(2, self.stored + 1) + chain.accumulators
+        self.operands = blocks * spec.operand_rows
+        #: Weight tiles of bias and chain.
+        self.fixed_weights = blocks * spec.bias + spec.multipliers * spec.chain_tiles
+        self.compute = self.pixels * _steps(spec, cost)
+        parts = (*chain.levels, *chain.upper)
+        levels = sum(1 + len(level.runs) + level.constants for level in parts)
+        stairs = sum(_STAIR_INSTRUCTIONS + stair.tiles for stair in chain.stairs)
+        self.instructions = _FIXED_INSTRUCTIONS + levels + stairs + 3 * self.stored
+        whole = self.groups * window.in_blocks * window.input[0] * window.input[1]
+        self.input_stays = (
+            not spec.own_input and layer_blocks > blocks and whole * 2 < self.depth(Memory.INP)
+        )
+        self.padded = any(window.padding) and window.pad_value != 0
 
-def _cycles(
-    spec: RescaledSpec,
-    tile: tuple[int, int, int],
-    layer_blocks: int,
-    config: HwConfig,
-    cost: CostModel,
-) -> int:
-    rows, columns, chunk = tile
-    window = spec.window
-    turns = -(-window.output[0] // rows) * -(-window.output[1] // columns)
-    pixels = spec.blocks * window.output[0] * window.output[1]
-    chunks = -(-window.in_blocks // chunk)
-    compute = pixels * _steps(spec, cost)
-    parts = (*spec.chain.levels, *spec.chain.upper)
-    levels = sum(1 + len(level.runs) + level.constants for level in parts)
-    stairs = sum(_STAIR_INSTRUCTIONS + stair.tiles for stair in spec.chain.stairs)
-    instructions = _FIXED_INSTRUCTIONS + chunks + levels + stairs + 3 * spec.stored
-    compute += turns * instructions * cost.gemm_overhead
-    loaded = window.loaded(rows, columns)
-    groups = spec.blocks if spec.own_input else 1
-    inputs = groups * window.in_blocks * loaded[0] * loaded[1]
-    whole = groups * window.in_blocks * window.input[0] * window.input[1]
-    stays = (
-        not spec.own_input and layer_blocks > spec.blocks and whole * 2 < config.depth(Memory.INP)
-    )
-    padded = any(window.padding) and window.pad_value != 0
-    loads = chunks * groups * (loaded[0] + 2 if padded else 1) + spec.blocks
-    load = turns * (inputs * cost.inp_beats + loads * cost.load_overhead)
-    if stays:
-        load = load * spec.blocks // layer_blocks
-    load += pixels * spec.stored * cost.inp_beats
-    # Weights of chunks come anew in every turn, where other kernels' may have taken their places.
-    own = spec.blocks * (window.taps + spec.bias) + spec.multipliers * spec.chain_tiles
-    stay = chunks == 1 or (spec.blocks == layer_blocks and own <= config.depth(Memory.WGT))
-    load += spec.blocks * window.taps * cost.wgt_beats * (1 if stay else turns)
-    store = (spec.stored + 1) * (pixels * cost.store_tile + turns * cost.store_overhead)
-    if chunks > 1:
-        # A chunk goes into one half while the other is multiplied, and other turns' digits stand in
-        # the way of the first: what a chunk's load takes longer than its sum, compute waits.
-        part = groups * chunk * loaded[0] * loaded[1] * cost.inp_beats + cost.load_overhead
-        sums = spec.blocks * rows * columns * window.taps * chunk // window.in_blocks
-        compute += turns * (chunks - 1) * max(0, part - sums * cost.gemm_step)
-    # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
-    tile_pixels = pixels // turns
-    ramp = load // turns + tile_pixels * (cost.store_tile + spec.stored * cost.inp_beats) // 4
-    return int(max(compute, load, store) + ramp * spec.blocks // layer_blocks)
+    def fits(self, tile: tuple[int, int, int]) -> bool:
+        """Whether the scratchpads hold all that is in flight."""
+        rows, columns, chunk = tile
+        window, depth = self.spec.window, self.depth
+        if not self.spec.digits and chunk < window.in_blocks:
+            return False
+        blocks, pixels = self.spec.blocks, self.spec.blocks * rows * columns
+        loaded = window.loaded(rows, columns)
+        inputs = self.groups * chunk * loaded[0] * loaded[1]
+        taps = self.taps // window.in_blocks * chunk
+        once = chunk == window.in_blocks and (rows, columns) == window.output
+        return (
+            self.sums * pixels + self.operands <= depth(Memory.ACC)
+            and 2 * inputs + 2 * self.stored * pixels + 1 <= depth(Memory.INP)
+            and blocks * taps * (1 if once else 2) + self.fixed_weights <= depth(Memory.WGT)
+            and taps * blocks <= depth(Memory.UOP) // 2
+        )
+
+    def cycles(self, tile: tuple[int, int, int]) -> int:
+        """Of the whole kernel."""
+        rows, columns, chunk = tile
+        cost, window, blocks = self.cost, self.spec.window, self.spec.blocks
+        turns = -(-window.output[0] // rows) * -(-window.output[1] // columns)
+        chunks = -(-window.in_blocks // chunk)
+        compute = self.compute + turns * (self.instructions + chunks) * cost.gemm_overhead
+        loaded = window.loaded(rows, columns)
+        inputs = self.groups * window.in_blocks * loaded[0] * loaded[1]
+        loads = chunks * self.groups * (loaded[0] + 2 if self.padded else 1) + blocks
+        load = turns * (inputs * cost.inp_beats + loads * cost.load_overhead)
+        if self.input_stays:
+            load = load * blocks // self.layer_blocks
+        load += self.pixels * self.stored * cost.inp_beats
+        # Weights of chunks come anew in every turn, where other kernels' may have taken their
+        # places.
+        weights = blocks * self.taps
+        alone = blocks == self.layer_blocks
+        room = weights + self.fixed_weights <= self.depth(Memory.WGT)
+        load += weights * cost.wgt_beats * (1 if chunks == 1 or (alone and room) else turns)
+        store = (self.stored + 1) * (self.pixels * cost.store_tile + turns * cost.store_overhead)
+        if chunks > 1:
+            # A chunk goes into one half while the other is multiplied, and other turns' digits
+            # stand in the way of the first: what a chunk's load takes longer than its sum, compute
+            # waits.
+            part = self.groups * chunk * loaded[0] * loaded[1] * cost.inp_beats
+            sums = blocks * rows * columns * self.taps * chunk // window.in_blocks
+            waits = part + cost.load_overhead - sums * cost.gemm_step
+            compute += turns * (chunks - 1) * max(0, waits)
+        # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
+        tile_pixels = self.pixels // turns
+        out = tile_pixels * (cost.store_tile + self.stored * cost.inp_beats) // 4
+        ramp = load // turns + out
+        return int(max(compute, load, store) + ramp * blocks // self.layer_blocks)
 
 
 def _steps(spec: RescaledSpec, cost: CostModel) -> int:
