@@ -17,6 +17,7 @@ products that nobody else reads, then takes C's buffer, and its clearing is left
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -27,7 +28,7 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, structural_map, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import AllocBuffer, Buffer, Expr, PrimFunc, Stmt
 
-__all__ = ["insert_compute"]
+__all__ = ["computed", "insert_compute", "made_onto", "taken_over"]
 
 _PLAIN = {tirx.Add: "add", tirx.Max: "max", tirx.Min: "min"}
 _ONTO = "onto"
@@ -36,10 +37,14 @@ _ONTO = "onto"
 def insert_compute(func: PrimFunc) -> PrimFunc:
     """Replaces every compute nest of `func` (a PrimFunc) by intrinsic calls. Raises LoweringError
     on a nest that is none."""
-    renamed = _made_onto(func.body)  # buffer -> the buffer whose place it takes
+    renamed = made_onto(nests(func.body))  # buffer -> the buffer whose place it takes
     products = set(renamed)
-    body = map_nests(func.body, lambda nest: _compute(nest, renamed, products))
-    return func.with_body(_take_over(body, renamed))
+
+    def called(nest: PerfectNest) -> Stmt:
+        calls = [call.to_stmt() for call in computed(nest, renamed, products)]
+        return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
+
+    return func.with_body(_take_over(map_nests(func.body, called), renamed))
 
 
 def _onto(nest: PerfectNest, head: Expr, product: Expr) -> tuple[Buffer, Buffer]:
@@ -51,19 +56,25 @@ def _onto(nest: PerfectNest, head: Expr, product: Expr) -> tuple[Buffer, Buffer]
     raise LoweringError(f"compute: {product} cannot be made onto {head}: {nest.store}")
 
 
-def _compute(nest: PerfectNest, renamed: dict[Buffer, Buffer], products: set[Buffer]) -> Stmt:
-    if nest.store.buffer in products and isinstance(nest.store.value, tirx.IntImm):
-        return tirx.Evaluate(0)  # it begins with what it is made onto
-    return _fill(nest) or _gemm(nest) or _elementwise(nest, renamed)
+def computed(
+    nest: PerfectNest, renamed: dict[Buffer, Buffer], products: set[Buffer]
+) -> Sequence[Intrinsic]:
+    """The calls that a nest is. products: those that are made onto other sums. renamed: gets the
+    buffers whose place others take. Raises LoweringError on a nest that is none."""
+    if isinstance(nest.store.value, tirx.IntImm):
+        if nest.store.buffer in products:
+            return ()  # it begins with what it is made onto
+        return (_fill(nest, int(nest.store.value.value)),)
+    return _gemm(nest) or _elementwise(nest, renamed)
 
 
-def _made_onto(body: Stmt) -> dict[Buffer, Buffer]:
+def made_onto(compute_nests: Iterable[PerfectNest]) -> dict[Buffer, Buffer]:
     """Products that are made onto other sums, and these sums. Raises LoweringError where the sum is
     not finished before the product begins, or the product not just before it is used."""
     found: dict[Buffer, Buffer] = {}
     written: list[Buffer] = []  # in the order of the nests
 
-    for nest in nests(body):
+    for nest in compute_nests:
         value = nest.store.value
         while is_tir_call(value, "call_pure_extern"):
             name, *rest = value.args
@@ -80,28 +91,24 @@ def _made_onto(body: Stmt) -> dict[Buffer, Buffer]:
     return found
 
 
-def _fill(nest: PerfectNest) -> Stmt | None:
-    if not isinstance(nest.store.value, tirx.IntImm):
-        return None
+def _fill(nest: PerfectNest, value: int) -> Intrinsic:
     target, strides = access(nest.store, nest)
-    return Intrinsic(
-        "fill", (target,), (int(nest.store.value.value),), axes(nest, (strides,))
-    ).to_stmt()
+    return Intrinsic("fill", (target,), (value,), axes(nest, (strides,)))
 
 
-def _gemm(nest: PerfectNest) -> Stmt | None:
-    """C + product, or C + a sum of products: one call each."""
+def _gemm(nest: PerfectNest) -> list[Intrinsic]:
+    """C + product, or C + a sum of products: one call each; none where it is something else."""
     addends = _addends(nest.store.value)
     products = [addend for addend in addends if not _is_load_of(addend, nest.store.buffer)]
     factors = [_factors(product) for product in products]
     if not factors or len(products) != len(addends) - 1 or None in factors:
-        return None
+        return []
     calls = []
     for pair in factors:
         parts = [access(node, nest) for node in (nest.store, *(pair or ()))]
         operands, strides = zip(*parts, strict=True)
-        calls.append(Intrinsic("gemm", operands, (), axes(nest, strides)).to_stmt())
-    return tirx.stmt_seq(*calls)
+        calls.append(Intrinsic("gemm", operands, (), axes(nest, strides)))
+    return calls
 
 
 def _addends(expr: Expr) -> list[Expr]:
@@ -130,7 +137,7 @@ def _factors(product: Expr) -> tuple[Expr, Expr] | None:
     )
 
 
-def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
+def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> list[Intrinsic]:
     """A chain op(op(head, x), y): one call each, in the buffer of `head`, which the stored buffer
     then takes over."""
     steps: list[tuple[str, list[Expr]]] = []
@@ -163,11 +170,9 @@ def _elementwise(nest: PerfectNest, renamed: dict[Buffer, Buffer]) -> Stmt:
             )
         loops = axes(nest, (strides, *(stride for _, stride in loads)))
         calls.append(
-            Intrinsic(
-                name, (place, *(operand for operand, _ in loads)), immediates, loops
-            ).to_stmt()
+            Intrinsic(name, (place, *(operand for operand, _ in loads)), immediates, loops)
         )
-    return tirx.stmt_seq(*calls) if calls else tirx.Evaluate(0)
+    return calls
 
 
 def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
@@ -183,20 +188,22 @@ def _step(expr: Expr, nest: PerfectNest) -> tuple[str, Expr, list[Expr]]:
     raise LoweringError(f"compute: no instruction does {expr} in {nest.store}")
 
 
+def taken_over(buffer: Buffer, renamed: dict[Buffer, Buffer]) -> Buffer:
+    """The buffer whose place one takes in the end."""
+    while buffer in renamed:
+        buffer = renamed[buffer]
+    return buffer
+
+
 def _take_over(body: Stmt, renamed: dict[Buffer, Buffer]) -> Stmt:
     """Puts accesses of renamed buffers into the buffers whose place they take, and drops their
     allocations."""
     if not renamed:
         return body
 
-    def root(buffer: Buffer) -> Buffer:
-        while buffer in renamed:
-            buffer = renamed[buffer]
-        return buffer
-
     def on_load(load: TensorLoad) -> Expr:
         return (
-            tirx.BufferLoad(root(load.source), list(load.indices))
+            tirx.BufferLoad(taken_over(load.source, renamed), list(load.indices))
             if load.source in renamed
             else load
         )

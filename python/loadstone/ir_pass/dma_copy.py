@@ -25,7 +25,7 @@ from loadstone.relax.compat import TensorLoad, is_tir_call, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import Expr, PrimFunc, Stmt
 
-__all__ = ["insert_dma_copy"]
+__all__ = ["dma_copy", "insert_dma_copy"]
 
 DRAM = "global"
 
@@ -33,10 +33,16 @@ DRAM = "global"
 def insert_dma_copy(func: PrimFunc) -> PrimFunc:
     """Replaces every copy between DRAM and a scratchpad in `func` (a PrimFunc) by one intrinsic
     call."""
-    return func.with_body(map_nests(func.body, _dma_copy))
+
+    def copied(nest: PerfectNest) -> Stmt | None:
+        call = dma_copy(nest)
+        return None if call is None else call.to_stmt()
+
+    return func.with_body(map_nests(func.body, copied))
 
 
-def _dma_copy(nest: PerfectNest) -> Stmt | None:
+def dma_copy(nest: PerfectNest) -> Intrinsic | None:
+    """The call that a nest is; None where it does not copy between DRAM and a scratchpad."""
     target, value = nest.store.buffer, nest.store.value
     if isinstance(value, tirx.Cast) and target.scope() == DRAM:  # the store keeps the low 8 bits
         value = value.value
@@ -51,4 +57,4 @@ def _dma_copy(nest: PerfectNest) -> Stmt | None:
     destination, destination_strides = access(nest.store, nest)
     source, source_strides = access(value, nest)
     loops = axes(nest, (destination_strides, source_strides), inside)
-    return Intrinsic("dma_copy", (destination, source), (pad_value,), loops).to_stmt()
+    return Intrinsic("dma_copy", (destination, source), (pad_value,), loops)

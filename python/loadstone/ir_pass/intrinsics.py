@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from loadstone.errors import LoweringError
 from loadstone.relax.compat import is_tir_call, tirx
@@ -72,8 +72,7 @@ _shapes: dict[int, tuple[Buffer, tuple[int, ...]]] = {}
 _MOST_KNOWN = 1024
 
 
-@dataclass(frozen=True)
-class BufferOperand:
+class BufferOperand(NamedTuple):
     """An element of a buffer: where the nest's access stands when all its loops are 0."""
 
     buffer: Buffer
@@ -85,8 +84,7 @@ class BufferOperand:
         return str(self.buffer.scope())
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """One loop of a nest: its extent, a stride in elements per buffer operand, and what of it is
     executed and inside."""
 

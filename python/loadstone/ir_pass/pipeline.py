@@ -25,6 +25,7 @@ from loadstone.errors import LoweringError
 from loadstone.graph import Operator
 from loadstone.ir_pass.compute import insert_compute
 from loadstone.ir_pass.dma_copy import insert_dma_copy
+from loadstone.ir_pass.recognise import Calls, recognised
 from loadstone.ir_pass.verify import verify
 from loadstone.relax.compat import (
     s_tir,
@@ -37,7 +38,16 @@ from loadstone.relax.compat import (
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule, PrimFunc, Stmt
 
-__all__ = ["NO_PASSES", "SIMPLE_LOOPS", "TO_LOOPS", "Passes", "Stages", "lower_to_calls", "lowered"]
+__all__ = [
+    "NO_PASSES",
+    "SIMPLE_LOOPS",
+    "TO_LOOPS",
+    "Passes",
+    "Stages",
+    "lower_to_calls",
+    "lowered",
+    "translatable",
+]
 
 #: TVM's own passes from a scheduled module to loops over compact buffers; nothing is flattened.
 TO_LOOPS = (
@@ -89,16 +99,8 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
         stages = lower_to_calls(schedule.mod, Passes.of(self.passes))
         function = stages[-1][1]
     """
-    module = _applied(passes.tensor_ir, module)
-    stages = [("schedule", module["main"])]
-    if SIMPLE_LOOPS in (module["main"].attrs or ()) and not passes.tensor_ir:
-        module = tvm.IRModule({"main": module["main"].without_attr(SIMPLE_LOOPS)})
-    else:
-        to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
-        module = _applied([make() for make in to_loops], module)
-    module = _applied(passes.loops, module)
-    function = module["main"]
-    stages.append(("loops", function))
+    stages = _loop_stages(module, passes)
+    function = stages[-1][1]
     for title, rewrite in (("dma_copy", insert_dma_copy), ("compute", insert_compute)):
         function = rewrite(function)
         verify(function, title)
@@ -108,6 +110,29 @@ def lower_to_calls(module: IRModule, passes: Passes = NO_PASSES) -> Stages:
         verify(function, "compute")
         stages[-1] = ("compute", function)
     return stages
+
+
+def translatable(module: IRModule, passes: Passes = NO_PASSES) -> tuple[PrimFunc, Calls | None]:
+    """What a Translator takes of "main": loops with the calls of their nests, or where a back end
+    has passes of its own behind them the last of the stages. Raises LoweringError as
+    lower_to_calls."""
+    if passes.calls:
+        return lower_to_calls(module, passes)[-1][1], None
+    function = _loop_stages(module, passes)[-1][1]
+    return function, recognised(function)
+
+
+def _loop_stages(module: IRModule, passes: Passes) -> Stages:
+    """The schedule, and its loops."""
+    module = _applied(passes.tensor_ir, module)
+    stages = [("schedule", module["main"])]
+    if SIMPLE_LOOPS in (module["main"].attrs or ()) and not passes.tensor_ir:
+        module = tvm.IRModule({"main": module["main"].without_attr(SIMPLE_LOOPS)})
+    else:
+        to_loops = TO_LOOPS if _has_blocks(module) else TO_SIMPLE_LOOPS
+        module = _applied([make() for make in to_loops], module)
+    module = _applied(passes.loops, module)
+    return [*stages, ("loops", module["main"])]
 
 
 def lowered(backend: Backend, operator: Operator) -> PrimFunc:

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Intrinsic, is_intrinsic, read_intrinsic
+from loadstone.ir_pass.recognise import Calls
 from loadstone.relax.compat import is_tir_call, tirx
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ class Translator(ABC):
 
     reserved: tuple[str, ...] = ("e",)
 
-    def __init__(self, function: PrimFunc) -> None:
-        self._function = function
+    def __init__(self, function: PrimFunc, calls: Calls | None = None) -> None:
+        """calls: what the nests of a function of loops are; None: they are written into it."""
+        self._function, self._calls = function, calls
         self._lines: list[str] = []
         self._names: dict[int, str] = {}  # by the address of a variable or a buffer
 
@@ -70,8 +73,17 @@ class Translator(ABC):
         self._visit(self._function.body, 1)
         return "\n".join(self._lines) + "\n"
 
+    def _called(self, stmt: Stmt) -> Sequence[Intrinsic] | None:
+        if self._calls is not None:
+            return self._calls.get(stmt)
+        return (read_intrinsic(stmt),) if is_intrinsic(stmt) else None
+
     def _visit(self, stmt: Stmt, depth: int) -> None:
-        if isinstance(stmt, tirx.SeqStmt):
+        calls = self._called(stmt)
+        if calls is not None:
+            for call in calls:
+                self._line(self.call(call), depth)
+        elif isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq[:]:
                 self._visit(part, depth)
         elif isinstance(stmt, tirx.For):
@@ -84,8 +96,6 @@ class Translator(ABC):
             self._block(f"if {self.python(stmt.condition)}:", stmt.then_case, depth)
         elif isinstance(stmt, tirx.AllocBuffer):
             self._line(f"{self.name(stmt.buffer)} = {self.allocate(stmt.buffer)}", depth)
-        elif is_intrinsic(stmt):
-            self._line(self.call(read_intrinsic(stmt)), depth)
         elif not (isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)):
             raise LoweringError(
                 f"lower: statement {type(stmt).__name__} is neither a loop nor an intrinsic "

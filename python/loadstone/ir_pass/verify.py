@@ -26,7 +26,7 @@ from loadstone.relax.compat import TensorLoad, structural_walk, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, BufferStore, PrimFunc, Stmt
 
-__all__ = ["verify"]
+__all__ = ["DRAM", "Verifier", "verify"]
 
 DRAM = "global"
 #: Scopes of the buffer operands of each intrinsic (all others: local.acc).
@@ -36,15 +36,18 @@ _SCOPES = {"gemm": ("local.acc", "local.inp", "local.wgt")}
 def verify(func: PrimFunc, stage: str) -> None:
     """Raises LoweringError where `func` breaks an invariant that holds after `stage` ("dma_copy" or
     "compute")."""
-    _Verifier(func, stage).visit(func.body)
+    Verifier(func, stage).visit(func.body)
 
 
-class _Verifier:
+class Verifier:
+    """Of the statements of `func` in their order, one by one."""
+
     def __init__(self, func: PrimFunc, stage: str) -> None:
         self._stage = stage
         self._known = {parameter.__chandle__() for parameter in func.params[:]}
 
     def visit(self, stmt: Stmt) -> None:
+        """A statement and all that is in it."""
         if isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq[:]:
                 self.visit(part)
@@ -55,11 +58,15 @@ class _Verifier:
             if stmt.else_case is not None:
                 self.visit(stmt.else_case)
         elif isinstance(stmt, tirx.AllocBuffer):
-            self._known.add(stmt.buffer.__chandle__())
+            self.allocated(stmt.buffer)
         elif is_intrinsic(stmt):
-            self._intrinsic(read_intrinsic(stmt))
+            self.intrinsic(read_intrinsic(stmt))
         elif isinstance(stmt, tirx.BufferStore):
             self._store(stmt)
+
+    def allocated(self, buffer: Buffer) -> None:
+        """From here on the buffer may be used."""
+        self._known.add(buffer.__chandle__())
 
     def _fail(self, message: str) -> None:
         raise LoweringError(f"verify after {self._stage}: {message}")
@@ -67,14 +74,20 @@ class _Verifier:
     def _store(self, store: BufferStore) -> None:
         if self._stage == "compute":
             self._fail(f"a store is left that is no intrinsic call: {store}")
+        for buffer in self.on_chip(store):
+            self._check_known(buffer)
+
+    def on_chip(self, store: BufferStore) -> list[Buffer]:
+        """What a store touches, none of it in DRAM."""
         touched = [store.buffer]
         structural_walk(store.value, (TensorLoad, lambda load: touched.append(load.source)))
         for buffer in touched:
             if str(buffer.scope()) == DRAM:
                 self._fail(f"{buffer.name} is in DRAM and accessed without dma_copy: {store}")
-            self._check_known(buffer)
+        return touched
 
-    def _intrinsic(self, call: Intrinsic) -> None:
+    def intrinsic(self, call: Intrinsic) -> None:
+        """A call whose operands are allocated, and where the unit reads."""
         scopes = tuple(operand.scope for operand in call.operands)
         if call.name == "dma_copy":
             if scopes.count(DRAM) != 1:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
-from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls
+from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls, translatable
 from loadstone.ir_pass.translate import Translator
 from loadstone.vta.isa.spec import AluOp, Memory
 
@@ -47,8 +47,8 @@ _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One lowered operator. emit(emitter, *places): the DRAM tensors in the order of
-    `parameters`. functions: (title, PrimFunc) of every stage, for dumps; lowers again where they
-    were not kept."""
+    `parameters`. functions: (title, PrimFunc) of every stage, for dumps; lowers again, and writes
+    the calls into the TensorIR."""
 
     parameters: tuple[str, ...]
     emit: Callable[..., None]
@@ -68,11 +68,10 @@ class Kernel:
 def lower(module: IRModule, passes: Passes = NO_PASSES) -> Kernel:
     """Lowers the scheduled function "main" of an IRModule. Raises LoweringError where no
     instruction does what it holds."""
-    stages = lower_to_calls(module, passes)
-    function = stages[-1][1]
-    source = _Translator(function).source()
+    function, calls = translatable(module, passes)
+    source = _Translator(function, calls).source()
     parameters = tuple(str(parameter.name) for parameter in function.params)
-    return kernel_of(parameters, source, lambda: stages)
+    return kernel_of(parameters, source, lambda: lower_to_calls(module, passes))
 
 
 def kernel_of(
