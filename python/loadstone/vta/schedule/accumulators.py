@@ -53,7 +53,8 @@ class Accumulators:
         self.sizes = tuple(sizes)
         self.batch, self.block = config.batch, config.block
         self.lanes, self.square = (self.batch, self.block), (self.block, self.block)
-        self.acc = chip_buffer("acc", (*self.sizes, *self.lanes), "int32", "acc")
+        self.shape = (*self.sizes, *self.lanes)
+        self.acc = chip_buffer("acc", self.shape, "int32", "acc")
 
     def tile_loops(self, loops: Loops) -> tuple[Expr, ...]:
         """Opens the loops over the tile, with a condition where it hangs over the output."""
@@ -71,7 +72,7 @@ class Accumulators:
         """into (None: the sum) += source * weight."""
         into = self.acc if into is None else into
         product = source.astype("int32") * weight.astype("int32")
-        return tirx.BufferStore(into, into[tuple(at)] + product, list(at))
+        return tirx.BufferStore(into, tirx.BufferLoad(into, at) + product, list(at))
 
     def pixels(self, store: Callable[[Element], tuple[Buffer, Index, Expr]]) -> Stmt:
         """One store for every element of the tile."""
@@ -88,7 +89,7 @@ class Accumulators:
     def alu(self, step: Callable[[Expr, Element], Expr], into: Buffer | None = None) -> Stmt:
         """into (None: the sum) = step of it and where it stands."""
         buffer = self.acc if into is None else into
-        return self.pixels(lambda at: (buffer, at, step(buffer[at], at)))
+        return self.pixels(lambda at: (buffer, at, step(tirx.BufferLoad(buffer, at), at)))
 
     def immediate(self, step: Immediate) -> Stmt:
         """The sum = the sum, operation, value."""
@@ -96,7 +97,7 @@ class Accumulators:
 
     def plus(self, into: Buffer, other: Buffer) -> Stmt:
         """into += other."""
-        return self.alu(lambda value, at: extern("add", value, other[at]), into)
+        return self.alu(lambda value, at: extern("add", value, tirx.BufferLoad(other, at)), into)
 
     def shift(self, bits: int, into: Buffer | None = None) -> Stmt:
         """To the right by so many bits; to the left where they are negative."""
@@ -108,4 +109,4 @@ class Accumulators:
 
     def stored(self, to: Callable[[Element], tuple[Buffer, Index]]) -> Stmt:
         """The low bytes of the sum to DRAM: the buffer and the place of each element."""
-        return self.pixels(lambda at: (*to(at), self.acc[at].astype("int8")))
+        return self.pixels(lambda at: (*to(at), tirx.BufferLoad(self.acc, at).astype("int8")))

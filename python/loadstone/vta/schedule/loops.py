@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from loadstone.ir_pass.intrinsics import extents
 from loadstone.ir_pass.pipeline import SIMPLE_LOOPS
 from loadstone.relax.compat import tirx, tvm
 
@@ -58,17 +60,26 @@ def written(parameters: Sequence[Buffer], body: Stmt) -> IRModule:
 
 def dram_buffer(name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
     """In DRAM: a parameter."""
-    return tirx.decl_buffer(shape, dtype, name=name)
+    return tirx.decl_buffer(shape, dtype, name=name, layout=_layout(shape))
 
 
 def chip_buffer(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buffer:
     """In a scratchpad: inp, wgt or acc."""
-    return tirx.decl_buffer(tuple(shape), dtype, name=name, scope=f"local.{memory}")
+    sizes = tuple(int(size) for size in shape)
+    scope = f"local.{memory}"
+    return tirx.decl_buffer(sizes, dtype, name=name, scope=scope, layout=_layout(sizes))
+
+
+@lru_cache(maxsize=1024)
+def _layout(shape: tuple[int, ...]) -> Any:
+    """TVM's layout of a packed buffer: what takes longest of making one, and the same for all of a
+    shape."""
+    return tirx.decl_buffer(shape).layout
 
 
 def chip_copy(source: Buffer, memory: str) -> Buffer:
     """A buffer of a scratchpad as large as one of DRAM."""
-    return chip_buffer(f"{source.name}_chip", source.shape, source.dtype, memory)
+    return chip_buffer(f"{source.name}_chip", extents(source), source.dtype, memory)
 
 
 def whole_copy(source: Buffer, copy: Buffer) -> list[Stmt]:

@@ -62,7 +62,7 @@ class _Writer(TileWriter):
         self.out = dram_buffer("out", (blocks, *window.output, *lanes), "int8")
         self.c_chip = chip_copy(self.c, "inp")
         self.m_chip, self.b_chip = chip_copy(self.m, "wgt"), chip_copy(self.b, "wgt")
-        self.more = [chip_buffer(name, self.acc.shape, "int32", "acc") for name in ("acc1", "acc2")]
+        self.more = [chip_buffer(name, self.shape, "int32", "acc") for name in ("acc1", "acc2")]
         self.next_tile = 0
         digits = (blocks, max(1, stored), self.rows, self.columns, *lanes)
         self.d = chip_buffer("d", digits, "int8", "inp")
@@ -112,7 +112,7 @@ class _Writer(TileWriter):
             at = [loops.loop(int(extent), f"a{axis}") for axis, extent in enumerate(source.shape)]
             statements += [
                 tirx.AllocBuffer(copy),
-                loops.around(tirx.BufferStore(copy, source[tuple(at)], at)),
+                loops.around(tirx.BufferStore(copy, tirx.BufferLoad(source, at), at)),
             ]
         return statements
 
@@ -168,7 +168,7 @@ class _Writer(TileWriter):
             sources.append(source)
         self._within(loops, inner, chunk)
         at = (group, chunk * self.chunk + inner, *sources, batch, lane)
-        value = self.x[at]
+        value = tirx.BufferLoad(self.x, at)
         if inside:
             value = tirx.if_then_else(
                 tirx.all(*inside), value, tirx.IntImm("int8", window.pad_value)
@@ -181,7 +181,7 @@ class _Writer(TileWriter):
         at = [loops.loop(int(extent), f"w{axis}") for axis, extent in enumerate(weights.shape)]
         self._within(loops, at[1], chunk)
         source = [at[0], chunk * self.chunk + at[1], *at[2:]]
-        return loops.around(tirx.BufferStore(weights, self.w[tuple(source)], at))
+        return loops.around(tirx.BufferStore(weights, tirx.BufferLoad(self.w, source), at))
 
     def _within(self, loops: Loops, inner: Expr, chunk: Expr) -> None:
         """Input blocks beyond the last one are in no chunk."""
@@ -212,8 +212,9 @@ class _Writer(TileWriter):
             k,
         )
         at = (block, i, j, batch, lane)
+        weight = (block, inner, parts[0] + part, y, x, lane, k)
         return loops.around(
-            self.gemm(at, pixels[source], weights[block, inner, parts[0] + part, y, x, lane, k])
+            self.gemm(at, tirx.BufferLoad(pixels, source), tirx.BufferLoad(weights, weight))
         )
 
     # --- digits -----------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ class _Writer(TileWriter):
         i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
         batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
         row, column = self.place(loops, i, j)
-        value = self.digits[block, digit, row, column, batch, lane]
+        value = tirx.BufferLoad(self.digits, (block, digit, row, column, batch, lane))
         return loops.around(tirx.BufferStore(self.d, value, [block, digit, i, j, batch, lane]))
 
     # --- levels -----------------------------------------------------------------------------------
@@ -332,8 +333,8 @@ class _Writer(TileWriter):
         turn = loops.loop(count, "digit")
         batch, lane, k = self.product_lanes(loops)
         owner = block if self.spec.multipliers > 1 else 0
-        source = self.d[block, first + turn, i, j, batch, k]
-        weight = self.m_chip[owner, tile + turn, lane, k]
+        source = tirx.BufferLoad(self.d, (block, first + turn, i, j, batch, k))
+        weight = tirx.BufferLoad(self.m_chip, (owner, tile + turn, lane, k))
         return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))
 
     def _constant(
@@ -344,6 +345,6 @@ class _Writer(TileWriter):
         block, i, j = self.tile_loops(loops)
         batch, lane, k = self.product_lanes(loops)
         shared = owner is None and self.spec.multipliers == 1
-        weight = tiles[0 if shared else block, tile, lane, k]
-        source = self.c_chip[0, batch, k]
+        weight = tirx.BufferLoad(tiles, (0 if shared else block, tile, lane, k))
+        source = tirx.BufferLoad(self.c_chip, (0, batch, k))
         return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.schedule.accumulators import Accumulators, Element, Index
 from loadstone.vta.schedule.epilogue import extern
@@ -57,15 +58,19 @@ class TileWriter(Accumulators):
 
     def shift_by_tile(self, row: int) -> Stmt:
         """By a row of the operands."""
-        return self.alu(
-            lambda value, at: extern("shr", value, self.p_chip[at[0], row, at[3], at[4]])
-        )
+        return self._by_tile("shr", row)
 
     def add_tile(self, row: int) -> Stmt:
         """The sum += a row of the operands."""
-        return self.alu(
-            lambda value, at: extern("add", value, self.p_chip[at[0], row, at[3], at[4]])
-        )
+        return self._by_tile("add", row)
+
+    def _by_tile(self, operation: str, row: int) -> Stmt:
+        def step(value: Expr, at: Element) -> Expr:
+            return extern(
+                operation, value, tirx.BufferLoad(self.p_chip, (at[0], row, at[3], at[4]))
+            )
+
+        return self.alu(step)
 
     def store(self, to: Callable[[Element], tuple[Buffer, Index]]) -> Stmt:
         """The low bytes of the sum to DRAM: the buffer and the place of each element, by its row
