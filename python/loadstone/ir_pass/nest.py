@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, extents
@@ -25,6 +25,7 @@ __all__ = ["Bound", "PerfectNest", "access", "axes", "bounds", "map_nests", "nes
 
 
 _ZERO = tirx.IntImm("int32", 0)
+_ANALYZER = sym.Analyzer()
 
 
 @dataclass(frozen=True)
@@ -237,15 +238,73 @@ def _affine(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
     coefficients = [0] * len(nest.loops)
     if isinstance(expr, tirx.IntImm) or not coefficients:
         return coefficients, expr
+    terms = _terms(expr)
+    if terms is not None:
+        others = []
+        for address, (variable, coefficient) in terms.variables.items():
+            position = nest.positions.get(address)
+            if position is not None:
+                coefficients[position] = coefficient
+            elif coefficient:
+                others.append((variable, coefficient))
+        if len(others) < 2:
+            return coefficients, _sum_of(others, terms.constant)
+    return _solved(expr, nest)
+
+
+def _solved(expr: Expr, nest: PerfectNest) -> tuple[list[int], Expr]:
+    """By TVM, what is more than a sum of multiples."""
     variables = [variable for variable, _ in nest.loops]
     result = sym.detect_linear_equation(_simplify(expr), variables)
-    if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in result[:-1]):
+    coefficients = result[:-1] if result else []
+    if not result or not all(isinstance(coefficient, tirx.IntImm) for coefficient in coefficients):
         raise LoweringError(
             f"ir_pass: {expr} is not affine in the loops "
             f"{[variable.name for variable in variables]}"
         )
-    return [int(coefficient.value) for coefficient in result[:-1]], _simplify(result[-1])
+    return [int(coefficient.value) for coefficient in coefficients], _simplify(result[-1])
+
+
+class _Terms(NamedTuple):
+    """constant + the sum of multiples of variables: (variable, coefficient) by its address."""
+
+    variables: dict[int, tuple[Var, int]]
+    constant: int
+
+
+def _terms(expr: Expr) -> _Terms | None:
+    """Of a sum of multiples, as most indices are; None for anything else."""
+    if isinstance(expr, tirx.Var):
+        return _Terms({expr.__chandle__(): (expr, 1)}, 0)
+    if isinstance(expr, tirx.IntImm):
+        return _Terms({}, int(expr.value))
+    if isinstance(expr, tirx.Mul) and isinstance(expr.b, tirx.IntImm):
+        return _added(_Terms({}, 0), _terms(expr.a), int(expr.b.value))
+    if isinstance(expr, (tirx.Add, tirx.Sub)):
+        return _added(_terms(expr.a), _terms(expr.b), 1 if isinstance(expr, tirx.Add) else -1)
+    return None
+
+
+def _added(a: _Terms | None, b: _Terms | None, factor: int) -> _Terms | None:
+    """a + factor * b."""
+    if a is None or b is None:
+        return None
+    for address, (variable, coefficient) in b.variables.items():
+        _, before = a.variables.get(address, (variable, 0))
+        a.variables[address] = (variable, before + factor * coefficient)
+    return _Terms(a.variables, a.constant + factor * b.constant)
+
+
+def _sum_of(terms: Sequence[tuple[Var, int]], constant: int) -> Expr:
+    """At most one multiple, and a constant: in the form that TVM's simplifier gives it."""
+    if not terms:
+        return tirx.IntImm("int32", constant)
+    ((variable, coefficient),) = terms
+    if coefficient < 0:
+        return constant - variable * -coefficient
+    multiple = variable * coefficient
+    return multiple + constant if constant >= 0 else multiple - -constant
 
 
 def _simplify(expr: Expr) -> Expr:
-    return expr if isinstance(expr, (int, tirx.IntImm)) else sym.Analyzer().simplify(expr)
+    return expr if isinstance(expr, (int, tirx.IntImm)) else _ANALYZER.simplify(expr)
