@@ -24,8 +24,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
+from operator import floordiv, mod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
@@ -212,8 +213,29 @@ def _size(buffer: Buffer) -> tuple[int, int]:
 def _without_lanes(call: Intrinsic) -> list[Axis]:
     """The axes that step over tiles, with strides in tiles; the others must be exactly the lanes of
     the intrinsic's tiles."""
-    shapes = [extents(operand.buffer)[-2:] for operand in call.operands]
-    if call.name == "gemm":
+    shapes = tuple(extents(operand.buffer)[-2:] for operand in call.operands)
+    sizes, expected = _lanes(call.name == "gemm", shapes)
+    tiles, found = [], []
+    for extent, strides, *bounds in call.axes:
+        if any(map(mod, strides, sizes)):
+            found.append((extent, *strides))
+        else:
+            tiles.append(Axis(extent, tuple(map(floordiv, strides, sizes)), *bounds))
+    if sorted(found) != expected:
+        raise LoweringError(
+            f"lower: {call.name} of {call.operands[0].buffer.name} runs over lanes {found}, "
+            f"not {expected}"
+        )
+    return tiles
+
+
+@lru_cache(maxsize=256)
+def _lanes(
+    is_gemm: bool, shapes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Elements of each operand's tile, and the loops over lanes: their extents and strides. shapes:
+    of the tiles."""
+    if is_gemm:
         (rows, columns), (_, depth), _ = shapes
         lanes: list[tuple[int, ...]] = [
             (rows, columns, depth, 0),
@@ -223,27 +245,7 @@ def _without_lanes(call: Intrinsic) -> list[Axis]:
     else:
         rows, columns = shapes[0]
         lanes = [(rows, *(columns for _ in shapes)), (columns, *(1 for _ in shapes))]
-    expected = sorted(lane for lane in lanes if lane[0] > 1)
-    sizes = [prod(shape) for shape in shapes]
-    tiles, found = [], []
-    for axis in call.axes:
-        if all(stride % size == 0 for stride, size in zip(axis.strides, sizes, strict=True)):
-            strides = tuple(
-                stride // size for stride, size in zip(axis.strides, sizes, strict=True)
-            )
-            tiles.append(
-                Axis(
-                    axis.extent, strides, axis.first, axis.last, axis.inside_first, axis.inside_last
-                )
-            )
-        else:
-            found.append((axis.extent, *axis.strides))
-    if sorted(found) != expected:
-        raise LoweringError(
-            f"lower: {call.name} of {call.operands[0].buffer.name} runs over lanes {found}, "
-            f"not {expected}"
-        )
-    return tiles
+    return tuple(map(prod, shapes)), sorted(lane for lane in lanes if lane[0] > 1)
 
 
 def _check_operand_tiles(call: Intrinsic) -> None:
