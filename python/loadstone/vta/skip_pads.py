@@ -12,7 +12,8 @@ they are. Only what the loads of this program write counts, so that every sum st
 sums of floats, whose order decides their value, are left alone. So are sums that are stored as they
 are: VTA stores what a product or an ALU operation put out, which a reset does not.
 
-Several GEMMs are several overheads: the cost model says whether a cut pays (live_steps.py).
+Several GEMMs are several overheads: those of one size become one (join_products.py), and the cost
+model says whether a cut pays (live_steps.py).
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.vta.cost import CostModel, cost_model
+from loadstone.vta.cost import cost_model
 from loadstone.vta.emitter import PAD_TENSOR
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.join_products import joined
 from loadstone.vta.live_steps import Box, fewest_steps
 from loadstone.vta.loop_nest import offsets
 from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
@@ -139,9 +141,15 @@ class _Skipper:
         if boxes is None or [box.extents for box in boxes] == [gemm.extents]:
             yield gemm
             return
-        for box in boxes:
-            accesses = (_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
-            yield GemmNest(box.extents, *accesses)
+        made = [
+            GemmNest(
+                box.extents, *(_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
+            )
+            for box in boxes
+        ]
+        # One that overwrites may write each tile but once, which boxes that overlap would not.
+        covered = boxes and _Nest(gemm, ()).covers(boxes[0])
+        yield from joined(made) if covered else made
 
     def boxes(self, gemm: GemmNest) -> list[Box] | None:
         """Those of its nest; the ones that write all of its accumulator tiles come first: the first
@@ -174,10 +182,12 @@ class _Skipper:
     def cycles(self, nest: _Nest, boxes: Sequence[Box]) -> int:
         """What GEMMs of these boxes cost; without one that can overwrite, one that resets."""
         whole = [nest.whole(box) for box in boxes]
-        cycles = _gemms(whole, self.cost)
-        if self.overwrites and not any(nest.covers(box) for box in whole):
-            cycles += self.cost.gemm(nest.sums)
-        return cycles
+        steps = sum(box.steps for box in whole)
+        if any(nest.covers(box) for box in whole):
+            kinds = {box.extents for box in whole}
+            return steps * self.cost.gemm_step + len(kinds) * self.cost.gemm_overhead
+        cycles = steps * self.cost.gemm_step + len(whole) * self.cost.gemm_overhead
+        return cycles + (self.cost.gemm(nest.sums) if self.overwrites else 0)
 
 
 class _Nest:
@@ -201,10 +211,6 @@ class _Nest:
     def covers(self, box: Box) -> bool:
         """Whether a whole box writes every accumulator tile of the nest."""
         return all(box.extents[k] == self.extents[k] for k in self.written)
-
-
-def _gemms(boxes: Sequence[Box], cost: CostModel) -> int:
-    return sum(cost.gemm(box.steps) for box in boxes)
 
 
 def _inside(access: Access, box: Box) -> Access:
