@@ -240,3 +240,17 @@ def test_operands_that_stay_leave_room_for_two_sums() -> None:
             AluNest(AluOp.ADD, (1,), Access(each, 0, (0,)), Access(operands, 0, (0,)))
         )
     assert allocate(operations, CONFIG).address[operands] == 250
+
+
+def test_a_constant_input_that_stays_leaves_room_for_two_large_ones() -> None:
+    """The window that nobody used yet would part what is left into 100 and 153 tiles."""
+    acc, wgt = tile(Memory.ACC, 1), tile(Memory.WGT, 1)
+    before, constant = tile(Memory.INP, 100), tile(Memory.INP, 3)
+    inputs = [tile(Memory.INP, 110, f"x{k}") for k in range(3)]
+    operations: list[Operation] = [load(wgt, "w"), load(before, "x"), use(before, acc, wgt)]
+    operations.append(load(constant, "one"))
+    for k, each in enumerate(inputs):
+        operations += [load(each, "x", 100 * k), use(each, acc, wgt), use(constant, acc, wgt)]
+    address = allocate(operations, CONFIG).address
+    assert address[constant] == 253
+    assert address[inputs[0]] != address[inputs[1]]

@@ -100,28 +100,39 @@ def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
     ]
 
 
+#: A tile of INP that is smaller than others by this factor is a constant beside them.
+_SMALL = 32
+
+
 class _Sums:
-    """Tiles of ACC that are computed, by their first use."""
+    """Tiles that come and go while constants stay, by their first use: those of ACC that are
+    computed, and all of INP."""
 
     def __init__(
         self, first_use: Mapping[VirtualTile, int], content: Mapping[VirtualTile, Content]
     ) -> None:
-        computed = [
-            (number, tile.size_tiles)
-            for tile, number in first_use.items()
-            if tile.memory is Memory.ACC and tile not in content
-        ]
+        found: dict[Memory, list[tuple[int, int]]] = {Memory.ACC: [], Memory.INP: []}
+        for tile, number in first_use.items():
+            if tile.memory is Memory.INP or (tile.memory is Memory.ACC and tile not in content):
+                found[tile.memory].append((number, tile.size_tiles))
         self.content = content
-        self.first = np.array([number for number, _ in computed], np.int64)
-        self.size = np.array([size for _, size in computed], np.int64)
+        self.uses = {
+            memory: np.array(uses, np.int64).reshape(-1, 2) for memory, uses in found.items()
+        }
+        inputs = self.uses[Memory.INP][:, 1]
+        self.small = int(inputs.max(initial=0)) // _SMALL
 
     def beside(self, tile: VirtualTile, begin: int, end: int) -> int:
         """Tiles of the largest that begins while `tile` lives, in [begin, end]; 0 where none does,
-        or `tile` is no operand."""
-        if tile.memory is not Memory.ACC or tile not in self.content:
+        or `tile` is no constant beside it."""
+        if tile.memory not in self.uses or tile not in self.content:
             return 0
-        inside = self.size[(begin <= self.first) & (self.first <= end)]
-        return int(inside.max(initial=0))
+        if tile.memory is Memory.INP and tile.size_tiles > self.small:
+            return 0
+        first, size = self.uses[tile.memory].T
+        largest = int(size[(begin <= first) & (first <= end)].max(initial=0))
+        small = tile.memory is Memory.ACC or tile.size_tiles * _SMALL <= largest
+        return largest if small else 0
 
 
 def allocate(

@@ -56,7 +56,16 @@ from loadstone.vta.stream import DramTile, Operation
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
 
-__all__ = ["IDENTITY", "PRODUCT_INPUT", "Constants", "LoweredOperator", "Spec", "emit", "joined"]
+__all__ = [
+    "IDENTITY",
+    "PRODUCT_INPUT",
+    "Constants",
+    "LoweredOperator",
+    "Spec",
+    "chosen_tile",
+    "emit",
+    "joined",
+]
 
 Constants = Mapping[str, tuple[Memory, Array]]
 Spec = (
@@ -134,16 +143,24 @@ def _with_choice(spec: Spec) -> Spec:
     """The spec with the tile that was chosen for its layer. Raises LoweringError for a tile of
     other loops."""
     choice = current_layer()
-    if choice.tile is None or not isinstance(spec, ConvSpec | ElementwiseSpec | ChainSpec):
-        return spec
     if isinstance(spec, ConvSpec):
-        return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))
+        return chosen_tile(spec)
+    if choice.tile is None or not isinstance(spec, ElementwiseSpec | ChainSpec):
+        return spec
     fits = len(choice.tile) == len(spec.extents) and all(
         1 <= size <= extent for size, extent in zip(choice.tile, spec.extents, strict=True)
     )
     if not fits:
         raise LoweringError(f"tile: {list(choice.tile)} is no tile of {list(spec.extents)}")
     return replace(spec, chosen=choice.tile)
+
+
+def chosen_tile(spec: ConvSpec) -> ConvSpec:
+    """A convolution's spec with the tile that was chosen for its layer, where one was."""
+    choice = current_layer()
+    if choice.tile is None:
+        return spec
+    return replace(spec, chosen=(choice.tile, choice.order or ORDERS[0]))
 
 
 def joined(parts: Sequence[LoweredOperator]) -> LoweredOperator:

@@ -25,6 +25,7 @@ from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.layout import Blocked, Im2colLayout
 from loadstone.vta.operators import layer_plans, rescaled, rescaled_layer, shifted
+from loadstone.vta.operators.edges import joined_edges, with_edges
 from loadstone.vta.operators.kernels import PRODUCT_INPUT, LoweredOperator, emit
 from loadstone.vta.operators.residual import with_rest
 from loadstone.vta.operators.shifted import Epilogue
@@ -175,6 +176,8 @@ def _weighted(
         "p": f"{op.name}.operands",
         "c": f"{op.name}.constants",
         "one": PRODUCT_INPUT,
+        "e": f"{op.name}.edge_inputs",
+        "b": f"{op.name}.edge_weights",
     }
     own: dict[str, tuple[Memory, Array]] = {}
     rests = [constants.weight_tiles([part], groups, blocks, config.block) for part in parts[1:]]
@@ -187,7 +190,11 @@ def _weighted(
     if apart:
         parts = parts[:1]
     own[names["w"]] = (Memory.WGT, constants.weight_tiles(parts, groups, blocks, config.block))
-    spec = replace(spec, parts=len(parts))
+    edges = with_edges(replace(spec, parts=len(parts)), weights, config)
+    spec = edges.spec
+    if spec.edges:
+        own[names["e"]] = (Memory.INP, edges.inputs)
+        own[names["b"]] = (Memory.WGT, edges.weights)
     finish = _epilogue(op, config)
     rows, products = finish.rows, finish.products
     if rows:
@@ -201,6 +208,8 @@ def _weighted(
             for n, (rest, tiles) in enumerate(zip(rests, used, strict=True))
         }
     lowered = emit(spec, {"x": op.input.name, "out": op.output.name, **names}, own, op, config)
+    if spec.edges:
+        lowered = replace(lowered, operations=joined_edges(lowered.operations, names["b"]))
     if apart:
         for n, tiles in enumerate(used):
             lowered = replace(

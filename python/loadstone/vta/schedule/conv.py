@@ -15,6 +15,7 @@ identity tile for all: `shared_weights`).
     p[s, o, row][batch, lane]                               what the tail reads, int32 (or p[i, j,
     row], or p[row]: `operands`)
     one[0][batch, k], c[s, o, row][lane, k]                 constants that the tail adds as products
+    e[input][batch, k], b[s, o, tile][lane, k]              those that edges add (Edge)
     acc[n, s, o, i, j][b, l] = sum x_padded[n, s, c, i*stride + ky*dilation, j*stride +
     kx*dilation][b, k] * w[...][l, k] out = int8(tail(acc, p))
 """
@@ -28,6 +29,7 @@ from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule import tile
 from loadstone.vta.schedule.conv_spec import PIXEL, ConvSpec, Operands
 from loadstone.vta.schedule.conv_writer import ConvWriter
+from loadstone.vta.schedule.edges import edge_work
 from loadstone.vta.schedule.epilogue import TieCorrection
 
 if TYPE_CHECKING:
@@ -65,9 +67,10 @@ def nest(spec: ConvSpec) -> tile.WeightedNest:
         tail_steps=epilogues.tensor_steps(spec.tail),
         requantizes=any(isinstance(step, epilogues.Rq) for step in spec.tail),
         acc_copies=2 if any(isinstance(step, TieCorrection) for step in spec.tail) else 1,
+        edges=edge_work(spec),
     )
 
 
 def schedule(spec: ConvSpec, config: HwConfig) -> IRModule:
-    """The IRModule of one convolution. Parameters: x, w, [p,] [one, c,] out."""
+    """The IRModule of one convolution. Parameters: x, w, [p,] [one, c,] [e, b,] out."""
     return ConvWriter(spec, tiling(spec, config), config).module()

@@ -14,9 +14,27 @@ from typing import Literal, TypeAlias
 from loadstone.vta.schedule import epilogue as epilogues
 from loadstone.vta.schedule.epilogue import Step
 
-__all__ = ["PIXEL", "ConvSpec", "Operands"]
+__all__ = ["PIXEL", "ConvSpec", "Edge", "Operands"]
 
 Operands: TypeAlias = Literal["channel", "pixel", "all"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Pixels of the output that lack the same taps where padding is not multiplied, and products
+    that add what it would have come to.
+
+    rows, columns: [first, end). products: (constant input tile, weight tile of the channel block).
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    products: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
 
 @dataclass(frozen=True)
@@ -25,7 +43,8 @@ class ConvSpec:
     (top, left), read as pad_value.
 
     The bottom and right padding follow from the sizes; a negative padding leaves pixels out.
-    operands: what the requantization depends on.
+    operands: what the requantization depends on. edges: where padding is read as 0, though it is
+    not: what is added instead.
     """
 
     samples: int
@@ -44,6 +63,7 @@ class ConvSpec:
     tail: tuple[Step, ...]
     operands: Operands = "channel"
     chosen: tuple[tuple[int, ...], str] | None = None  # sizes and order, as tile.given takes them
+    edges: tuple[Edge, ...] = ()
 
     @property
     def operand_rows(self) -> int:
@@ -54,6 +74,16 @@ class ConvSpec:
     def product_rows(self) -> int:
         """Weight tiles of constants per channel block that the tail reads."""
         return epilogues.product_rows(self.tail)
+
+    @property
+    def edge_inputs(self) -> int:
+        """Constant input tiles that the edges read."""
+        return max((one + 1 for edge in self.edges for one, _ in edge.products), default=0)
+
+    @property
+    def edge_tiles(self) -> int:
+        """Weight tiles of constants per channel block that the edges read."""
+        return max((tile + 1 for edge in self.edges for _, tile in edge.products), default=0)
 
     @property
     def row_step(self) -> int:

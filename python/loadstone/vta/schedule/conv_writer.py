@@ -12,6 +12,7 @@ An access is loaded outside the loops that it does not depend on; where all of i
         [x: rows of the tile]  [w: blocks of the tile]                where the sum is whole
         acc = 0
         for chunks of input blocks:  [x, w where they are a chunk]  acc += x * w
+        [b: blocks of the tile]  acc += e * b             where padding is left out, edge by edge
         acc = tail(acc, p, c)
         out = acc
 """
@@ -29,7 +30,7 @@ from loadstone.vta.schedule.loops import Loops, chip_buffer, dram_buffer, whole_
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
-    from loadstone.vta.schedule.conv_spec import ConvSpec
+    from loadstone.vta.schedule.conv_spec import ConvSpec, Edge
     from loadstone.vta.schedule.tile import Tiling
 
 __all__ = ["ConvWriter"]
@@ -84,6 +85,13 @@ class ConvWriter:
         products = (max(1, spec.product_rows), *square)
         self.c = dram_buffer("c", (s, o, *products), "int8")
         self.c_chip = chip_buffer("c_local_wgt", (ts, to, *products), "int8", "wgt")
+        self.e = dram_buffer("e", (max(1, spec.edge_inputs), *lanes), "int8")
+        self.e_chip = chip_buffer("e_local_inp", self.e.shape, "int8", "inp")
+        edges = (max(1, spec.edge_tiles), *square)
+        self.b = dram_buffer("b", (s, o, *edges), "int8")
+        self.b_chip = chip_buffer("b_local_wgt", (ts, to, *edges), "int8", "wgt")
+        self.constants = [(self.c, self.c_chip)] if spec.product_rows else []
+        self.constants += [(self.b, self.b_chip)] if spec.edges else []
         self.shape = (tn, ts, to, ti, tj, *lanes)
         self.acc = chip_buffer("acc_local_acc", self.shape, "int32", "acc")
         self.out = dram_buffer("out", (n, s, o, i, j, *lanes), "int8")
@@ -92,6 +100,7 @@ class ConvWriter:
         """The whole function."""
         spec = self.spec
         resident = [(self.one, self.one_chip)] if spec.product_rows else []
+        resident += [(self.e, self.e_chip)] if spec.edges else []
         resident += [(self.w, self.w_chip)] if spec.shared_weights else []
         if spec.operand_rows and self.tiling.operands_resident:
             resident.append((self.p, self.p_chip))
@@ -104,6 +113,7 @@ class ConvWriter:
         parameters = [self.x, self.w]
         parameters += [self.p] if spec.operand_rows else []
         parameters += [self.one, self.c] if spec.product_rows else []
+        parameters += [self.e, self.b] if spec.edges else []
         return written([*parameters, self.out], tirx.stmt_seq(*loads, *body))
 
     # --- what is loaded where ---------------------------------------------------------------------
@@ -160,13 +170,14 @@ class ConvWriter:
         return [tirx.AllocBuffer(self.w_chip), loops.around(load)]
 
     def _constants_in(self, axis: int) -> list[Stmt]:
-        if axis != _O or not self.spec.product_rows:
-            return []
-        loops = Loops()
-        here, place = self._tile(loops, (_S, _O))
-        rest = self._rest(loops, self.c_chip, 2)
-        load = tirx.BufferStore(self.c_chip, self.c[(*place, *rest)], [*here, *rest])
-        return [tirx.AllocBuffer(self.c_chip), loops.around(load)]
+        made: list[Stmt] = []
+        for source, copy in self.constants if axis == _O else []:
+            loops = Loops()
+            here, place = self._tile(loops, (_S, _O))
+            rest = self._rest(loops, copy, 2)
+            load = tirx.BufferStore(copy, source[(*place, *rest)], [*here, *rest])
+            made += [tirx.AllocBuffer(copy), loops.around(load)]
+        return made
 
     # --- one tile ---------------------------------------------------------------------------------
     def _innermost(self) -> list[Stmt]:
@@ -175,6 +186,7 @@ class ConvWriter:
         self._late = [self._constants_in(inner), self._operands_in(inner)]
         chunk = [*self._pixels_in(_C), *self._weights_in(_C), self._products()]
         ties = [step for step in self.spec.tail if isinstance(step, TieCorrection)]
+        edges = self._edges()
         begun, tail = (
             self._corrected(ties[0]) if ties else ([], self._stepped(self.acc, self.spec.tail))
         )
@@ -185,6 +197,7 @@ class ConvWriter:
             *self._weights_in(inner),
             self._cleared(self.acc),
             self.tiles[_C].around(tirx.stmt_seq(*chunk)),
+            *edges,
             *tail,
             self._store(),
         ]
@@ -199,7 +212,7 @@ class ConvWriter:
         copy = chip_buffer(f"{name}_local_acc", self.shape, "int32", "acc")
         begun = [tirx.AllocBuffer(copy), self._cleared(copy)]
         if constant is not None:
-            begun = [*self._taken(0), *begun, self._constant(copy, constant.row)]
+            begun = [*self._taken(0), *begun, self._product(copy, constant)]
             rest = tie.steps[1:]
         return begun, [
             *self._stepped(self.acc, before),
@@ -225,7 +238,7 @@ class ConvWriter:
         """The steps on a buffer, in place."""
         made: list[Stmt] = []
         if steps and isinstance(steps[0], ConstantProduct):
-            made += [*self._taken(0), self._constant(buffer, steps[0].row)]
+            made += [*self._taken(0), self._product(buffer, steps[0])]
             steps = steps[1:]
         if not steps:
             return made
@@ -273,13 +286,36 @@ class ConvWriter:
             self._gemm(self.acc, (*here, batch, lane), pixel, self.w_chip[(*tap, lane, k)])
         )
 
-    def _constant(self, buffer: Buffer, row: int) -> Stmt:
-        """buffer += a value per channel."""
+    def _product(self, buffer: Buffer, step: ConstantProduct) -> Stmt:
+        return self._constant(buffer, (self.one_chip, 0), (self.c_chip, step.row))
+
+    def _edges(self) -> list[Stmt]:
+        """acc += what products with padding would have come to."""
+        made = self._taken(0) if self.spec.edges else []
+        for edge in self.spec.edges:
+            for one, tile in edge.products:
+                made.append(self._constant(self.acc, (self.e_chip, one), (self.b_chip, tile), edge))
+        return made
+
+    def _constant(
+        self,
+        buffer: Buffer,
+        one: tuple[Buffer, int],
+        constant: tuple[Buffer, int],
+        edge: Edge | None = None,
+    ) -> Stmt:
+        """buffer += a value per channel: a constant input tile times a weight tile of each channel
+        block; at the pixels of an edge, or at all."""
         loops = Loops()
-        here, _ = self._tile(loops, (_N, _S, _O, _I, _J))
+        here, place = self._tile(loops, (_N, _S, _O, _I, _J))
+        for axis, (first, end) in zip(
+            (_I, _J), (edge.rows, edge.columns) if edge else (), strict=False
+        ):
+            loops.conditions += [place[axis] >= first] if first else []
+            loops.conditions += [place[axis] < end] if end < self.totals[axis] else []
         batch, lane, k = self._product_lanes(loops)
-        weight = self.c_chip[here[_S], here[_O], row, lane, k]
-        pixel = self.one_chip[0, batch, k]
+        weight = constant[0][here[_S], here[_O], constant[1], lane, k]
+        pixel = one[0][one[1], batch, k]
         return loops.around(self._gemm(buffer, (*here, batch, lane), pixel, weight))
 
     def _gemm(self, buffer: Buffer, at: tuple[Expr, ...], pixel: Expr, weight: Expr) -> Stmt:

@@ -30,7 +30,7 @@ from loadstone.vta.cost import CostModel, cost_model
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
 
-__all__ = ["Tiling", "WeightedNest", "cheapest", "choose", "given"]
+__all__ = ["EdgeWork", "Tiling", "WeightedNest", "cheapest", "choose", "given"]
 
 #: Share of ACC that operand tiles may take for good.
 _OPERANDS_SHARE = 8
@@ -47,6 +47,24 @@ Cycles = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class EdgeWork:
+    """What it saves and takes to leave padding out and add constants at the edges instead.
+
+    skipped: products of each pair of blocks that are left out. added: products of constants of each
+    output block. sides: at how many ends of rows and columns there are edges. cuts: into how many
+    more instructions a sum falls at each, along rows and columns. inputs: INP tiles of constants;
+    tiles: their weight tiles of each channel block.
+    """
+
+    skipped: int
+    added: int
+    sides: tuple[int, int]
+    cuts: tuple[int, int]
+    inputs: int
+    tiles: int
+
+
+@dataclass(frozen=True)
 class WeightedNest:
     """Loop extents of a sum over weights. Spatial ones in pixels, channels in blocks, samples in
     batches.
@@ -57,7 +75,8 @@ class WeightedNest:
     operands: what operand tiles belong to.
     product_rows: weight tiles of constants per channel block, for which INP holds one tile.
     tail_steps: for every ALU instruction after the sum, whether its operand is a tile. requantizes:
-        whether one of them is RQ. acc_copies: accumulators per output tile.
+        whether one of them is RQ. acc_copies: accumulators per output tile. edges: None where
+        padding is multiplied, or there is none.
     """
 
     samples: int
@@ -77,6 +96,7 @@ class WeightedNest:
     acc_copies: int = 1
     product_rows: int = 0
     requantizes: bool = False
+    edges: EdgeWork | None = None
 
 
 @dataclass(frozen=True)
@@ -169,7 +189,9 @@ class _Candidates:
         )
         self.inp = n * s * c * rows * columns  # tiles of one set
         self.wgt = np.ones_like(n) if nest.shared_weights else s * o * c * nest.taps
-        self.constants = s * o * nest.product_rows  # weight tiles of one set
+        edges = nest.edges or _NO_EDGES
+        self.edges = edges
+        self.constants = s * o * (nest.product_rows + edges.tiles)  # weight tiles of one set
         self.acc = n * s * o * h * w * nest.acc_copies
         self.operands = (
             nest.operand_rows
@@ -180,6 +202,7 @@ class _Candidates:
         self.turns_in = turns[3]
         self.turns_channels = turns[1] * turns[2]
         self.turns_groups = turns[1]
+        self.turns_samples, self.turns_spatial = turns[0], turns[4:]
         self.turns_pixels = turns[0] * turns[4] * turns[5]
 
         self.all_wgt = 1 if nest.shared_weights else nest.groups * nest.out * nest.in_ * nest.taps
@@ -190,7 +213,7 @@ class _Candidates:
             ]
         )
         self.operands_resident = self.all_operands * _OPERANDS_SHARE <= config.depth(Memory.ACC)
-        all_constants = nest.groups * nest.out * nest.product_rows
+        all_constants = nest.groups * nest.out * (nest.product_rows + edges.tiles)
         self.wgt_resident = self.all_wgt + all_constants <= config.depth(Memory.WGT)
 
     def tiling(self, k: int) -> Tiling:
@@ -217,7 +240,7 @@ class _Candidates:
         wgt = np.where(self.turns_channels * self.turns_in == 1, 1, sets) * self.wgt
         wgt = np.minimum(wgt, self.all_wgt) if self.wgt_resident else wgt
         wgt = wgt + sets * self.constants
-        inp = inp + min(1, self.nest.product_rows)
+        inp = inp + min(1, self.nest.product_rows) + self.edges.inputs
         operands = self.all_operands if self.operands_resident else sets * self.operands
         acc = np.where(self.turns_pixels * self.turns_channels == 1, 1, sets) * self.acc + operands
         room = (
@@ -232,7 +255,7 @@ class _Candidates:
         inp_load, wgt_load = self._inp_load(), self._wgt_load()
         stages = np.stack(
             [
-                self._inp_loads() * inp_load + self._wgt_loads() * wgt_load,
+                self._inp_loads() * inp_load + self._wgt_loads() * wgt_load + self._edge_loads(),
                 self._compute(),
                 self._store(),
             ]
@@ -240,7 +263,8 @@ class _Candidates:
         longest = stages.max(axis=0)
         hidden = stages.sum(axis=0) - longest
         ramp = inp_load + wgt_load + self.acc * self.cost.store_tile + self.cost.load_overhead
-        return np.asarray(longest + hidden * _HIDDEN_SHARE + ramp, np.int64)
+        late = np.where(stages[0] > stages[1], self._edge_loads(), 0)
+        return np.asarray(longest + hidden * _HIDDEN_SHARE + ramp + late, np.int64)
 
     # --- load -------------------------------------------------------------------------------------
     def _inp_load(self) -> Cycles:
@@ -259,6 +283,14 @@ class _Candidates:
             + self.cost.load_overhead * np.where(self.turns_in == 1, 1, s * o),
             np.int64,
         )
+
+    def _edge_loads(self) -> Cycles:
+        """Weight tiles that add constants to edges: they come behind the weights of their sum."""
+        _, s, o, *_ = self.sizes
+        if not self.edges.tiles:
+            return np.zeros_like(o)
+        load = self.edges.tiles * s * o * self.cost.wgt_beats + self.cost.load_overhead
+        return np.asarray(self._wgt_loads() // self.turns_in * load, np.int64)
 
     def _inp_loads(self) -> Cycles:
         """How often an input tile is loaded: once where it stays for all output channels."""
@@ -296,8 +328,10 @@ class _Candidates:
         clear = 0 if self.config.has(Capability.GEMM_OVERWRITE) else 1
         tail = sum(self.cost.alu_step(tensor) for tensor in nest.tail_steps)
         steps = self._out_tiles() * ((nest.in_ * nest.taps + clear) * self.cost.gemm_step + tail)
+        blocks = nest.samples * nest.groups * nest.out
+        steps -= blocks * (self.edges.skipped * nest.in_ - self.edges.added) * self.cost.gemm_step
         turns = self.turns_pixels * self.turns_channels
-        instructions = turns * (self.turns_in + 1 + len(nest.tail_steps))
+        instructions = turns * (self.turns_in + 1 + len(nest.tail_steps)) + self._cuts()
         operand_loads = 1 if self.operands_resident else turns
         operands = self.all_operands if self.operands_resident else self.operands
         loads = (
@@ -309,6 +343,20 @@ class _Candidates:
         return np.asarray(
             steps + instructions * self.cost.gemm_overhead + turns * self._rq() + loads + micro_ops,
             np.int64,
+        )
+
+    def _cuts(self) -> Cycles:
+        """Instructions more at edges: each sum is cut into taps that read as many rows and columns,
+        and constants are added to as many kinds of pixels less the inner ones."""
+        ends = [
+            count + np.minimum(count, sides) * cuts
+            for count, sides, cuts in zip(
+                self.turns_spatial, self.edges.sides, self.edges.cuts, strict=True
+            )
+        ]
+        more = ends[0] * ends[1] - self.turns_spatial[0] * self.turns_spatial[1]
+        return np.asarray(
+            more * self.turns_samples * self.turns_channels * (self.turns_in + 1), np.int64
         )
 
     def _rq(self) -> Cycles:
@@ -336,6 +384,9 @@ class _Candidates:
     def _out_tiles(self) -> int:
         nest = self.nest
         return nest.samples * nest.groups * nest.out * nest.height * nest.width
+
+
+_NO_EDGES = EdgeWork(0, 0, (0, 0), (0, 0), 0, 0)
 
 
 def _totals(nest: WeightedNest) -> tuple[int, ...]:
