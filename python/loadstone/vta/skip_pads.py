@@ -101,7 +101,7 @@ class _Skipper:
         self.overwrites = config.has(Capability.GEMM_OVERWRITE)
         self.zero_tiles = zero_tiles
         self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
-        self.known: dict[tuple[object, ...], list[Box]] = {}
+        self.known: dict[tuple[object, ...], list[GemmNest] | None] = {}
 
     def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
         finished = {
@@ -137,23 +137,20 @@ class _Skipper:
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
         """The GEMM, or those that it becomes; none where all that it reads is zero."""
-        boxes = self.boxes(gemm)
-        if boxes is None or [box.extents for box in boxes] == [gemm.extents]:
+        parts = self.relative_parts(gemm)
+        if parts is None:
             yield gemm
             return
-        made = [
-            GemmNest(
-                box.extents, *(_inside(access, box) for access in (gemm.dst, gemm.src, gemm.wgt))
+        for part in parts:
+            accesses = (
+                Access(own.tile, own.base + moved.base, moved.strides)
+                for own, moved in zip(_accesses(gemm), _accesses(part), strict=True)
             )
-            for box in boxes
-        ]
-        # One that overwrites may write each tile but once, which boxes that overlap would not.
-        covered = boxes and _Nest(gemm, ()).covers(boxes[0])
-        yield from joined(made) if covered else made
+            yield GemmNest(part.extents, *accesses)
 
-    def boxes(self, gemm: GemmNest) -> list[Box] | None:
-        """Those of its nest; the ones that write all of its accumulator tiles come first: the first
-        of them can overwrite. None where nothing that it reads is zero."""
+    def relative_parts(self, gemm: GemmNest) -> list[GemmNest] | None:
+        """What it becomes, with bases from its own on: of GEMMs that are alike worked out once.
+        None where nothing that it reads is zero, or no cut pays."""
         reads = [
             (access, zeros)
             for access in (gemm.src, gemm.wgt)
@@ -161,23 +158,30 @@ class _Skipper:
         ]
         if not reads:
             return None
+        strides = (access.strides for access in _accesses(gemm))
         operands = ((access.base, access.strides, zeros.tobytes()) for access, zeros in reads)
-        key = (gemm.extents, gemm.dst.strides, *operands)
+        key = (gemm.extents, *strides, *operands)
         if key not in self.known:
-            moving = [
-                k for k in range(len(gemm.extents)) if any(read.strides[k] for read, _ in reads)
-            ]
-            extents = [gemm.extents[k] for k in moving]
-            live = np.ones(extents, bool)
-            for read, zeros in reads:
-                loops = [(gemm.extents[k], (read.strides[k],)) for k in moving]
-                live &= ~zeros[read.base + offsets(loops, 1)[:, 0]].reshape(extents)
-            reductions = [n for n, k in enumerate(moving) if not gemm.dst.strides[k]]
-            nest = _Nest(gemm, moving)
-            cheapest = fewest_steps(live, reductions, lambda boxes: self.cycles(nest, boxes))
-            found = [nest.whole(box) for box in cheapest]
-            self.known[key] = sorted(found, key=lambda box: not nest.covers(box))
+            nest, boxes = self.boxes(gemm, reads)
+            self.known[key] = None if _is_whole(boxes, gemm) else _cut(gemm, nest, boxes)
         return self.known[key]
+
+    def boxes(
+        self, gemm: GemmNest, reads: Sequence[tuple[Access, BoolArray]]
+    ) -> tuple[_Nest, list[Box]]:
+        """Those of its nest; the ones that write all of its accumulator tiles come first: the first
+        of them can overwrite. reads: accesses, and which of their tiles are zeros."""
+        moving = [k for k in range(len(gemm.extents)) if any(read.strides[k] for read, _ in reads)]
+        extents = [gemm.extents[k] for k in moving]
+        live = np.ones(extents, bool)
+        for read, zeros in reads:
+            loops = [(gemm.extents[k], (read.strides[k],)) for k in moving]
+            live &= ~zeros[read.base + offsets(loops, 1)[:, 0]].reshape(extents)
+        reductions = [n for n, k in enumerate(moving) if not gemm.dst.strides[k]]
+        nest = _Nest(gemm, moving)
+        cheapest = fewest_steps(live, reductions, lambda boxes: self.cycles(nest, boxes))
+        found = [nest.whole(box) for box in cheapest]
+        return nest, sorted(found, key=lambda box: not nest.covers(box))
 
     def cycles(self, nest: _Nest, boxes: Sequence[Box]) -> int:
         """What GEMMs of these boxes cost; without one that can overwrite, one that resets."""
@@ -213,10 +217,28 @@ class _Nest:
         return all(box.extents[k] == self.extents[k] for k in self.written)
 
 
+def _is_whole(boxes: Sequence[Box], gemm: GemmNest) -> bool:
+    return [box.extents for box in boxes] == [gemm.extents]
+
+
+def _cut(gemm: GemmNest, nest: _Nest, boxes: Sequence[Box]) -> list[GemmNest]:
+    """A GEMM for each box, or for several, with bases from those of `gemm` on."""
+    made = [
+        GemmNest(box.extents, *(_inside(access, box) for access in _accesses(gemm)))
+        for box in boxes
+    ]
+    # One that overwrites may write each tile but once, which boxes that overlap would not.
+    return joined(made) if boxes and nest.covers(boxes[0]) else made
+
+
+def _accesses(gemm: GemmNest) -> tuple[Access, Access, Access]:
+    return gemm.dst, gemm.src, gemm.wgt
+
+
 def _inside(access: Access, box: Box) -> Access:
-    """The access from the box's first step on."""
+    """Where the box's first step stands, from the nest's first one on."""
     moved = sum(first * stride for first, stride in zip(box.first, access.strides, strict=True))
-    return Access(access.tile, access.base + moved, access.strides)
+    return Access(access.tile, moved, access.strides)
 
 
 def _has_zeros(load: TileLoad) -> bool:

@@ -67,8 +67,8 @@ def with_edges(spec: ConvSpec, weights: NDArray[np.int64], config: HwConfig) -> 
     made = _lane_for_each_tap(spec, places, sums, config) or _tile_for_each(
         spec, places, sums, config
     )
-    saved = _cycles(spec, config) - _cycles(made.spec, config)
-    return made if saved * _LEAST_PART > _cycles(spec, config) else as_it_was
+    before, after = _cycles(spec, config), _cycles(made.spec, config)
+    return made if (before - after) * _LEAST_PART > before else as_it_was
 
 
 def joined_edges(operations: Sequence[Operation], constants: str) -> list[Operation]:
