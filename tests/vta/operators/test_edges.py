@@ -67,7 +67,7 @@ def steps(operations: list[Operation]) -> int:
 
 
 def skipped(operations: list[Operation], config: HwConfig) -> list[Operation]:
-    """Behind skip_pads.py and its verifier."""
+    """Behind vta/skip_pads.py and its verifier."""
     before = VtaProgram(config, {}, [("conv", operation) for operation in operations])
     after = SkipPads().run(before)
     SkipPads().verify(before, after)

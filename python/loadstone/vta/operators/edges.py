@@ -57,7 +57,7 @@ class Edges:
 
 
 def with_edges(spec: ConvSpec, weights: NDArray[np.int64], config: HwConfig) -> Edges:
-    """weights: OHWI, less their zero points."""
+    """weights: (O, H, W, I), less their zero points."""
     nothing = np.zeros((0, 0, 0), np.int8)
     as_it_was = Edges(spec, nothing, nothing)
     places = taps_of_pixels(spec) if spec.pad_value else []
