@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.numerics import Array
 from loadstone.vta.rescale.proof import DigitPlan, Level, prove_digits
 from loadstone.vta.rescale.runs import Runs
 
@@ -25,7 +25,6 @@ __all__ = ["prove_blocks"]
 
 #: So many blocks are proven together: their ends still fit the processor's cache.
 _TOGETHER = 4
-_Lanes = NDArray[Any]
 
 
 def prove_blocks(
@@ -88,7 +87,7 @@ def _joined(plans: Sequence[DigitPlan]) -> DigitPlan:
     )
 
 
-def _rows(columns: Sequence[Sequence[_Lanes]], none: Sequence[_Lanes]) -> list[list[_Lanes]]:
+def _rows(columns: Sequence[Sequence[Array]], none: Sequence[Array]) -> list[list[Array]]:
     """The first of every column, the second ..., with `none` where a column has no more."""
     count = max(map(len, columns))
     return [

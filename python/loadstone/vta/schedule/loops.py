@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loadstone.ir_pass.intrinsics import extents
 from loadstone.ir_pass.pipeline import SIMPLE_LOOPS
@@ -71,7 +71,7 @@ def chip_buffer(name: str, shape: Sequence[int], dtype: str, memory: str) -> Buf
 
 
 @lru_cache(maxsize=1024)
-def _layout(shape: tuple[int, ...]) -> Any:
+def _layout(shape: tuple[int, ...]) -> object:
     """TVM's layout of a packed buffer: what takes longest of making one, and the same for all of a
     shape."""
     return tirx.decl_buffer(shape).layout
