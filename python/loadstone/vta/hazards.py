@@ -143,7 +143,7 @@ def prove(
     """Checks, from the flags alone, that every hazard is ordered, nothing deadlocks, and no queue
     passes MAX_TOKENS.
 
-    conflicts: conflicts_between these, where they are known. Returns the largest number of tokens
+    conflicts: (instructions, stages), those of conflicts_between, where they are known. Returns the largest number of tokens
     each queue can hold in any execution. Raises LoweringError naming two instructions.
     """
     stream = TokenStream(

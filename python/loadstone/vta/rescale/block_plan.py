@@ -43,7 +43,7 @@ class Setting:
 def digit_plan(
     runs: Runs, setting: Setting, left: IntArray, found: Found, block: int
 ) -> DigitPlan | None:
-    """As digit_plans, of one block."""
+    """As digit_plans, of one block. left: (lanes,)."""
     (plan,) = digit_plans(runs, setting, left, found, [(0, len(left))], block)
     return plan
 
