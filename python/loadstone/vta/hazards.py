@@ -143,8 +143,9 @@ def prove(
     """Checks, from the flags alone, that every hazard is ordered, nothing deadlocks, and no queue
     passes MAX_TOKENS.
 
-    conflicts: (instructions, stages), those of conflicts_between, where they are known. Returns the largest number of tokens
-    each queue can hold in any execution. Raises LoweringError naming two instructions.
+    conflicts: (instructions, stages), those of conflicts_between, where they are known. Returns
+    the largest number of tokens each queue can hold in any execution. Raises LoweringError naming
+    two instructions.
     """
     stream = TokenStream(
         "synchronize",

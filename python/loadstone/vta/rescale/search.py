@@ -183,9 +183,9 @@ def _line(runs: Runs, channels: IntArray, slope: IntArray, shift: IntArray) -> T
 
 
 def needs_sign(runs: Runs, channels: IntArray | None = None) -> NDArray[np.bool_]:
-    """Of some channels (their numbers: (channels,)), all where None: whether some line is right at all ends of the runs of each
+    """Of some channels, all where None: whether some line is right at all ends of the runs of each
     sign, but none of both: so it is with TFLite's double rounding. Where even that is not (float32
-    products round before they are rounded), digits may still be."""
+    products round before they are rounded), digits may still be. channels: (channels,) numbers."""
     channels = np.arange(len(runs.scale)) if channels is None else channels
     live = ~runs.constant[channels]
     scale = np.where(live, runs.scale[channels], 1.0)
