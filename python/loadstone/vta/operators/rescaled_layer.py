@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from math import prod
 
 import numpy as np
@@ -180,10 +180,16 @@ class RescaledLayer:
                 most = -(-most // 2)
             for at in range(0, len(plans), most):
                 part = tuple(plans[at : at + most])
-                tiles = [self.chain_tiles(first + n) for n in range(len(part))]
-                shared = all(np.array_equal(tiles[0], other) for other in tiles[1:])
+                shared = self._turns[first] == self._turns[first + len(part) - 1]
                 yield Blocks(first, part, form, 1 if shared else len(part))
                 first += len(part)
+
+    @cached_property
+    def _turns(self) -> list[int]:
+        """Of each block, how many blocks up to it have another chain than the one before them."""
+        chains = map(self.chain_tiles, range(self.count))
+        changes = (not np.array_equal(one, other) for one, other in pairwise(chains))
+        return list(accumulate(changes, initial=0))
 
     def _has_room(self, blocks: Blocks) -> bool:
         """Whether their weights, biases and chains fit the scratchpads together."""
