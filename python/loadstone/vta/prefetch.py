@@ -179,12 +179,20 @@ class _Timeline:
     def compute(self, operation: Operation) -> None:
         assert type(operation) is not TileLoad
         assert type(operation) is not TileStore
-        tiles, start, ready = tiles_of(operation), self.free[Stage.COMPUTE], self.ready
+        tiles, time, ready, done = (
+            tiles_of(operation),
+            self.free[Stage.COMPUTE],
+            self.ready,
+            self.done,
+        )
         for tile in tiles:
-            if (since := ready.get(tile, 0)) > start:
-                start = since
-        self.finish(Stage.COMPUTE, start + self.cost.compute(operation), tiles)
-        ready[operation.dst.tile] = self.free[Stage.COMPUTE]
+            if (since := ready.get(tile, 0)) > time:
+                time = since
+        time += self.cost.compute(operation)
+        for tile in tiles:
+            if done.get(tile, 0) < time:
+                done[tile] = time
+        ready[operation.dst.tile] = self.free[Stage.COMPUTE] = time
 
     def store(self, operation: TileStore) -> None:
         start = max(self.free[Stage.STORE], self.ready_at(operation.tile))

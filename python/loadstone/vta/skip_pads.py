@@ -101,39 +101,51 @@ class _Skipper:
         self.overwrites = config.has(Capability.GEMM_OVERWRITE)
         self.zero_tiles = zero_tiles
         self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
+        self.marks: dict[VirtualTile, bytes] = {}  # the same as a key; empty where none is
+        self.paddings: dict[tuple[int, ...], BoolArray] = {}
         self.known: dict[tuple[object, ...], list[GemmNest] | None] = {}
 
     def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
         finished = {
             operation.dst.tile
             for _, operation in operations
-            if isinstance(operation, AluNest | RequantizeNest)
+            if type(operation) is AluNest or type(operation) is RequantizeNest
         }
-        for layer, operation in operations:
-            if isinstance(operation, TileLoad):
+        for entry in operations:
+            layer, operation = entry
+            if type(operation) is TileLoad:
                 self.note(operation)
-            if isinstance(operation, GemmNest) and operation.dst.tile in finished:
+            elif type(operation) is GemmNest and operation.dst.tile in finished:
                 for part in self.parts(operation):
                     yield layer, part
-            else:
-                yield layer, operation
+                continue
+            yield entry
 
     def note(self, load: TileLoad) -> None:
         """What a load writes as zeros, and what it overwrites."""
         table = self.zero_tiles.get(load.dram.tensor)
+        padded = _has_zeros(load)
         if load.tile not in self.zeros:
-            if table is None and not _has_zeros(load):
+            if table is None and not padded:
                 return
             self.zeros[load.tile] = np.zeros(load.tile.size_tiles, bool)
-        height, width = _size(load)
-        block = np.full((height, width), _has_zeros(load))
-        if load.dram.tensor != _ZEROS:
-            rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
-            columns = slice(load.x_pad_0, load.x_pad_0 + load.x_size)
-            first = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
-            places = first + np.arange(load.x_size)
-            block[rows, columns] = False if table is None else table[places]
-        self.zeros[load.tile][load.offset : load.offset + block.size] = block.ravel()
+        zeros = self.zeros[load.tile]
+        if table is None:
+            block = self.padding(load, padded)
+        else:
+            block = _padding(load, padded)
+            rows = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
+            _inside_of(load, block)[...] = table[rows + np.arange(load.x_size)]
+        zeros[load.offset : load.offset + block.size] = block.ravel()
+        self.marks[load.tile] = zeros.tobytes() if np.logical_or.reduce(zeros) else b""
+
+    def padding(self, load: TileLoad, padded: bool) -> BoolArray:
+        """As _padding, made once for all loads of the same pads and size."""
+        inside = (load.y_pad_0, load.x_pad_0, load.y_size, load.x_size)
+        key = (*_size(load), *inside, padded, load.dram.tensor == _ZEROS)
+        if key not in self.paddings:
+            self.paddings[key] = _padding(load, padded)
+        return self.paddings[key]
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
         """The GEMM, or those that it becomes; none where all that it reads is zero."""
@@ -151,18 +163,14 @@ class _Skipper:
     def relative_parts(self, gemm: GemmNest) -> list[GemmNest] | None:
         """What it becomes, with bases from its own on: of GEMMs that are alike worked out once.
         None where nothing that it reads is zero, or no cut pays."""
-        reads = [
-            (access, zeros)
-            for access in (gemm.src, gemm.wgt)
-            if (zeros := self.zeros.get(access.tile)) is not None and zeros.any()
-        ]
-        if not reads:
+        marked = [access for access in (gemm.src, gemm.wgt) if self.marks.get(access.tile)]
+        if not marked:
             return None
         strides = (access.strides for access in _accesses(gemm))
-        operands = ((access.base, access.strides, zeros.tobytes()) for access, zeros in reads)
+        operands = ((read.base, read.strides, self.marks[read.tile]) for read in marked)
         key = (gemm.extents, *strides, *operands)
         if key not in self.known:
-            nest, boxes = self.boxes(gemm, reads)
+            nest, boxes = self.boxes(gemm, [(read, self.zeros[read.tile]) for read in marked])
             self.known[key] = None if _is_whole(boxes, gemm) else _cut(gemm, nest, boxes)
         return self.known[key]
 
@@ -245,8 +253,22 @@ def _has_zeros(load: TileLoad) -> bool:
     """Whether a load of inputs writes padding of zeros."""
     if load.memory is not Memory.INP:
         return False
-    pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
-    return load.dram.tensor == _ZEROS or (any(pads) and load.pad_value == 0)
+    padded = load.y_pad_0 or load.y_pad_1 or load.x_pad_0 or load.x_pad_1
+    return load.dram.tensor == _ZEROS or bool(padded and load.pad_value == 0)
+
+
+def _padding(load: TileLoad, padded: bool) -> BoolArray:
+    """(rows, columns) of what a load writes: where it writes padding. padded: of zeros."""
+    block = np.full(_size(load), padded)
+    if load.dram.tensor != _ZEROS:
+        _inside_of(load, block)[...] = False
+    return block
+
+
+def _inside_of(load: TileLoad, block: BoolArray) -> BoolArray:
+    """The part that it reads from DRAM."""
+    rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
+    return block[rows, load.x_pad_0 : load.x_pad_0 + load.x_size]
 
 
 def _size(load: TileLoad) -> tuple[int, int]:
