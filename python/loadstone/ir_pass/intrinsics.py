@@ -46,6 +46,7 @@ __all__ = [
     "Intrinsic",
     "extents",
     "is_intrinsic",
+    "is_value",
     "read_intrinsic",
 ]
 
@@ -100,7 +101,7 @@ class Axis(NamedTuple):
         last = self.extent if self.last is None else self.last
         if self.inside_first is not None:
             bounds: tuple[Expr, ...] = (self.first, last, self.inside_first, self.inside_last)
-        elif _is_value(self.first, 0) and _is_value(last, self.extent):
+        elif is_value(self.first, 0) and is_value(last, self.extent):
             return _plain_axis(self.extent, *self.strides)
         else:
             bounds = (self.first, last)
@@ -191,7 +192,8 @@ def _read_axis(call: Call, operands: int) -> Axis:
     return Axis(extent, strides, *values[1 + operands :])
 
 
-def _is_value(expr: Expr, value: int) -> bool:
+def is_value(expr: Expr, value: int) -> bool:
+    """Whether an expression is this number, as it stands."""
     return (
         bool(expr == value)
         if isinstance(expr, int)

@@ -30,7 +30,7 @@ from operator import floordiv, mod
 from typing import TYPE_CHECKING, Any
 
 from loadstone.errors import LoweringError
-from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
+from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents, is_value
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls, translatable
 from loadstone.ir_pass.translate import Translator
 from loadstone.vta.isa.spec import AluOp, Memory
@@ -219,7 +219,7 @@ def _without_lanes(call: Intrinsic) -> list[Axis]:
     for extent, strides, *bounds in call.axes:
         if any(map(mod, strides, sizes)):
             found.append((extent, *strides))
-        else:
+        elif extent > 1 or _is_clipped(bounds):
             tiles.append(Axis(extent, tuple(map(floordiv, strides, sizes)), *bounds))
     if sorted(found) != expected:
         raise LoweringError(
@@ -227,6 +227,14 @@ def _without_lanes(call: Intrinsic) -> list[Axis]:
             f"not {expected}"
         )
     return tiles
+
+
+def _is_clipped(bounds: Sequence[Any]) -> bool:
+    """Whether a loop of one turn may have none, or one of padding: another changes nothing."""
+    return any(
+        bound is not None and not is_value(bound, turn)
+        for bound, turn in zip(bounds, (0, 1, 0, 1), strict=True)
+    )
 
 
 @lru_cache(maxsize=256)
