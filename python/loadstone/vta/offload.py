@@ -156,16 +156,11 @@ class OffloadedRegion(LoweredRegion):
             return
         lowered = alone if folded is None else None
         lowered = lowered or lower_operator(operator, self.config, folded)
-        renamed = f"{operator.input.name} for {operator.name}" if folded is not None else None
-        for operation in lowered.operations:
-            self._operations.append(
-                (
-                    operator.name,
-                    operation
-                    if renamed is None
-                    else _rename(operation, operator.input.name, renamed),
-                )
-            )
+        operations = lowered.operations
+        if folded is not None:
+            renamed = f"{operator.input.name} for {operator.name}"
+            operations = [_rename(o, operator.input.name, renamed) for o in operations]
+        self._operations += [(operator.name, operation) for operation in operations]
         for name, (memory, tiles) in lowered.constants.items():
             self.constants[name] = (
                 np.ascontiguousarray(tiles),
