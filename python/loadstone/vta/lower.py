@@ -22,12 +22,13 @@ everything counts tiles.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from operator import floordiv, mod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents
@@ -42,6 +43,10 @@ __all__ = ["Kernel", "kernel_of", "lower"]
 
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
 _NUMBER = re.compile(r"-?\d+")
+#: Loops whose bounds are known, as the argument of a call.
+_NUMBERS = re.compile(r"(?<=, )\((?:\([-\d][-\d, ]*\),? ?)+\)")
+#: What has them where a kernel runs.
+_LOOPS = "LOOPS"
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 
 
@@ -80,10 +85,24 @@ def kernel_of(
     source: str,
     functions: Callable[[], Sequence[tuple[str, PrimFunc]]],
 ) -> Kernel:
-    """The kernel that some source says."""
-    namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
-    exec(compile(source, "<lowered operator>", "exec"), namespace)
+    """The kernel that some source says. Its loops of numbers are read apart, because most are
+    written many times, and Python takes as long for them as for all else."""
+    places: dict[str, str] = {}
+
+    def place(found: re.Match[str]) -> str:
+        return places.setdefault(found[0], f"{_LOOPS}[{len(places)}]")
+
+    short = _NUMBERS.sub(place, source)
+    loops = [_loops(text) for text in places]
+    namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp, _LOOPS: loops}
+    exec(compile(short, "<lowered operator>", "exec"), namespace)
     return Kernel(parameters, namespace["emit"], functions, source)
+
+
+@lru_cache(maxsize=2048)
+def _loops(text: str) -> tuple[tuple[int, ...], ...]:
+    """The numbers of some loops."""
+    return cast("tuple[tuple[int, ...], ...]", literal_eval(text))
 
 
 def _text(function: PrimFunc) -> str:
@@ -94,7 +113,7 @@ def _text(function: PrimFunc) -> str:
 class _Translator(Translator):
     """Calls of emitter.py's methods."""
 
-    reserved = ("e", "Memory", "AluOp")
+    reserved = ("e", "Memory", "AluOp", _LOOPS)
 
     def allocate(self, buffer: Buffer) -> str:
         """A virtual tile."""
