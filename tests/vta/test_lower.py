@@ -15,8 +15,16 @@ from loadstone.relax.compat import tirx
 from loadstone.vta.emitter import Emitter
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import AluOp, Memory
-from loadstone.vta.lower import _Translator
-from loadstone.vta.stream import Access, AluNest, DramTile, GemmNest, TileLoad
+from loadstone.vta.lower import _Translator, kernel_of
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    DramTile,
+    FillNest,
+    GemmNest,
+    TileLoad,
+    TileStore,
+)
 
 SCOPES = {Memory.INP: "local.inp", Memory.WGT: "local.wgt", Memory.ACC: "local.acc"}
 LANES = (Axis(16, (1, 1)),)
@@ -123,3 +131,28 @@ def test_operands_of_a_requantization_stand_side_by_side() -> None:
     assert python_of(call(5)) == text
     with pytest.raises(LoweringError, match="do not stand in consecutive tiles"):
         python_of(call(6))
+
+
+def test_a_kernel_does_what_its_source_says() -> None:
+    source = """\
+def emit(e, out):
+    for i in range(2):
+        acc = e.tile(Memory.ACC, 8, 'acc')
+        e.fill((acc, 0), i, ((4, 0, 4, 2), (2, 0, 2, 1)))
+        e.fill((acc, 1), -3, ((4, 0, 4-i, 2),))
+        e.store((acc, 0), (out, i*8), ((8, 0, 8, 0, 8, 1, 1),))
+"""
+    kernel = kernel_of(("out",), source, lambda: ())
+    assert kernel.source == source
+    emitter = Emitter(load_config("vtaq-1x16x16"), {})
+    kernel.emit(emitter, DramTile("out", 100))
+    tiles = [operation.tile for operation in emitter.operations[2::3]]
+    assert emitter.operations == [
+        operation
+        for number, tile in enumerate(tiles)
+        for operation in (
+            FillNest((8,), Access(tile, 0, (1,)), number),
+            FillNest((4 - number,), Access(tile, 1, (2,)), -3),
+            TileStore(tile, 0, DramTile("out", 100 + 8 * number), 1, 8, 8),
+        )
+    ]

@@ -114,9 +114,10 @@ def _plain_axis(*fields: int) -> Expr:
     return tirx.call_pure_extern("int32", _AXIS, *fields)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """One call: `name` without the prefix, buffer operands, immediates (ints) and axes."""
+    """One call: `name` without the prefix, buffer operands, immediates (ints) and axes. Equal to
+    itself alone: to compare two of TVM's expressions makes a third."""
 
     name: str
     operands: tuple[BufferOperand, ...]

@@ -13,7 +13,8 @@ them took longer than to recognise the nests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loadstone.errors import LoweringError
@@ -49,43 +50,61 @@ class Calls:
         return self._of.get(stmt.__chandle__())
 
 
+@dataclass(eq=False)
+class _Part:
+    """A nest of a function, or (nest None) an allocation. calls: of a nest that stays on the chip
+    and concerns no other nest; None where that is not known."""
+
+    stmt: Stmt
+    nest: PerfectNest | None
+    calls: Sequence[Intrinsic] | None = None
+
+    @cached_property
+    def copy(self) -> Intrinsic | None:
+        """Its call where it copies between DRAM and a scratchpad."""
+        return None if self.nest is None else dma_copy(self.nest)
+
+
+#: By address; who stands there stays alive. A schedule may give several functions the same nest.
+_known: dict[int, _Part] = {}
+_MOST_KNOWN = 2048
+
+
 def recognised(function: PrimFunc) -> Calls:
     """Raises LoweringError on a nest that is no intrinsic call."""
     parts = list(_parts(function.body))
-    nests = [(stmt, nest) for stmt, nest in parts if nest is not None]
-    calls, compute = Calls(function), []
-    for stmt, nest in nests:
-        copy = dma_copy(nest)
-        if copy is None:
-            compute.append((stmt, nest))
-        else:
-            calls[stmt] = (copy,)
+    nests = [(part, part.nest) for part in parts if part.nest is not None]
+    compute = [(part, nest) for part, nest in nests if part.copy is None]
     renamed = made_onto(nest for _, nest in compute)
+    calls = Calls(function)
     products, verifier = set(renamed), Verifier(function, "dma_copy")
-    for stmt, nest in compute:
-        calls[stmt] = _computed(verifier, nest, renamed, products)
-    for stmt, _ in nests if renamed else ():
-        calls[stmt] = [_moved(call, renamed) for call in calls[stmt]]
-    verifier = Verifier(function, "compute")
-    for stmt, any_nest in parts:
-        if any_nest is not None:
-            for call in calls[stmt]:
-                verifier.intrinsic(call)
-        elif stmt.buffer in renamed:
-            calls[stmt] = ()
+    for part, nest in nests:
+        if part.copy is None:
+            calls[part.stmt] = _computed(verifier, part, nest, renamed, products)
         else:
-            verifier.allocated(stmt.buffer)
+            calls[part.stmt] = (part.copy,)
+    for part, _ in nests if renamed else ():
+        calls[part.stmt] = [_moved(call, renamed) for call in calls[part.stmt]]
+    verifier = Verifier(function, "compute")
+    for part in parts:
+        if part.nest is not None:
+            for call in calls[part.stmt]:
+                verifier.intrinsic(call)
+        elif part.stmt.buffer in renamed:
+            calls[part.stmt] = ()
+        else:
+            verifier.allocated(part.stmt.buffer)
     return calls
 
 
-def _parts(stmt: Stmt) -> Iterator[tuple[Stmt, PerfectNest | None]]:
-    """The perfect nests of a statement and, with None, its allocations, in order."""
-    nest = perfect_nest(stmt)
-    if nest is not None or isinstance(stmt, tirx.AllocBuffer):
-        yield stmt, nest
+def _parts(stmt: Stmt) -> Iterator[_Part]:
+    """The perfect nests and the allocations of a statement, in order."""
+    part = _part(stmt)
+    if part is not None:
+        yield part
     elif isinstance(stmt, tirx.SeqStmt):
-        for part in stmt.seq[:]:
-            yield from _parts(part)
+        for each in stmt.seq[:]:
+            yield from _parts(each)
     elif isinstance(stmt, tirx.For):
         yield from _parts(stmt.body)
     elif isinstance(stmt, tirx.IfThenElse):
@@ -94,21 +113,41 @@ def _parts(stmt: Stmt) -> Iterator[tuple[Stmt, PerfectNest | None]]:
             yield from _parts(stmt.else_case)
 
 
+def _part(stmt: Stmt) -> _Part | None:
+    """None for what holds several."""
+    address = stmt.__chandle__()
+    if address not in _known:
+        nest = perfect_nest(stmt)
+        if nest is None and not isinstance(stmt, tirx.AllocBuffer):
+            return None
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[address] = _Part(stmt, nest)
+    return _known[address]
+
+
 def _computed(
     verifier: Verifier,
+    part: _Part,
     nest: PerfectNest,
     renamed: dict[Buffer, Buffer],
     products: set[Buffer],
 ) -> Sequence[Intrinsic]:
     """What is wrong with a nest that touches DRAM is first of all that."""
+    if part.calls is not None and not products:
+        return part.calls
+    taken: dict[Buffer, Buffer] = {}
     try:
-        calls = computed(nest, renamed, products)
+        calls = computed(nest, taken, products)
     except LoweringError:
         verifier.on_chip(nest.store)
         raise
     scopes = {operand.scope for call in calls for operand in call.operands}
     if not calls or DRAM in scopes or str(nest.store.buffer.scope()) == DRAM:
         verifier.on_chip(nest.store)
+    renamed.update(taken)
+    if not taken and not products:
+        part.calls = calls
     return calls
 
 

@@ -4,7 +4,7 @@ runs in no time.
 
 In:   a PrimFunc after pipeline.py.
 Out:  `Translator`: the text of `def emit(e, PARAMETERS)`; a back end says how its scratchpads and
-      calls are written.
+      calls are written. `Expressions` are what it has between them.
 Next: vta/lower.py puts VTA's words in; unroll.py gives a back end each call with plain numbers.
 
 Walking TVM's objects once per tile is slow; so the TensorIR is translated once, and what runs is
@@ -30,7 +30,7 @@ from loadstone.relax.compat import is_tir_call, tirx
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, PrimFunc, Stmt, Var
 
-__all__ = ["Translator"]
+__all__ = ["Expressions", "Translator"]
 
 _BINARY = {
     tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//", tirx.FloorMod: "%",
@@ -39,7 +39,33 @@ _BINARY = {
 }  # fmt: skip
 
 
-class Translator(ABC):
+class Expressions(ABC):
+    """Index expressions as Python source."""
+
+    @abstractmethod
+    def name(self, variable: Var | Buffer) -> str:
+        """The Python name of a loop variable, a parameter or a buffer."""
+
+    def python(self, expr: Expr) -> str:
+        """An index expression as Python source."""
+        if isinstance(expr, int):
+            return str(expr)
+        if isinstance(expr, tirx.IntImm):
+            return str(int(expr.value))
+        if isinstance(expr, tirx.Var):
+            return self.name(expr)
+        if type(expr) in _BINARY:
+            return f"({self.python(expr.a)}{_BINARY[type(expr)]}{self.python(expr.b)})"
+        if isinstance(expr, (tirx.Min, tirx.Max)):
+            return f"{type(expr).__name__.lower()}({self.python(expr.a)}, {self.python(expr.b)})"
+        if isinstance(expr, tirx.Cast):
+            return self.python(expr.value)
+        if is_tir_call(expr, "likely"):
+            return self.python(expr.args[0])
+        raise LoweringError(f"lower: expression {type(expr).__name__} has no Python form: {expr}")
+
+
+class Translator(Expressions):
     """Python source of one PrimFunc. reserved: names that stand for something else in that source.
 
     class Words(Translator):
@@ -123,21 +149,3 @@ class Translator(ABC):
                 name = f"{base}_{count}"
             self._names[address] = name
         return self._names[address]
-
-    def python(self, expr: Expr) -> str:
-        """An index expression as Python source."""
-        if isinstance(expr, int):
-            return str(expr)
-        if isinstance(expr, tirx.IntImm):
-            return str(int(expr.value))
-        if isinstance(expr, tirx.Var):
-            return self.name(expr)
-        if type(expr) in _BINARY:
-            return f"({self.python(expr.a)}{_BINARY[type(expr)]}{self.python(expr.b)})"
-        if isinstance(expr, (tirx.Min, tirx.Max)):
-            return f"{type(expr).__name__.lower()}({self.python(expr.a)}, {self.python(expr.b)})"
-        if isinstance(expr, tirx.Cast):
-            return self.python(expr.value)
-        if is_tir_call(expr, "likely"):
-            return self.python(expr.args[0])
-        raise LoweringError(f"lower: expression {type(expr).__name__} has no Python form: {expr}")

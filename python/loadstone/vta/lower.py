@@ -22,26 +22,31 @@ everything counts tiles.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from operator import floordiv, mod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from loadstone.errors import LoweringError
 from loadstone.ir_pass.intrinsics import Axis, BufferOperand, Intrinsic, extents, is_value
 from loadstone.ir_pass.pipeline import NO_PASSES, Passes, lower_to_calls, translatable
-from loadstone.ir_pass.translate import Translator
+from loadstone.ir_pass.translate import Expressions, Translator
 from loadstone.vta.isa.spec import AluOp, Memory
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, IRModule, PrimFunc
+    from loadstone.relax.types import Buffer, IRModule, PrimFunc, Var
 
 __all__ = ["Kernel", "kernel_of", "lower"]
 
 _MEMORIES = {"local.inp": Memory.INP, "local.wgt": Memory.WGT, "local.acc": Memory.ACC}
 _NUMBER = re.compile(r"-?\d+")
+#: Loops whose bounds are known, as the argument of a call.
+_NUMBERS = re.compile(r"(?<=, )\((?:\([-\d][-\d, ]*\),? ?)+\)")
+#: What has them where a kernel runs.
+_LOOPS = "LOOPS"
 _ALU = {"add": AluOp.ADD, "mul": AluOp.MUL, "min": AluOp.MIN, "max": AluOp.MAX, "shr": AluOp.SHR}
 
 
@@ -80,10 +85,24 @@ def kernel_of(
     source: str,
     functions: Callable[[], Sequence[tuple[str, PrimFunc]]],
 ) -> Kernel:
-    """The kernel that some source says."""
-    namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp}
-    exec(compile(source, "<lowered operator>", "exec"), namespace)
+    """The kernel that some source says. Its loops of numbers are read apart, because most are
+    written many times, and Python takes as long for them as for all else."""
+    places: dict[str, str] = {}
+
+    def place(found: re.Match[str]) -> str:
+        return places.setdefault(found[0], f"{_LOOPS}[{len(places)}]")
+
+    short = _NUMBERS.sub(place, source)
+    loops = [_loops(text) for text in places]
+    namespace: dict[str, Any] = {"Memory": Memory, "AluOp": AluOp, _LOOPS: loops}
+    exec(compile(short, "<lowered operator>", "exec"), namespace)
     return Kernel(parameters, namespace["emit"], functions, source)
+
+
+@lru_cache(maxsize=2048)
+def _loops(text: str) -> tuple[tuple[int, ...], ...]:
+    """The numbers of some loops."""
+    return cast("tuple[tuple[int, ...], ...]", literal_eval(text))
 
 
 def _text(function: PrimFunc) -> str:
@@ -94,14 +113,42 @@ def _text(function: PrimFunc) -> str:
 class _Translator(Translator):
     """Calls of emitter.py's methods."""
 
-    reserved = ("e", "Memory", "AluOp")
+    reserved = ("e", "Memory", "AluOp", _LOOPS)
 
     def allocate(self, buffer: Buffer) -> str:
         """A virtual tile."""
         return f"e.tile(Memory.{_memory(buffer).name}, {_size(buffer)[0]}, {self.name(buffer)!r})"
 
-    # --- intrinsics -------------------------------------------------------------------------------
     def call(self, call: Intrinsic) -> str:
+        """One method of the emitter."""
+        text, variables = _worded(call)
+        return text.format(*map(self.name, variables))
+
+
+@lru_cache(maxsize=2048)
+def _worded(call: Intrinsic) -> tuple[str, Sequence[Var | Buffer]]:
+    """A call with places for names, and whose they are: functions that share a nest share its text,
+    and may call things otherwise."""
+    words = _Words()
+    return words.text(call), words.variables
+
+
+class _Words(Expressions):
+    """One call. variables: whose name stands in {0}, {1} ..."""
+
+    def __init__(self) -> None:
+        self.variables: list[Var | Buffer] = []
+        self._places: dict[int, str] = {}
+
+    def name(self, variable: Var | Buffer) -> str:
+        """Its place."""
+        address = variable.__chandle__()
+        if address not in self._places:
+            self._places[address] = f"{{{len(self.variables)}}}"
+            self.variables.append(variable)
+        return self._places[address]
+
+    def text(self, call: Intrinsic) -> str:
         """One method of the emitter."""
         axes = _without_lanes(call)
         if call.name == "dma_copy":

@@ -98,7 +98,9 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
         return refusal
     try:
         with using(None):  # who tuned it says how it is done, not whether
-            allocate(lower_and_keep(whole, config).operations, config)
+            lowered = lower_and_keep(whole, config)
+            if not lowered.placed:
+                allocate(lowered.operations, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None

@@ -88,7 +88,8 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP. remark: what --explain says of it.
+        -> tiles of INP. remark: what --explain says of it. placed: whether allocate.py has found
+        room for just these operations.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -98,6 +99,7 @@ class LoweredOperator:
     kernels: tuple[Kernel, ...] = ()
     scratch: Mapping[str, int] = field(default_factory=dict)
     remark: str = ""
+    placed: bool = False
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:

@@ -115,24 +115,30 @@ class _Lowering:
                 groups.setdefault(kernel, []).extend(own)
                 slots += own
         tiles = spec.samples * layer.count * layer.pixels * stored
+        operations, placed = self._side_by_side(slots, list(groups.values()))
         return LoweredOperator(
-            self._side_by_side(slots, list(groups.values())),
+            operations,
             self.own | self.pieces.constants(self.names, self.config),
             tuple(self.kernels),
             {self.names["digits"]: tiles} if tiles else {},
             _remark(layer),
+            placed,
         )
 
-    def _side_by_side(self, slots: list[Slot], groups: list[list[Slot]]) -> list[Operation]:
+    def _side_by_side(
+        self, slots: list[Slot], groups: list[list[Slot]]
+    ) -> tuple[list[Operation], bool]:
         """All slots beside their neighbours; where one kernel's digits and another's input leave
-        no room for each other, kernel after kernel."""
+        no room for each other, kernel after kernel. And whether there is room: nobody looked where
+        there is one kernel, or no other way."""
         operations = list(interleaved(slots))
-        if len(groups) > 1:
-            try:
-                allocate(operations, self.config)
-            except LoweringError:
-                return [operation for group in groups for operation in interleaved(group)]
-        return operations
+        if len(groups) == 1:
+            return operations, False
+        try:
+            allocate(operations, self.config)
+        except LoweringError:
+            return [operation for group in groups for operation in interleaved(group)], False
+        return operations, True
 
     def _places(
         self, sample: int, run: Blocks, kernel: RescaledSpec, weights: Int8Array, stored: int

@@ -147,6 +147,11 @@ class RescaledLayer:
         return self._runs
 
     @cached_property
+    def weights(self) -> IntArray:
+        """(O, ..., I): of the operator, less their zero points; every block takes some."""
+        return constants.centred_weights(self.op)
+
+    @cached_property
     def _forms(self) -> list[Form]:
         """Of every block; those of one kind have the same."""
         kinds: dict[tuple[object, ...], list[int]] = {}
@@ -328,7 +333,7 @@ def part_levels(
     plan, block = layer.plans[number], layer.config.block
     assert isinstance(plan, PartPlan)
     lanes = len(plan.dead)
-    weights = constants.centred_weights(layer.op) if weights is None else weights
+    weights = layer.weights if weights is None else weights
     own = weights[number * block : number * block + lanes]
     own = np.where(plan.dead.reshape(-1, *[1] * (own.ndim - 1)), 0, own)
     product = own * plan.multiplier.reshape(-1, *[1] * (own.ndim - 1))

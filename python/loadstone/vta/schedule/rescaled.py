@@ -20,15 +20,17 @@ as TensorIR, in the form in which TVM's own passes leave a scheduled function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from loadstone.ir_pass.intrinsics import extents
 from loadstone.relax.compat import tirx
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.schedule.epilogue import extern
 from loadstone.vta.schedule.loops import Loops, chip_buffer, chip_copy, dram_buffer, written
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec, StairShape
-from loadstone.vta.schedule.tile_writer import TileWriter
+from loadstone.vta.schedule.statements import Statements
+from loadstone.vta.schedule.sum_writer import sum_writer
+from loadstone.vta.schedule.tile_writer import tile_writer
 
 if TYPE_CHECKING:
     from loadstone.relax.types import Buffer, Expr, IRModule, Stmt
@@ -41,62 +43,61 @@ def schedule(spec: RescaledSpec, config: HwConfig) -> IRModule:
     return _Writer(spec, config).module()
 
 
-class _Writer(TileWriter):
-    """Writes the function."""
+class _Writer:
+    """Writes the function, of statements that others may have, too."""
 
     def __init__(self, spec: RescaledSpec, config: HwConfig) -> None:
-        super().__init__(spec, config)
-        window, blocks, stored = spec.window, spec.blocks, spec.stored
-        groups = blocks if spec.own_input else 1
-        inputs = (groups, window.in_blocks)
-        lanes, square = self.lanes, self.square
-        weights = (window.in_blocks, window.parts, *window.kernel)
-        self.x = dram_buffer("x", (*inputs, *window.input, *lanes), "int8")
-        self.w = dram_buffer("w", (blocks, *weights, *square), "int8")
-        self.b = dram_buffer("b", (blocks, max(1, spec.bias), *square), "int8")
-        self.m = dram_buffer("m", (spec.multipliers, max(1, spec.chain_tiles), *square), "int8")
-        self.c = dram_buffer("c", (1, *lanes), "int8")
-        self.digits = dram_buffer(
-            "digits", (blocks, max(1, stored), *window.output, *lanes), "int8"
-        )
-        self.out = dram_buffer("out", (blocks, *window.output, *lanes), "int8")
-        self.c_chip = chip_copy(self.c, "inp")
-        self.m_chip, self.b_chip = chip_copy(self.m, "wgt"), chip_copy(self.b, "wgt")
-        self.more = [chip_buffer(name, self.shape, "int32", "acc") for name in ("acc1", "acc2")]
+        window, blocks, stored = spec.window, spec.blocks, max(1, spec.stored)
+        rows, columns, chunk = spec.tile
+        self.spec = spec
+        self.tile = tile_writer(blocks, window.output, (rows, columns), config)
+        self.sum = sum_writer(window, spec.own_input, chunk, self.tile)
+        lanes, square = self.tile.lanes, self.tile.square
+        self.b, self.b_chip = _copied("b", (blocks, max(1, spec.bias), *square), "int8", "wgt")
+        multipliers = (spec.multipliers, max(1, spec.chain_tiles), *square)
+        self.m, self.m_chip = _copied("m", multipliers, "int8", "wgt")
+        self.c, self.c_chip = _copied("c", (1, *lanes), "int8", "inp")
+        operands = (blocks, max(1, spec.operand_rows), *lanes)
+        self.p, self.p_chip = _copied("p", operands, "int32", "acc")
+        self.digits, self.d = _digits((blocks, stored), window.output, (rows, columns), lanes)
+        self.once = Statements().once
         self.next_tile = 0
-        digits = (blocks, max(1, stored), self.rows, self.columns, *lanes)
-        self.d = chip_buffer("d", digits, "int8", "inp")
 
     def module(self) -> IRModule:
         """The whole function."""
         spec = self.spec
-        parameters = [self.x, self.w]
+        parameters = [self.sum.x, self.sum.w]
         parameters += [self.b] if spec.bias else []
         parameters += [self.m] if spec.chain_tiles else []
         parameters += [self.c]
         parameters += [self.p] if spec.operand_rows else []
         parameters += [self.digits] if spec.digits else []
-        parameters += [self.out]
-        body = self.turns.around(tirx.stmt_seq(*self._tile()))
+        parameters += [self.tile.out]
+        body = self.tile.turns.around(tirx.stmt_seq(*self._tile()))
         return written(parameters, body)
 
     # --- one tile ---------------------------------------------------------------------------------
     def _tile(self) -> list[Stmt]:
-        statements = [*self._constants(), tirx.AllocBuffer(self.acc)]
-        statements += [self.cleared(self.acc)]
-        statements += [self._constant(self.b_chip, tile, 0) for tile in range(self.spec.bias)]
-        statements += [self.add_tile(self.spec.bias_row)] if self.spec.added else []
-        if self.spec.digits:
-            statements += self._sum()
+        spec, tile = self.spec, self.tile
+        statements = [*self._constants(), *self._cleared(tile.acc)]
+        statements += [
+            self.once(tile.constant, self.c_chip, self.b_chip, number, False, tile.acc)
+            for number in range(spec.bias)
+        ]
+        statements += [self._by_tile("add", spec.bias_row)] if spec.added else []
+        if spec.digits:
+            whole = (*self._loads(self.sum.each), self._sum(self.sum.each, (0, spec.window.parts)))
+            statements += [self.sum.chunks.around(tirx.stmt_seq(*whole))]
             statements += self._split()
-            statements += [tirx.AllocBuffer(self.d), self._fetch()]
-            statements += self._chain(self._level_products)
+            statements += [self._room(self.d)]
+            statements += [self.once(tile.fetch, self.digits, self.d, spec.stored)]
         else:
-            *loads, products = self._sum_of(0)
-            statements += loads
-            statements += self._chain(lambda first, count, _: products(first, count))
-        statements += [self.store(lambda at: (self.out, at))]
-        return statements
+            statements += self._loads(0)
+        statements += self._chain()
+        return [*statements, self.once(tile.store, tile.out)]
+
+    def _room(self, buffer: Buffer) -> Stmt:
+        return self.once(tirx.AllocBuffer, buffer)
 
     def _constants(self) -> list[Stmt]:
         """Loads of what does not depend on the pixels; allocate.py drops those of what is still
@@ -106,216 +107,115 @@ class _Writer(TileWriter):
         pairs += [(self.m, self.m_chip)] if spec.chain_tiles else []
         pairs += [(self.b, self.b_chip)] if spec.bias else []
         pairs += [(self.p, self.p_chip)] if spec.operand_rows else []
-        statements = []
-        for source, copy in pairs:
-            loops = Loops()
-            at = [loops.loop(int(extent), f"a{axis}") for axis, extent in enumerate(source.shape)]
-            statements += [
-                tirx.AllocBuffer(copy),
-                loops.around(tirx.BufferStore(copy, tirx.BufferLoad(source, at), at)),
-            ]
-        return statements
-
-    def _sum(self) -> list[Stmt]:
-        """The sum over taps and input blocks, chunk by chunk."""
-        chunks = -(-self.window.in_blocks // self.chunk)
-        turn = Loops()
-        chunk = turn.loop(chunks, "chunk") if chunks > 1 else 0
-        *loads, products = self._sum_of(chunk)
-        return [turn.around(tirx.stmt_seq(*loads, products(0, self.window.parts)))]
-
-    def _sum_of(self, chunk: Expr) -> list[Any]:
-        """The loads of a chunk, and the function that makes the products of some parts."""
-        window, spec = self.window, self.spec
-        groups = spec.blocks if spec.own_input else 1
-        loaded = window.loaded(self.rows, self.columns)
-        pixels = chip_buffer("x_chip", (groups, self.chunk, *loaded, *self.lanes), "int8", "inp")
-        taps = (self.chunk, window.parts, *window.kernel)
-        weights = chip_buffer("w_chip", (spec.blocks, *taps, *self.square), "int8", "wgt")
         return [
-            tirx.AllocBuffer(pixels),
-            self._load_pixels(pixels, chunk),
-            tirx.AllocBuffer(weights),
-            self._load_weights(weights, chunk),
-            lambda first, count: self._products(pixels, weights, chunk, (first, count)),
+            statement
+            for source, copy in pairs
+            for statement in (self._room(copy), self.once(_load, source, copy))
         ]
 
-    def _load_pixels(self, pixels: Buffer, chunk: Expr) -> Stmt:
-        """Input rows of the tile, with pads, no more than the whole output needs."""
-        window, loops = self.window, Loops()
-        names = ("group", "inner", "y", "x", "lane_b", "lane")
-        group, inner, y, x, batch, lane = (
-            loops.loop(int(extent), name) for extent, name in zip(pixels.shape, names, strict=True)
-        )
-        whole = window.loaded(*window.output)
-        first = (self.row * self.rows, self.column * self.columns)
-        places = [
-            start * step + at for start, step, at in zip(first, window.step, (y, x), strict=True)
+    def _cleared(self, buffer: Buffer) -> list[Stmt]:
+        return [self._room(buffer), self.once(self.tile.cleared, buffer)]
+
+    def _loads(self, chunk: Expr) -> list[Stmt]:
+        """The factors of a chunk."""
+        return [
+            self._room(self.sum.pixels),
+            self.once(self.sum.load_pixels, chunk),
+            self._room(self.sum.weights),
+            self.once(self.sum.load_weights, chunk),
         ]
-        inside = []
-        sources = []
-        for axis, place in enumerate(places):
-            turns = -(-window.output[axis] // (self.rows, self.columns)[axis])
-            covered = (turns - 1) * (self.rows, self.columns)[axis] * window.step[axis]
-            if covered + int(pixels.shape[2 + axis]) > whole[axis]:
-                loops.conditions.append(place < whole[axis])
-            apart = window.strides[0] if axis == 0 and window.kernel[0] == 1 else 1
-            source = place * apart - window.padding[axis]
-            if window.padding[axis] > 0:
-                inside.append(source >= 0)
-            if (whole[axis] - 1) * apart - window.padding[axis] >= window.input[axis]:
-                inside.append(source < window.input[axis])
-            sources.append(source)
-        self._within(loops, inner, chunk)
-        at = (group, chunk * self.chunk + inner, *sources, batch, lane)
-        value = tirx.BufferLoad(self.x, at)
-        if inside:
-            value = tirx.if_then_else(
-                tirx.all(*inside), value, tirx.IntImm("int8", window.pad_value)
-            )
-        indices = [group, inner, y, x, batch, lane]
-        return loops.around(tirx.BufferStore(pixels, value, indices))
 
-    def _load_weights(self, weights: Buffer, chunk: Expr) -> Stmt:
-        loops = Loops()
-        at = [loops.loop(int(extent), f"w{axis}") for axis, extent in enumerate(weights.shape)]
-        self._within(loops, at[1], chunk)
-        source = [at[0], chunk * self.chunk + at[1], *at[2:]]
-        return loops.around(tirx.BufferStore(weights, tirx.BufferLoad(self.w, source), at))
+    def _sum(self, chunk: Expr, parts: tuple[int, int]) -> Stmt:
+        """acc += the products of a run of parts."""
+        return self.once(self.sum.products, chunk, parts)
 
-    def _within(self, loops: Loops, inner: Expr, chunk: Expr) -> None:
-        """Input blocks beyond the last one are in no chunk."""
-        if self.window.in_blocks % self.chunk:
-            loops.conditions.append(chunk * self.chunk + inner < self.window.in_blocks)
+    def _shift(self, bits: int, into: Buffer) -> Stmt:
+        return self.once(self.tile.shift, bits, into)
 
-    def _products(
-        self, pixels: Buffer, weights: Buffer, chunk: Expr, parts: tuple[int, int]
-    ) -> Stmt:
-        window, loops = self.window, Loops()
-        block, i, j = self.tile_loops(loops)
-        inner, part, y, x = (
-            loops.loop(extent, name)
-            for extent, name in zip(
-                (self.chunk, parts[1], *window.kernel),
-                ("inner", "part", "ky", "kx"),
-                strict=True,
-            )
-        )
-        batch, lane, k = self.product_lanes(loops)
-        self._within(loops, inner, chunk)
-        source = (
-            block if self.spec.own_input else 0,
-            inner,
-            i * window.step[0] + y * window.dilation[0],
-            j * window.step[1] + x * window.dilation[1],
-            batch,
-            k,
-        )
-        at = (block, i, j, batch, lane)
-        weight = (block, inner, parts[0] + part, y, x, lane, k)
-        return loops.around(
-            self.gemm(at, tirx.BufferLoad(pixels, source), tirx.BufferLoad(weights, weight))
-        )
+    def _by_tile(self, operation: str, row: int) -> Stmt:
+        """acc = acc, operation, a row of the operands."""
+        return self.once(self.tile.by_tile, operation, self.p_chip, row)
 
     # --- digits -----------------------------------------------------------------------------------
     def _split(self) -> list[Stmt]:
-        spec = self.spec
+        spec, tile = self.spec, self.tile
         statements = []
         if spec.left:
-            statements.append(self.shift(-spec.left))
+            statements.append(self._shift(-spec.left, tile.acc))
         if spec.right:
-            statements.append(self.shift_by_tile(spec.operand_rows - 1))
+            statements.append(self._by_tile("shr", spec.operand_rows - 1))
         statements.append(self._store_digit(0))
         for digit in range(1, spec.digits):
-            statements.append(
-                self.alu(lambda value, _: extern("shr", extern("add", value, 128), 8))
-            )
+            statements.append(self.once(tile.next_byte))
             if digit + 1 == spec.digits and spec.clamped:
-                statements.append(self.clamp(-128, 127))
+                statements.append(self.once(tile.clamp, -128, 127))
             statements.append(self._store_digit(digit))
         if spec.signed:
-            statements += [self.shift(8), self._store_digit(spec.digits)]
+            statements += [self._shift(8, tile.acc), self._store_digit(spec.digits)]
         return statements
 
     def _store_digit(self, digit: int) -> Stmt:
-        return self.store(lambda at: (self.digits, (at[0], digit, *at[1:])))
-
-    def _fetch(self) -> Stmt:
-        loops = Loops()
-        block = loops.loop(self.spec.blocks, "block")
-        digit = loops.loop(self.spec.stored, "digit")
-        i, j = loops.loop(self.rows, "i"), loops.loop(self.columns, "j")
-        batch, lane = loops.loop(self.batch, "lane_b"), loops.loop(self.block, "lane")
-        row, column = self.place(loops, i, j)
-        value = tirx.BufferLoad(self.digits, (block, digit, row, column, batch, lane))
-        return loops.around(tirx.BufferStore(self.d, value, [block, digit, i, j, batch, lane]))
+        return self.once(self.tile.store, self.digits, digit)
 
     # --- levels -----------------------------------------------------------------------------------
-    def _chain(self, products: Callable[[int, int, int], Stmt]) -> list[Stmt]:
-        """products: of a run (first, count) and the first of its tiles."""
+    def _chain(self) -> list[Stmt]:
         statements: list[Stmt] = []
-        chain = self.spec.chain
+        chain, acc = self.spec.chain, self.tile.acc
         self.next_tile = 0
         for level in chain.levels:
             if level.shift:
-                statements.append(self.shift(level.shift))
-            statements += [self._chain_constant(self.acc) for _ in range(level.constants)]
-            for first, count in level.runs:
-                tile = self._taken(count) if self.spec.digits else 0
-                statements.append(products(first, count, tile))
+                statements.append(self._shift(level.shift, acc))
+            statements += [self._chain_constant(acc) for _ in range(level.constants)]
+            statements += [
+                self._level_products(run, acc) if self.spec.digits else self._sum(0, run)
+                for run in level.runs
+            ]
         if chain.upper:
-            statements += self._upper(self.more[0])
+            statements += self._upper(self.tile.more[0])
         if chain.stairs:
             statements += self._stairs()
         elif chain.shift is None:
-            statements.append(self.shift_by_tile(0))
+            statements.append(self._by_tile("shr", 0))
         elif chain.shift:
-            statements.append(self.shift(chain.shift))
-        statements.append(self.clamp(chain.low, chain.high))
+            statements.append(self._shift(chain.shift, acc))
+        statements.append(self.once(self.tile.clamp, chain.low, chain.high))
         return statements
 
     def _upper(self, sums: Buffer) -> list[Stmt]:
         """acc += the levels that are summed from the highest down."""
-        statements = [tirx.AllocBuffer(sums), self.cleared(sums)]
+        statements = self._cleared(sums)
         for level in self.spec.chain.upper:
             if level.shift:
-                statements.append(self.shift(-level.shift, sums))
+                statements.append(self._shift(-level.shift, sums))
             statements += [self._chain_constant(sums) for _ in range(level.constants)]
-            for first, count in level.runs:
-                statements.append(self._level_products(first, count, self._taken(count), sums))
-        return [*statements, self.plus(self.acc, sums)]
+            statements += [self._level_products(run, sums) for run in level.runs]
+        return [*statements, self._plus(self.tile.acc, sums)]
 
     def _stairs(self) -> list[Stmt]:
         """acc = the sum of all stairs; each but the last is a copy of acc."""
         *copies, last = self.spec.chain.stairs
+        acc, more = self.tile.acc, self.tile.more
         statements: list[Stmt] = []
         for number, stair in enumerate(copies):
-            into = self.more[min(number, 1)]
+            into = more[min(number, 1)]
             if number == 1 or (number == 0 and not self.spec.chain.upper):
-                statements.append(tirx.AllocBuffer(into))
-            statements += [self.cleared(into), *self._stair(stair, into)]
-            statements += [self.plus(self.more[0], into)] if number else []
-        statements += self._stair(last, self.acc)
-        return [*statements, *([self.plus(self.acc, self.more[0])] if copies else [])]
+                statements.append(self._room(into))
+            statements += [self.once(self.tile.cleared, into), *self._stair(stair, into)]
+            statements += [self._plus(more[0], into)] if number else []
+        statements += self._stair(last, acc)
+        return [*statements, *([self._plus(acc, more[0])] if copies else [])]
 
     def _stair(self, stair: StairShape, into: Buffer) -> list[Stmt]:
         """What becomes of one copy of acc, or of acc itself."""
         statements = [self._chain_constant(into) for _ in range(stair.constants)]
         if stair.signed:
-            sign = self.spec.stored - 1
-            statements.append(self._level_products(sign, 1, self._taken(1), into))
-        if into is not self.acc:
-            statements.append(self.plus(into, self.acc))
-        first, second = stair.shifts
+            statements.append(self._level_products((self.spec.stored - 1, 1), into))
+        if into is not self.tile.acc:
+            statements.append(self._plus(into, self.tile.acc))
+        return [*statements, self.once(self.tile.floor, stair, into)]
 
-        def shifted(value: Expr, _: tuple[Expr, ...]) -> Expr:
-            value = extern("shr", value, first)
-            value = extern("add", value, stair.add) if stair.add else value
-            value = extern("shr", value, second)
-            value = value if stair.low is None else extern("max", value, stair.low)
-            return value if stair.high is None else extern("min", value, stair.high)
-
-        return [*statements, self.alu(shifted, into)]
+    def _plus(self, into: Buffer, other: Buffer) -> Stmt:
+        return self.once(self.tile.plus, into, other)
 
     def _taken(self, count: int) -> int:
         """The next weight tiles of the chain: the first of so many."""
@@ -323,28 +223,35 @@ class _Writer(TileWriter):
         return self.next_tile - count
 
     def _chain_constant(self, into: Buffer) -> Stmt:
-        return self._constant(self.m_chip, self._taken(1), None, into)
+        place = (self.m_chip, self._taken(1), self.spec.multipliers == 1)
+        return self.once(self.tile.constant, self.c_chip, *place, into)
 
-    def _level_products(
-        self, first: int, count: int, tile: int, into: Buffer | None = None
-    ) -> Stmt:
-        loops = Loops()
-        block, i, j = self.tile_loops(loops)
-        turn = loops.loop(count, "digit")
-        batch, lane, k = self.product_lanes(loops)
-        owner = block if self.spec.multipliers > 1 else 0
-        source = tirx.BufferLoad(self.d, (block, first + turn, i, j, batch, k))
-        weight = tirx.BufferLoad(self.m_chip, (owner, tile + turn, lane, k))
-        return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))
+    def _level_products(self, run: tuple[int, int], into: Buffer) -> Stmt:
+        place = (self.m_chip, self._taken(run[1]), self.spec.multipliers == 1)
+        return self.once(self.tile.digit_products, self.d, run, *place, into)
 
-    def _constant(
-        self, tiles: Buffer, tile: int, owner: int | None, into: Buffer | None = None
-    ) -> Stmt:
-        """acc += a constant. owner None: the chain's tiles, which blocks may share."""
-        loops = Loops()
-        block, i, j = self.tile_loops(loops)
-        batch, lane, k = self.product_lanes(loops)
-        shared = owner is None and self.spec.multipliers == 1
-        weight = tirx.BufferLoad(tiles, (0 if shared else block, tile, lane, k))
-        source = tirx.BufferLoad(self.c_chip, (0, batch, k))
-        return loops.around(self.gemm((block, i, j, batch, lane), source, weight, into))
+
+# --- buffers: the same objects for all functions, as their statements are -------------------------
+@lru_cache(maxsize=256)
+def _copied(name: str, shape: tuple[int, ...], dtype: str, memory: str) -> tuple[Buffer, Buffer]:
+    """A tensor in DRAM, and its copy in a scratchpad."""
+    source = dram_buffer(name, shape, dtype)
+    return source, chip_copy(source, memory)
+
+
+@lru_cache(maxsize=256)
+def _digits(
+    stored: tuple[int, int], output: tuple[int, int], tile: tuple[int, int], lanes: tuple[int, int]
+) -> tuple[Buffer, Buffer]:
+    """Digits in DRAM, and those of a tile as input tiles. stored: (blocks, digits)."""
+    return (
+        dram_buffer("digits", (*stored, *output, *lanes), "int8"),
+        chip_buffer("d", (*stored, *tile, *lanes), "int8", "inp"),
+    )
+
+
+def _load(source: Buffer, copy: Buffer) -> Stmt:
+    """All of a tensor to a scratchpad."""
+    loops = Loops()
+    at = [loops.loop(extent, f"a{axis}") for axis, extent in enumerate(extents(source))]
+    return loops.around(tirx.BufferStore(copy, tirx.BufferLoad(source, at), at))

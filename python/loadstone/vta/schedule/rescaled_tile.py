@@ -11,9 +11,11 @@ for each, the input scratchpad two of inputs and two of digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
 from loadstone.vta.cost import CostModel, cost_model
@@ -23,6 +25,8 @@ from loadstone.vta.schedule.rescaled_spec import ChainShape, RescaledSpec
 
 __all__ = ["TileChoice", "cheapest", "choose"]
 
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 #: Instructions of a tile's compute stage besides those of the chain's levels.
 _FIXED_INSTRUCTIONS = 6
 #: Of a stair besides its constants: clear, copy, shift twice, add to the others.
@@ -50,9 +54,9 @@ def choose(
         if len(wanted) != 3 or not all(wanted):
             raise LoweringError(f"tile: {list(wanted)} is not rows, columns and input blocks")
         tile = (wanted[0], wanted[1], wanted[2])
-        estimate = _Estimate(spec, layer_blocks, config, cost)
-        if _is_part(spec, tile) and estimate.fits(tile):
-            return TileChoice(tile, estimate.cycles(tile))
+        estimate, places = _Estimate(spec, layer_blocks, config, cost), np.array(tile)
+        if _is_part(spec, tile) and estimate.fits(places):
+            return TileChoice(tile, int(estimate.cycles(places)))
     best = _choose(spec, layer_blocks, config, cost)
     if best is None:
         raise LoweringError(
@@ -66,8 +70,8 @@ def cheapest(
     spec: RescaledSpec, layer_blocks: int, config: HwConfig, most: int
 ) -> list[TileChoice]:
     """The tiles that should take least, in this order."""
-    candidates = _candidates(_Estimate(spec, layer_blocks, config, cost_model(config)))
-    return sorted(candidates, key=lambda choice: choice.cycles)[:most]
+    tiles, cycles = _candidates(_Estimate(spec, layer_blocks, config, cost_model(config)))
+    return [_choice(tiles, cycles, at) for at in np.argsort(cycles, kind="stable")[:most]]
 
 
 def _is_part(spec: RescaledSpec, tile: tuple[int, int, int]) -> bool:
@@ -82,24 +86,38 @@ def _is_part(spec: RescaledSpec, tile: tuple[int, int, int]) -> bool:
 def _choose(
     spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel
 ) -> TileChoice | None:
-    candidates = _candidates(_Estimate(spec, layer_blocks, config, cost))
-    return min(candidates, key=lambda choice: choice.cycles, default=None)
+    tiles, cycles = _candidates(_Estimate(spec, layer_blocks, config, cost))
+    return _choice(tiles, cycles, cycles.argmin()) if cycles.size else None
 
 
-def _candidates(estimate: _Estimate) -> Iterator[TileChoice]:
-    window = estimate.spec.window
-    height, width = window.output
-    for chunk in _parts(window.in_blocks):
-        for columns in _divisors(width):
-            for rows in _parts(height) if columns == width else (1,):
-                tile = (rows, columns, chunk)
-                if estimate.fits(tile):
-                    yield TileChoice(tile, estimate.cycles(tile))
+def _choice(tiles: IntArray, cycles: IntArray, at: np.intp) -> TileChoice:
+    rows, columns, chunk = tiles[:, at].tolist()
+    return TileChoice((rows, columns, chunk), int(cycles[at]))
+
+
+def _candidates(estimate: _Estimate) -> tuple[IntArray, IntArray]:
+    """The tiles that fit, as columns, and the cycles of each."""
+    tiles = _tiles(estimate.spec.window.in_blocks, estimate.spec.window.output)
+    tiles = tiles[:, estimate.fits(tiles)]
+    return tiles, estimate.cycles(tiles)
+
+
+@lru_cache(maxsize=256)
+def _tiles(in_blocks: int, output: tuple[int, int]) -> IntArray:
+    """Every tile of an output: rows, columns and input blocks as columns."""
+    height, width = output
+    tiles = [
+        (rows, columns, chunk)
+        for chunk in _parts(in_blocks)
+        for columns in _divisors(width)
+        for rows in (_parts(height) if columns == width else (1,))
+    ]
+    return np.array(tiles, np.int64).T
 
 
 class _Estimate:
-    """Whether a tile of a kernel fits, and what it takes; what no tile changes is worked out
-    once."""
+    """Which tiles of a kernel fit, and what they take; what no tile changes is worked out once.
+    tiles: rows, columns and input blocks, in arrays of any shape."""
 
     def __init__(
         self, spec: RescaledSpec, layer_blocks: int, config: HwConfig, cost: CostModel
@@ -125,27 +143,29 @@ class _Estimate:
         )
         self.padded = any(window.padding) and window.pad_value != 0
 
-    def fits(self, tile: tuple[int, int, int]) -> bool:
+    def fits(self, tiles: IntArray) -> BoolArray:
         """Whether the scratchpads hold all that is in flight."""
-        rows, columns, chunk = tile
+        rows, columns, chunk = tiles
         window, depth = self.spec.window, self.depth
-        if not self.spec.digits and chunk < window.in_blocks:
-            return False
         blocks, pixels = self.spec.blocks, self.spec.blocks * rows * columns
         loaded = window.loaded(rows, columns)
         inputs = self.groups * chunk * loaded[0] * loaded[1]
         taps = self.taps // window.in_blocks * chunk
-        once = chunk == window.in_blocks and (rows, columns) == window.output
-        return (
-            self.sums * pixels + self.operands <= depth(Memory.ACC)
-            and 2 * inputs + 2 * self.stored * pixels + 1 <= depth(Memory.INP)
-            and blocks * taps * (1 if once else 2) + self.fixed_weights <= depth(Memory.WGT)
-            and taps * blocks <= depth(Memory.UOP) // 2
+        whole = chunk == window.in_blocks
+        height, width = window.output
+        once = whole & (rows == height) & (columns == width)
+        room: BoolArray = (
+            (self.sums * pixels + self.operands <= depth(Memory.ACC))
+            & (2 * inputs + 2 * self.stored * pixels + 1 <= depth(Memory.INP))
+            & (blocks * taps * (2 - once) + self.fixed_weights <= depth(Memory.WGT))
+            & (taps * blocks <= depth(Memory.UOP) // 2)
+            & (whole | (self.spec.digits > 0))
         )
+        return room
 
-    def cycles(self, tile: tuple[int, int, int]) -> int:
+    def cycles(self, tiles: IntArray) -> IntArray:
         """Of the whole kernel."""
-        rows, columns, chunk = tile
+        rows, columns, chunk = tiles
         cost, window, blocks = self.cost, self.spec.window, self.spec.blocks
         turns = -(-window.output[0] // rows) * -(-window.output[1] // columns)
         chunks = -(-window.in_blocks // chunk)
@@ -161,22 +181,23 @@ class _Estimate:
         # places.
         weights = blocks * self.taps
         alone = blocks == self.layer_blocks
-        room = weights + self.fixed_weights <= self.depth(Memory.WGT)
-        load += weights * cost.wgt_beats * (1 if chunks == 1 or (alone and room) else turns)
+        stay = alone and weights + self.fixed_weights <= self.depth(Memory.WGT)
+        load += weights * cost.wgt_beats * (1 if stay else np.where(chunks == 1, 1, turns))
         store = (self.stored + 1) * (self.pixels * cost.store_tile + turns * cost.store_overhead)
-        if chunks > 1:
-            # A chunk goes into one half while the other is multiplied, and other turns' digits
-            # stand in the way of the first: what a chunk's load takes longer than its sum, compute
-            # waits.
-            part = self.groups * chunk * loaded[0] * loaded[1] * cost.inp_beats
-            sums = blocks * rows * columns * self.taps * chunk // window.in_blocks
-            waits = part + cost.load_overhead - sums * cost.gemm_step
-            compute += turns * (chunks - 1) * max(0, waits)
+        # Where there are several chunks, one goes into one half while the other is multiplied, and
+        # other turns' digits stand in the way of the first: what a chunk's load takes longer than
+        # its sum, compute waits.
+        part = self.groups * chunk * loaded[0] * loaded[1] * cost.inp_beats
+        sums = blocks * rows * columns * self.taps * chunk // window.in_blocks
+        waits = part + cost.load_overhead - sums * cost.gemm_step
+        compute += turns * (chunks - 1) * np.maximum(0, waits)
         # What nothing hides, once in a layer: the first tile's way in and the last one's way out.
         tile_pixels = self.pixels // turns
         out = tile_pixels * (cost.store_tile + self.stored * cost.inp_beats) // 4
         ramp = load // turns + out
-        return int(max(compute, load, store) + ramp * blocks // self.layer_blocks)
+        longest = np.maximum(np.maximum(compute, load), store)
+        total: IntArray = longest + ramp * blocks // self.layer_blocks
+        return total
 
 
 def _steps(spec: RescaledSpec, cost: CostModel) -> int:
