@@ -10,8 +10,6 @@ namespace {
 // The largest lowest multiplier: two signed digits.
 constexpr int64_t kLargestLowest = 127 * 256 + 127;
 
-int64_t nearest(double real) { return static_cast<int64_t>(std::nearbyint(real)); }
-
 double scaled(double scale, int64_t left) { return std::ldexp(scale, static_cast<int>(left)); }
 
 struct LineSum {
@@ -20,41 +18,25 @@ struct LineSum {
   int64_t operator()(int64_t acc) const { return acc * slope; }
 };
 
-// Signed base-256 digits times multipliers; the last digit takes the rest, held to a byte as the device does it.
-struct DigitSum {
-  int64_t offset, left;
-  int count;
-  std::array<int64_t, 3> multipliers;
+// Whether digits hold all of these accumulators: with the top digit at its end, whatever the others are.
+bool holds(const DigitSum &sum, int64_t low, int64_t high) {
+  const int64_t one = sum.count == 2 ? 256 : 65536, below = sum.count == 2 ? 1 : 257;  // of the top digit; of all others
+  return sum.split(low) >= -128 * one + 127 * below && sum.split(high) <= 127 * one - 128 * below;
+}
 
-  int64_t operator()(int64_t acc) const {
-    int64_t x = shifted(acc + offset, left), total = 0;
-    for (size_t digit = 0; digit + 1 < static_cast<size_t>(count); ++digit) {
-      total += multipliers[digit] * (((x + 128) & 255) - 128);
-      x = (x + 128) >> 8;
-    }
-    return total + multipliers[static_cast<size_t>(count) - 1] * std::clamp<int64_t>(x, -128, 127);
-  }
-
-  // Whether digits hold all of these accumulators: with the top digit at its end, whatever the others are.
-  bool holds(int64_t low, int64_t high) const {
-    const int64_t one = count == 2 ? 256 : 65536, below = count == 2 ? 1 : 257;  // of the top digit; of all others
-    return shifted(low + offset, left) >= -128 * one + 127 * below && shifted(high + offset, left) <= 127 * one - 128 * below;
-  }
-
-  // The multipliers of a candidate near a real scale. False where the sum would fall: a carry takes 255 from each digit below.
-  bool choose(const lds_rescale_candidate &candidate, double real) {
-    auto &[m0, m1, m2] = multipliers;
-    const auto lowest = static_cast<int64_t>(std::floor(real + 0.5));
-    const int64_t beside = real >= static_cast<double>(lowest) ? lowest + 1 : lowest - 1;
-    m0 = std::clamp<int64_t>(candidate.other != 0 ? beside : lowest, 1, kLargestLowest);
-    m1 = nearest(real * 256) + candidate.second;
-    if (m1 < 255 * m0) return false;
-    if (count == 2) return true;
-    const int64_t step = candidate.coarse != 0 ? 256 : 1;
-    m2 = nearest((real * 65536 - 1) / static_cast<double>(step)) * step + 1 + candidate.third;
-    return m2 >= 255 * (m1 + m0);
-  }
-};
+// The multipliers of a candidate near a real scale. False where the sum would fall: a carry takes 255 from each digit below.
+bool choose(const lds_rescale_candidate &candidate, double real, DigitSum *sum) {
+  auto &[m0, m1, m2] = sum->multipliers;
+  const auto lowest = static_cast<int64_t>(std::floor(real + 0.5));
+  const int64_t beside = real >= static_cast<double>(lowest) ? lowest + 1 : lowest - 1;
+  m0 = std::clamp<int64_t>(candidate.other != 0 ? beside : lowest, 1, kLargestLowest);
+  m1 = nearest(real * 256) + candidate.second;
+  if (m1 < 255 * m0) return false;
+  if (sum->count == 2) return true;
+  const int64_t step = candidate.coarse != 0 ? 256 : 1;
+  m2 = nearest((real * 65536 - 1) / static_cast<double>(step)) * step + 1 + candidate.third;
+  return m2 >= 255 * (m1 + m0);
+}
 
 void settle(const Windows &windows, int64_t shift, lds_rescale_found *found) {
   const auto &[below, above] = windows;
@@ -74,7 +56,7 @@ struct DigitCandidates {
     for (size_t number = 0; number < count; ++number) {
       const int64_t own = shift - begin[number].finer;
       Windows windows;
-      if (own < 0 || !sum.choose(begin[number], scaled(runs->scale(), own - sum.left))) continue;
+      if (own < 0 || !choose(begin[number], scaled(runs->scale(), own - sum.left), &sum)) continue;
       if (!runs->open(sum, own, is_signed, &windows)) continue;
       settle(windows, own, found);
       std::copy(sum.multipliers.begin(), sum.multipliers.end(), found->multipliers);
@@ -112,8 +94,8 @@ void lds_rescale_digits(const lds_rescale_runs *runs, const lds_rescale_form *fo
     ChannelRuns own(*runs, at);
     if (own.constant()) continue;
     for (size_t number = 0; number < offset_count; ++number) {
-      const DigitSum sum{form->offset[at] + offsets[number], form->left[at], form->count, {}};
-      if (sum.holds(form->low[at], form->high[at]) && all.search(&own, form->shift[at], sum, &found[at])) break;
+      const DigitSum sum{form->offset[at] + offsets[number], form->left[at], static_cast<size_t>(form->count), {}};
+      if (holds(sum, form->low[at], form->high[at]) && all.search(&own, form->shift[at], sum, &found[at])) break;
     }
   }
 }

@@ -68,6 +68,33 @@ LDS_RESCALE_EXPORT void lds_rescale_parts(const lds_rescale_runs *runs, const in
 LDS_RESCALE_EXPORT void lds_rescale_needs_sign(const lds_rescale_runs *runs, const int64_t *slope, const int64_t *shift,
                                                const int64_t *distances, size_t distance_count, uint8_t *needs);
 
+/* Distances from the nearest multipliers of three digits, as of lds_rescale_candidate. */
+typedef struct {
+  int64_t other, second, third;
+} lds_rescale_bend;
+
+typedef struct {
+  int64_t least, most;
+} lds_rescale_window;
+
+/* A sum, without its lowest 8 bits, with several constants: window_of[value - low] says which of them an output asks for. is_signed:
+ * the sign digit stands in the sum. Of each channel: by how much x is shifted to the left; the bits of the sum below one output; what
+ * an accumulator is multiplied by. */
+typedef struct {
+  int is_signed;
+  const int64_t *left, *unit;
+  const double *real;
+  const int64_t *window_of;
+  size_t window_count;
+  const lds_rescale_bend *bends;
+  size_t bend_count;
+} lds_rescale_stairs_form;
+
+/* For channels that have nothing yet: at each of some offsets that fit all bends. offsets, fits: offset_count rows, a column for each
+ * channel. windows: a row for each channel, 1 << 60 where a side has no bound. */
+LDS_RESCALE_EXPORT void lds_rescale_stairs(const lds_rescale_runs *runs, const lds_rescale_stairs_form *form, const int64_t *offsets,
+                                           const uint8_t *fits, size_t offset_count, lds_rescale_found *found, lds_rescale_window *windows);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from loadstone.vta.rescale.native_runs import DigitCandidates, NativeForm, NativeRuns
+from loadstone.vta.rescale.native_runs import (
+    DigitCandidates,
+    NativeForm,
+    NativeRuns,
+    NativeStairs,
+)
 from loadstone.vta.rescale.runs import IntArray, Runs
 from tests.repeat import times
 from tests.vta.rescale.made import made_runs
@@ -133,7 +138,7 @@ def _random_form(rng: np.random.Generator, runs: Runs, channels: IntArray) -> Na
     shift = np.clip(np.floor(np.log2(127 * 257 / scale)), 0, 39).astype(np.int64)
     centre = -(128 * (256 ** (count - 1) - 1) // 255) >> left if signed else 0 * left
     low, high = (side[channels] for side in runs.changing)
-    return NativeForm(count, signed, left, shift - rng.integers(0, 3), centre, low, high)
+    return NativeForm(count, signed, left, np.maximum(shift - rng.integers(0, 10), 0), centre, low, high)
 
 
 def _random_rings(rng: np.random.Generator) -> tuple[DigitCandidates, ...]:
@@ -195,6 +200,61 @@ def test_a_sign_is_needed_where_no_line_is_right_but_two_are(seed: int) -> None:
         assert needs[lane] == (two and not one and lane != 0)
 
 
+@pytest.mark.parametrize("seed", range(times(40, 400)))
+def test_stairs_are_the_first_that_are_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    runs, channels = _runs(rng), np.array([4, 0, 2, 1, 3, 2])
+    left, windows = rng.integers(0, 3, 6), int(rng.integers(1, 5))
+    bits = np.floor(np.log2(16383 / runs.scale[channels])).astype(np.int64)
+    form = NativeStairs(
+        bool(rng.integers(0, 2)),
+        left,
+        bits - 8,
+        runs.scale[channels] * 2.0 ** (bits - left),
+        rng.integers(0, windows, 256),
+        windows,
+        rng.integers([0, -3, -6], [2, 4, 7], (6, 3)),
+    )
+    offsets, fits = rng.integers(-40_000, 40_000, (4, 6)), rng.integers(0, 4, (4, 6)) > 0
+    rows, bounds = NativeRuns(runs, channels).stairs(form, offsets, fits)
+    for lane, channel in enumerate(channels):
+        tried = offsets[fits[:, lane], lane].tolist()
+        row, own = _stairs(runs.take(np.array([channel])), form, lane, tried)
+        assert rows[lane].tolist() == row
+        assert bounds[lane].tolist() == own
+
+
+def _stairs(
+    runs: Runs, form: NativeStairs, lane: int, offsets: list[int]
+) -> tuple[list[int], list[list[int]]]:
+    """Of one channel: the row that is found, and bounds of all constants."""
+    real, left = float(form.real[lane]), int(form.left[lane])
+    for offset, (other, second, third) in product(offsets, form.bends.tolist()):
+        nearest = round(real)
+        beside = nearest + 1 if real >= nearest else nearest - 1
+        multipliers = [
+            beside if other else nearest,
+            round(real * 256) + second,
+            round(real * 65536) + third,
+        ]
+        total = _digit_sum(multipliers, offset, left)
+
+        def y(acc: int, total: Sum = total, offset: int = offset) -> int:
+            negative = form.signed and (acc + offset) << left < -128 - 128 * 256
+            return (total(acc) - negative) // 256
+
+        bounds = [[-_FAR, _FAR] for _ in range(form.windows)]
+        columns = (runs.last[0, :-1], runs.value[0, :-1], runs.first[0, 1:], runs.value[0, 1:])
+        for before, old, behind, new in zip(*(side.tolist() for side in columns), strict=True):
+            if new > old:
+                own, level = bounds[form.window_of[new - runs.low]], new << int(form.unit[lane])
+                own[:] = max(own[0], level - y(behind)), min(own[1], level - 1 - y(before))
+        rises = all(m >= 255 * sum(multipliers[:k]) for k, m in enumerate(multipliers))
+        if rises and multipliers[0] > 0 and all(least <= most for least, most in bounds):
+            return [1, *multipliers, 0, 0, 0, offset], bounds
+    return [0] * 8, [[0, 0]] * form.windows
+
+
 def test_sizes_are_checked_before_addresses_are_given_out() -> None:
     runs = made_runs(np.array([0.01, 0.02]), (-500, 500), "double", 0)
     two = np.zeros(2, np.int64)
@@ -212,4 +272,10 @@ def test_sizes_are_checked_before_addresses_are_given_out() -> None:
             own.digits(wrong, ())
     with pytest.raises(AssertionError):
         own.digits(form, (DigitCandidates(two, np.zeros((3, 4), np.int64)),))
+    stairs = NativeStairs(
+        False, two, two + 1, two + 1.0, np.zeros(256, np.int64), 1, np.zeros((1, 3), np.int64)
+    )
+    for window_of in (two, np.full(256, 1), np.full(256, -1)):
+        with pytest.raises(AssertionError):
+            own.stairs(replace(stairs, window_of=window_of), two[None], two[None] > 0)
     assert not NativeRuns(runs, two[:0]).parts(two[:0], two[:0]).size

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["DigitCandidates", "NativeForm", "NativeRuns"]
+__all__ = ["DigitCandidates", "NativeForm", "NativeRuns", "NativeStairs"]
 
-#: Integers of lds_rescale_candidate, and of lds_rescale_found.
-_CANDIDATE, _FOUND = 5, 8
+#: Integers of lds_rescale_candidate, of lds_rescale_bend, and of lds_rescale_found.
+_CANDIDATE, _BEND, _FOUND = 5, 3, 8
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,20 @@ class DigitCandidates:
     candidates: IntArray
 
 
+@dataclass(frozen=True)
+class NativeStairs:
+    """lds_rescale_stairs_form: left, unit, real (C,); window_of (outputs,) numbers below `windows`;
+    bends (n, 3)."""
+
+    signed: bool
+    left: IntArray
+    unit: IntArray
+    real: NDArray[np.float64]
+    window_of: IntArray
+    windows: int
+    bends: IntArray
+
+
 class NativeRuns:
     """channels: (C,) numbers of those that are searched."""
 
@@ -52,7 +66,7 @@ class NativeRuns:
         shape = (len(runs.scale), runs.first.shape[1])
         if channels.size:
             assert 0 <= channels.min() <= channels.max() < shape[0] * (shape[1] > 0)
-        self._count = len(channels)
+        self._searched, self._count = runs, len(channels)
         self._kept: list[CData] = []
         self._runs = self._struct(
             "lds_rescale_runs",
@@ -116,6 +130,42 @@ class NativeRuns:
             self._array(needs, np.uint8, "uint8_t", needs.shape),
         )
         return needs.astype(np.bool_)
+
+    def stairs(
+        self, form: NativeStairs, offsets: IntArray, fits: NDArray[np.bool_]
+    ) -> tuple[IntArray, IntArray]:
+        """(C, 8) of lds_rescale_found, and (C, windows, 2) of lds_rescale_window. offsets, fits:
+        (n, C), where which are tried."""
+        runs = self._searched
+        assert runs.low <= runs.value.min(initial=runs.low)
+        assert runs.value.max(initial=runs.low) - runs.low < len(form.window_of)
+        assert 0 <= form.window_of.min() <= form.window_of.max() < form.windows
+        own = self._struct(
+            "lds_rescale_stairs_form",
+            is_signed=form.signed,
+            left=self._of_each(form.left),
+            unit=self._of_each(form.unit),
+            real=self._array(form.real, np.float64, "double", (self._count,)),
+            window_of=self._integers(form.window_of, form.window_of.shape),
+            window_count=form.windows,
+            bends=ffi.cast(
+                "lds_rescale_bend *", self._integers(form.bends, (len(form.bends), _BEND))
+            ),
+            bend_count=len(form.bends),
+        )
+        found, rows = self._found()
+        windows = np.zeros((self._count, form.windows, 2), np.int64)
+        shape = (len(offsets), self._count)
+        lib().lds_rescale_stairs(
+            self._runs,
+            own,
+            self._integers(offsets, shape),
+            self._array(fits, np.uint8, "uint8_t", shape),
+            len(offsets),
+            found,
+            ffi.cast("lds_rescale_window *", self._integers(windows, windows.shape)),
+        )
+        return rows, windows
 
     def _found(self) -> tuple[CData, IntArray]:
         rows = np.zeros((self._count, _FOUND), np.int64)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from loadstone.vta.rescale.native_runs import NativeRuns
 from loadstone.vta.rescale.runs import IntArray, Runs
 
-__all__ = ["Found", "digits_of", "needs_sign", "search_parts"]
+__all__ = ["Found", "needs_sign", "search_parts"]
 
 #: Slopes of lines are of so many bits, and these far from the nearest one are tried.
 _LINE_BITS = 30
@@ -54,17 +54,6 @@ class Found:
         for name, side in vars(other).items():
             changed[name][..., channels] = side
         return Found(**changed)
-
-
-def digits_of(x: IntArray, count: int) -> list[IntArray]:
-    """Signed base-256 digits of x, each of its shape, lowest first; the last takes the rest, held
-    to a byte as the device does it with MIN and MAX."""
-    digits = []
-    for _ in range(count - 1):
-        digits.append(((x + 128) & 255) - 128)
-        x = (x + 128) >> 8
-    # What np.clip does takes three times as long for a few values.
-    return [*digits, np.minimum(np.maximum(x, -128), 127)]
 
 
 def needs_sign(runs: Runs, channels: IntArray | None = None) -> NDArray[np.bool_]:
