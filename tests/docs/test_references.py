@@ -99,7 +99,7 @@ NO_MODULES = (
     *("loadstone.memory", "loadstone.memory.empty", "loadstone.memory.bus"),
     "loadstone.memory.copied_bytes",
 )
-FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
+FOLDERS = ("docs", "driver", "hw_sim", "native", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadstone.vta.rescale.search import digits_of, search_parts
+from loadstone.vta.rescale.search import search_parts
 from tests.vta.rescale.made import made_runs
-
-
-def test_digits_add_up() -> None:
-    x = np.arange(-(2**20), 2**20, 37)
-    low, middle, high = digits_of(x, 3)
-    np.testing.assert_array_equal(low + 256 * middle + 65536 * high, x)
-    assert low.min() == middle.min() == -128
-    assert low.max() == middle.max() == 127
 
 
 def test_parts_keep_their_limit() -> None:

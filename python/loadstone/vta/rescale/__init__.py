@@ -4,7 +4,7 @@
 Convolutions and dense layers, whose sums are too wide to try all:
 
     runs.py       what a framework's rule makes of each accumulator: runs of equal outputs
-    ends.py       the ends of these runs at which candidates fail first
+    native_runs.py   the same for native/, whose C++ tries candidates
     digit_search.py  multipliers of the accumulator's digits that give the same
     search.py     what searches share; multipliers of the weights
     levels.py     multipliers and constants as int8 weight tiles, level by level

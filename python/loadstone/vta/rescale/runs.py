@@ -32,7 +32,6 @@ from loadstone.numerics import (
     requantize_single,
 )
 from loadstone.vta import constants
-from loadstone.vta.rescale.ends import Side, TightEnds
 
 __all__ = ["IntArray", "Runs", "runs_of", "runs_of_rule"]
 
@@ -112,27 +111,6 @@ class Runs:
         low = np.where(self.value[:, 0] == self.low, last_of_first, self.first[:, 0])
         high = np.where(self.value[:, -1] == self.high, first_of_last, self.last[:, -1])
         return low, high
-
-    @cached_property
-    def tight(self) -> TightEnds:
-        """The ends that leave a line of the real scale least room."""
-        negative, slope = self.last < 0, self.scale[:, None]
-        least, most = self.value - self.tolerance, self.value + self.tolerance
-        above, under = least > self.low, most < self.high
-        return TightEnds.of(
-            Side(
-                self.first,
-                least,
-                slope * self.first - least,
-                (above & negative, above & ~negative),
-            ),
-            Side(
-                self.last,
-                most + 1,
-                most + 1 - slope * self.last,
-                (under & negative, under & ~negative),
-            ),
-        )
 
 
 def runs_of(op: g.Weighted) -> Runs | None:

@@ -5,9 +5,8 @@ In:   runs of the channels of some blocks (runs.py), and where constants change.
 Out:  `StairSearch`: of each channel the first candidate that is right at all ends of runs.
 Next: stairs.py makes plans of what was found, and says what a stair is.
 
-A candidate is an offset and a bend: how far each multiplier lies from the nearest. Most are wrong
-at the ends of runs that leave a line of the real scale least room: many candidates are tried there
-at once, and what is left at all ends.
+A candidate is an offset and a bend: how far each multiplier lies from the nearest. Each channel
+gets the first that leaves every stair a constant, or one of each sign (native/rescale_stairs.cc).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.vta.rescale.native_runs import NativeRuns, NativeStairs
 from loadstone.vta.rescale.runs import IntArray, Runs
-from loadstone.vta.rescale.search import digits_of
 
 __all__ = [
     "DIGITS",
@@ -44,9 +43,9 @@ _OFFSETS = 31
 #: Bits that a block may give up to be like the rest of its layer.
 _NEAR = 1
 #: Distances from the nearest multipliers: of M0 (the other neighbour), M1, M2.
-_BENDS = [(a, b, c) for a in (0, 1) for b in (0, -1, 1, -2, 2, -4) for c in (0, 4, -4)]
-#: Tightest ends that are looked at first, of each side and stair; sums that are made at once.
-_POINTS, _AT_ONCE = 8, 1 << 15
+_BENDS = np.array(
+    [(a, b, c) for a in (0, 1) for b in (0, -1, 1, -2, 2, -4) for c in (0, 4, -4)], np.int64
+)
 #: After so many offsets a block that lacks more lanes than this wants another division.
 _PATIENCE, _LACKING = 4, 2
 _FAR = np.int64(1) << 60
@@ -94,46 +93,10 @@ def _steps(runs: Runs, division: Division) -> list[StairRange]:
     return [StairRange(a, b, p) for a, b in pairwise(edges) for p in (1, 0)]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Ends of runs, (C, stairs, points): their numbers, and which there are."""
-
-    number: IntArray
-    there: NDArray[np.bool_]
-
-    @classmethod
-    def of(
-        cls,
-        room: NDArray[np.float64],
-        stairs: Sequence[NDArray[np.bool_]],
-        channels: IntArray,
-        count: int,
-    ) -> _Points:
-        """The greatest of `room` (n, R) in each stair's own (n, R). channels: whose they are, of
-        `count`."""
-        points = min(_POINTS, room.shape[1])
-        number = np.zeros((count, len(stairs), points), np.int64)
-        there = np.zeros(number.shape, np.bool_)
-        for stair, own in enumerate(stairs):
-            order = np.argpartition(np.where(own, -room, np.inf), points - 1, axis=1)[:, :points]
-            number[channels, stair] = order
-            there[channels, stair] = np.take_along_axis(own, order, axis=1)
-        return cls(number, there)
-
-
-def _never_falls(multipliers: Sequence[IntArray]) -> NDArray[np.bool_]:
-    """Whether the sum never decreases: each digit is worth what all below it can lose."""
-    lowest, second, third = multipliers
-    return np.asarray(
-        (lowest > 0) & (second >= 255 * lowest) & (third >= 255 * (lowest + second)), np.bool_
-    )
-
-
 class StairSearch:
     """What is known so far of each channel.
 
-    constants: (stairs, C), where the sign digit is 0; sign:
-    (stairs, C), what it multiplies.
+    constants: (stairs, C), where the sign digit is 0; sign: (stairs, C), what it multiplies.
     """
 
     def __init__(self, runs: Runs, blocks: Sequence[IntArray], division: Division) -> None:
@@ -173,7 +136,6 @@ class StairSearch:
         self.multipliers = np.zeros((DIGITS, count), np.int64)
         self.constants = np.zeros((len(self.steps), count), np.int64)
         self.sign = np.zeros((len(self.steps), count), np.int64)
-        self.points = self._points()
 
     @property
     def unit(self) -> IntArray:
@@ -182,25 +144,11 @@ class StairSearch:
 
     def run(self, patient: bool) -> None:
         """All offsets and bends, for the channels that lack one."""
-        for number, offsets in enumerate(self._offsets()):
-            if number == _PATIENCE and not patient:
-                self._give_up()
-            pending = np.flatnonzero(self.open & ~self.ok)
-            pending = pending[self._fits(pending, offsets[pending])]
-            if not pending.size:
-                continue
-            at = 0
-            while pending.size and at < len(_BENDS):
-                count = max(1, _AT_ONCE // (len(pending) * self.points[0].number[0].size))
-                bends = _BENDS[at : at + count]
-                for bend, plausible in zip(
-                    bends, self._plausible(pending, offsets, bends), strict=True
-                ):
-                    chosen = pending[plausible & ~self.ok[pending]]
-                    if chosen.size:
-                        self._attempt(chosen, offsets, bend)
-                pending = pending[~self.ok[pending]]
-                at += count
+        offsets = np.stack(list(self._offsets()))
+        self._attempt(offsets[:_PATIENCE])
+        if not patient:
+            self._give_up()
+        self._attempt(offsets[_PATIENCE:])
 
     def _give_up(self) -> None:
         for channels in self.blocks:
@@ -239,116 +187,46 @@ class StairSearch:
             change = at_next - 1 - number * width // _OFFSETS
             yield np.where(self.open, -(HALF >> self.left) - change, 0)
 
-    def _points(self) -> list[_Points]:
-        """Of each stair, and each value of the sign digit, the ends that leave a line of the real
-        scale least room: those behind changes, and those before them."""
-        channels = np.flatnonzero(self.open)
-        value, rises = self.value[channels], self.rises[channels]
-        slope = (self.runs.scale[channels] * 2.0 ** self.unit[channels])[:, None]
-        level = (value << self.unit[channels, None]).astype(np.float64)
-        least = level - slope * self.behind[channels]
-        most = slope * self.before[channels] - level
-        edge = self.division.sign
-        own = [
-            rises & (value > step.low) & (value <= step.high) & ((value & 1) == step.parity) & side
-            for step in self.steps
-            for side in ([rises] if edge is None else [value > edge, value <= edge])
-        ]
-        return [_Points.of(room, own, channels, len(self.open)) for room in (least, most)]
-
-    def _plausible(
-        self, channels: IntArray, offset: IntArray, bends: Sequence[tuple[int, int, int]]
-    ) -> NDArray[np.bool_]:
-        """(bends, channels): whether some constants are right at the tightest ends."""
-        multipliers = self._multipliers(channels, bends)
-        good = _never_falls(multipliers)
-        shape = (len(channels), -1)
-        bounds = []
-        for points, ends, last in zip(self.points, (self.behind, self.before), (0, 1), strict=True):
-            numbers, there = points.number[channels], points.there[channels]
-            flat = numbers.reshape(shape)
-            rows = channels[:, None]
-            x = (ends[rows, flat] + offset[channels, None]) << self.left[channels, None]
-            sums = self._sums(digits_of(x, DIGITS), [m[:, :, None] for m in multipliers])
-            level = (self.value[rows, flat] << self.unit[channels, None]) - last
-            bound = (level - sums).reshape(len(bends), *numbers.shape)
-            bounds.append(np.where(there, bound, _FAR if last else -_FAR))
-        fits = bounds[0].max(axis=3) <= bounds[1].min(axis=3)
-        return np.asarray(good & fits.all(axis=2))
-
-    def _multipliers(
-        self, channels: IntArray, bends: Sequence[tuple[int, int, int]]
-    ) -> list[IntArray]:
-        """(bends, channels) of each digit, from the lowest."""
-        real, far = self.real[channels], np.array(bends, np.int64)[:, :, None]
-        lowest = np.round(real).astype(np.int64)
-        beside = np.where(real >= lowest, lowest + 1, lowest - 1)
-        found = [np.where(far[:, 0] != 0, beside, lowest)]
-        for position in (1, 2):
-            nearest = np.round(real * 256.0**position).astype(np.int64)
-            found.append(nearest + far[:, position])
-        return found
-
-    def _attempt(self, channels: IntArray, offset: IntArray, bend: tuple[int, int, int]) -> None:
-        """One candidate for some channels, at all ends."""
-        multipliers = [own[0] for own in self._multipliers(channels, [bend])]
-        x0, left = offset[channels, None], self.left[channels, None]
-        before, behind = (
-            self._sums(
-                digits_of((side[channels] + x0) << left, DIGITS), [m[:, None] for m in multipliers]
-            )
-            for side in (self.before, self.behind)
+    def _attempt(self, offsets: IntArray) -> None:
+        """Some offsets, (n, C): the first candidate of each channel that lacks one."""
+        channels = np.flatnonzero(self.open & ~self.ok)
+        offsets = offsets[:, channels]
+        form = NativeStairs(
+            self.division.sign is not None,
+            self.left[channels],
+            self.unit[channels],
+            self.real[channels],
+            self._window_of(),
+            2 * len(self.steps),
+            _BENDS,
         )
-        value, rises = self.value[channels], self.rises[channels]
-        # y + constant is at least value << unit from the accumulator of the change on.
-        level = value << self.unit[channels, None]
-        lower = np.where(rises, level - behind, -_FAR)
-        upper = np.where(rises, level - 1 - before, _FAR)
-        good, found = np.ones(len(channels), np.bool_), []
-        for step in self.steps:
-            own = (value > step.low) & (value <= step.high) & ((value & 1) == step.parity)
-            above, below = self._windows(own, value, lower, upper)
-            good &= (above[0] <= above[1]) & (below[0] <= below[1])
-            if not good.any():
-                return
-            found.append((above, below))
+        native = NativeRuns(self.runs, channels)
+        rows, windows = native.stairs(form, offsets, self._fits(channels, offsets))
+        good = rows[:, 0] != 0
         chosen = channels[good]
         self.ok[chosen] = True
-        self.offset[chosen] = offset[chosen]
-        for row, multiplier in zip(self.multipliers, multipliers, strict=True):
-            row[chosen] = multiplier[good]
-        self._choose(chosen, [[[b[good] for b in side] for side in pair] for pair in found])
+        self.multipliers[:, chosen] = rows[good, 1 : 1 + DIGITS].T
+        self.offset[chosen] = rows[good, -1]
+        self._choose(chosen, windows[good].reshape(-1, len(self.steps), 2, 2))
 
-    def _sums(self, digits: list[IntArray], multipliers: list[IntArray]) -> IntArray:
-        """y without its constant, as the device makes it: with the sign digit, which still stands
-        in the accumulator, in the lowest level."""
-        total = sum(m * d for m, d in zip(multipliers, digits, strict=True))
-        if self.division.sign is not None:
-            total = total + (digits[-1] >> 8)
-        return np.asarray(total >> LOST, np.int64)
-
-    def _windows(
-        self, own: NDArray[np.bool_], value: IntArray, lower: IntArray, upper: IntArray
-    ) -> tuple[list[IntArray], list[IntArray]]:
-        """The least and the greatest constant of a stair where the sign digit is 0, and -1."""
+    def _window_of(self) -> IntArray:
+        """Of each output from the lowest: the number of its stair, twice, and one more where the
+        sign digit is -1."""
+        value = np.arange(self.runs.low, self.runs.high + 1)
+        number = np.zeros(len(value), np.int64)
+        for at, step in enumerate(self.steps):
+            own = (value > step.low) & (value <= step.high) & ((value & 1) == step.parity)
+            number[own] = 2 * at
         edge = self.division.sign
-        high = np.ones_like(own) if edge is None else value > edge
-        above, below = (
-            [
-                np.where(there, lower, -_FAR).max(axis=1),
-                np.where(there, upper, _FAR).min(axis=1),
-            ]
-            for there in (own & high, own & ~high)
-        )
-        return above, below
+        return number if edge is None else number + (value <= edge)
 
-    def _choose(self, channels: IntArray, found: list[list[list[IntArray]]]) -> None:
-        """Constants from windows that are not empty: the middle of the one above the edge, and the
-        nearest below."""
-        for number, (above, below) in enumerate(found):
-            wide = above[1] - above[0] >= _FAR
-            least, most = (np.where(wide, b, a) for a, b in zip(above, below, strict=True))
-            wide = most - least >= _FAR
-            constant = np.where(wide, 0, (np.where(wide, 0, least) + np.where(wide, 0, most)) >> 1)
-            self.constants[number, channels] = constant
-            self.sign[number, channels] = constant - np.clip(constant, below[0], below[1])
+    def _choose(self, channels: IntArray, windows: IntArray) -> None:
+        """Constants from windows (channels, stairs, 2, 2) that are not empty: the middle of the one
+        above the edge, and the nearest below."""
+        above, below = (windows[:, :, side].T for side in (0, 1))
+        wide = above[1] - above[0] >= _FAR
+        least, most = (np.where(wide, b, a) for a, b in zip(above, below, strict=True))
+        wide = most - least >= _FAR
+        constant = np.where(wide, 0, (np.where(wide, 0, least) + np.where(wide, 0, most)) >> 1)
+        self.constants[:, channels] = constant
+        self.sign[:, channels] = constant - np.clip(constant, below[0], below[1])
