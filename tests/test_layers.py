@@ -92,6 +92,7 @@ C_HEADERS = {
     "driver": {"lds_hal.h", "lds_isa.h", "lds_simdev.h"},
     # and what Verilator makes of hw_sim/rtl
     "hw_sim": {"lds_isa.h", "Vlds_device.h", "verilated.h"},
+    "native": set(),
 }
 #: Knows the drivers by name, and has a heap: what else is in runtime/ does and has not.
 HOSTS = ROOT / "runtime/hosts"

@@ -34,6 +34,7 @@ BASES = (
     ROOT / "runtime/hosts/include",
     ROOT / "driver/include",
     ROOT / "hw_sim/include",
+    ROOT / "native",
     ROOT / "tests",
 )
 #: A name of a source file. What stands before it must not make it part of a longer word or path.
@@ -99,7 +100,7 @@ NO_MODULES = (
     *("loadstone.memory", "loadstone.memory.empty", "loadstone.memory.bus"),
     "loadstone.memory.copied_bytes",
 )
-FOLDERS = ("docs", "driver", "hw_sim", "python", "runtime", "tests")
+FOLDERS = ("docs", "driver", "hw_sim", "native", "python", "runtime", "tests")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 

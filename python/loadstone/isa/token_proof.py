@@ -73,7 +73,7 @@ class _Clocks:
 
 def prove_order(
     stream: TokenStream,
-    conflicts: NDArray[np.int64],
+    conflicts: NDArray[np.int32],
     queues: Sequence[QueueEnds],
     most: Sequence[int],
 ) -> Mapping[int, int]:
