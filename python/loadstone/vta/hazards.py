@@ -35,6 +35,7 @@ __all__ = ["STAGES", "conflicts_between", "prove"]
 
 #: Names of the stages, in messages.
 STAGES = tuple(stage.name for stage in Stage)
+_STAGE_OF = attrgetter("stage")
 #: The token flags of an instruction, and which of them are set.
 _flags_of = attrgetter(*TOKEN_FLAGS)
 _FLAGS_SET = {
@@ -45,7 +46,7 @@ _FLAGS_SET = {
 
 def conflicts_between(instructions: Sequence[PendingInstruction]) -> NDArray[np.int32]:
     """(instructions, stages): the last instruction of a stage that one must not overtake."""
-    unit = np.array([pending.stage for pending in instructions], np.int32)
+    unit = np.fromiter(map(_STAGE_OF, instructions), np.int32, len(instructions))
     tiles, (rows, loops) = _tiles_touched(instructions), _rows_touched(instructions)
     return hazards.conflicts_between(
         hazards.TouchColumns(unit, np.concatenate([tiles, rows]), loops), len(STAGES)

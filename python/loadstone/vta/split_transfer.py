@@ -8,7 +8,7 @@ Next: encode.py makes a LOAD or STORE of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from loadstone.errors import LoweringError
@@ -17,34 +17,44 @@ from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.spec import BitField, Memory, Opcode
 from loadstone.vta.stream import TileLoad, TileStore
 
-__all__ = ["split_load", "split_store"]
+__all__ = ["CopyLimits", "split_load", "split_store"]
 
 #: VTA's RTL cannot count the beats of 2048 INP tiles in one load.
 _VTA_MAX_INP_TILES = 2047
 
 
-def split_load(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
+class CopyLimits:
+    """What the fields of LOAD and STORE hold on one device."""
+
+    def __init__(self, config: HwConfig) -> None:
+        load, store = (bit_fields(config)[opcode] for opcode in (Opcode.LOAD, Opcode.STORE))
+        self.pad = load["x_pad_0"]
+        self.load, self.store = _sizes(load), _sizes(store)
+        self.inp_tiles = _VTA_MAX_INP_TILES if config.profile == "vta" else 1 << 62
+
+
+def split_load(o: TileLoad, limits: CopyLimits) -> Sequence[TileLoad]:
     """Parts whose fields fit; offsets stay relative to the tile. Raises LoweringError for pads that
     no field holds."""
-    fields = bit_fields(config)[Opcode.LOAD]
-    pad = fields["x_pad_0"]
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1)
+    pad = limits.pad
     if max(pads) > pad.high:
         raise LoweringError(
             f"encode: load of {o.tile.name} has pads {pads}; a pad field has {pad.width} bits [0, "
             f"{pad.high}]: smaller tiles are needed"
         )
+    fits = _fits(o, limits.load)
     tiles = o.x_size * o.y_size
-    quirk = o.memory is Memory.INP and config.profile == "vta"
-    most = _VTA_MAX_INP_TILES if quirk else tiles
-    fits = _fits(o, fields)
-    if fits and tiles <= most:
-        yield o
-        return
+    most = limits.inp_tiles if o.memory is Memory.INP else tiles
+    return (o,) if fits and tiles <= most else tuple(_parts(o, limits, most if fits else 0))
+
+
+def _parts(o: TileLoad, limits: CopyLimits, most: int) -> Iterator[TileLoad]:
+    """Of a load that is too large: most: its tiles; 0: it is cut into rows."""
     if o.y_size == 1:
-        yield from _halves(o, config)
+        yield from _halves(o, limits)
         return
-    rows = max(1, min(most // o.x_size, o.y_size // 2)) if fits else 1
+    rows = max(1, min(most // o.x_size, o.y_size // 2))
     width = o.x_pad_0 + o.x_size + o.x_pad_1
     for y in range(0, o.y_size, rows):
         last = y + rows >= o.y_size
@@ -57,43 +67,46 @@ def split_load(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
                 y_pad_0=o.y_pad_0 if y == 0 else 0,
                 y_pad_1=o.y_pad_1 if last else 0,
             ),
-            config,
+            limits,
         )
 
 
-def _halves(o: TileLoad, config: HwConfig) -> Iterator[TileLoad]:
+def _halves(o: TileLoad, limits: CopyLimits) -> Iterator[TileLoad]:
     """A single row in two."""
     half = o.x_size // 2
     if o.y_pad_0 or o.y_pad_1 or half == 0:
         raise LoweringError(
             f"encode: load of {o.tile.name}: a row of {o.x_size} tiles with pads cannot be split"
         )
-    yield from split_load(replace(o, x_size=half, x_pad_1=0), config)
+    yield from split_load(replace(o, x_size=half, x_pad_1=0), limits)
     rest = replace(o.dram, tile=o.dram.tile + half)
     offset = o.offset + o.x_pad_0 + half
     yield from split_load(
-        replace(o, x_size=o.x_size - half, x_pad_0=0, dram=rest, offset=offset), config
+        replace(o, x_size=o.x_size - half, x_pad_0=0, dram=rest, offset=offset), limits
     )
 
 
-def split_store(o: TileStore, config: HwConfig) -> Iterator[TileStore]:
+def split_store(o: TileStore, limits: CopyLimits) -> Sequence[TileStore]:
     """The store, or one for each of its rows."""
-    if _fits(o, bit_fields(config)[Opcode.STORE]):
-        yield o
-        return
-    for y in range(o.y_size):
-        yield replace(
+    if _fits(o, limits.store):
+        return (o,)
+    return [
+        replace(
             o,
             offset=o.offset + y * o.x_size,
             dram=replace(o.dram, tile=o.dram.tile + y * o.x_stride),
             y_size=1,
         )
+        for y in range(o.y_size)
+    ]
 
 
-def _fits(o: TileLoad | TileStore, fields: Mapping[str, BitField]) -> bool:
+def _sizes(fields: Mapping[str, BitField]) -> tuple[int, int, int]:
+    """The most columns and rows, and the longest stride."""
+    return fields["x_size"].high, fields["y_size"].high, fields["x_stride"].high
+
+
+def _fits(o: TileLoad | TileStore, sizes: tuple[int, int, int]) -> bool:
     """Whether sizes and stride fit their fields."""
-    return (
-        o.x_size <= fields["x_size"].high
-        and o.y_size <= fields["y_size"].high
-        and (o.x_stride <= fields["x_stride"].high or o.y_size == 1)
-    )
+    x_size, y_size, x_stride = sizes
+    return o.x_size <= x_size and o.y_size <= y_size and (o.x_stride <= x_stride or o.y_size == 1)
