@@ -10,6 +10,7 @@
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
 #include "lds_order.h"
+#include "lds_reside.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
 #include "loadstone.h"
