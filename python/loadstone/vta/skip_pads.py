@@ -107,12 +107,12 @@ class _Skipper:
         finished = {
             operation.dst.tile
             for _, operation in operations
-            if isinstance(operation, AluNest | RequantizeNest)
+            if type(operation) is AluNest or type(operation) is RequantizeNest
         }
         for layer, operation in operations:
-            if isinstance(operation, TileLoad):
+            if type(operation) is TileLoad:
                 self.note(operation)
-            if isinstance(operation, GemmNest) and operation.dst.tile in finished:
+            if type(operation) is GemmNest and operation.dst.tile in finished:
                 for part in self.parts(operation):
                     yield layer, part
             else:
@@ -126,14 +126,20 @@ class _Skipper:
                 return
             self.zeros[load.tile] = np.zeros(load.tile.size_tiles, bool)
         height, width = _size(load)
-        block = np.full((height, width), _has_zeros(load))
-        if load.dram.tensor != _ZEROS:
-            rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
-            columns = slice(load.x_pad_0, load.x_pad_0 + load.x_size)
-            first = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
-            places = first + np.arange(load.x_size)
-            block[rows, columns] = False if table is None else table[places]
-        self.zeros[load.tile][load.offset : load.offset + block.size] = block.ravel()
+        begin = load.offset
+        block = self.zeros[load.tile][begin : begin + height * width].reshape(height, width)
+        block[:] = _has_zeros(load)
+        if load.dram.tensor == _ZEROS:
+            return
+        inside = block[load.y_pad_0 :, load.x_pad_0 :][: load.y_size, : load.x_size]
+        first, stride = load.dram.tile, load.x_stride
+        if table is None:
+            inside[:] = False
+        elif load.y_size == 1:
+            inside[0] = table[first : first + load.x_size]
+        else:
+            rows = first + np.arange(load.y_size)[:, None] * stride
+            inside[:] = table[rows + np.arange(load.x_size)]
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
         """The GEMM, or those that it becomes; none where all that it reads is zero."""
