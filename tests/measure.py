@@ -108,6 +108,7 @@ TESTED_ELSEWHERE = {
     "vta/isa/c_header": ("vta/isa/test_generate", "the header is run, in a C program"),
     "vta/isa/c_codec": ("vta/isa/test_generate", "the header is run, in a C program"),
     "vta/backend": ("vta/test_patterns", "it joins patterns and regions"),
+    "isa/scratchpad": ("isa/test_residency", "types, and what residency.py does with them"),
     "vta/hazards": ("vta/test_synchronize", "tokens and the proof of tokens belong together"),
     "vta/program": ("vta/test_pipeline", "what passes hand on"),
     "vta/stream": ("vta/test_emitter", "dataclasses of operations"),

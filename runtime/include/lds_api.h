@@ -1,6 +1,6 @@
 /* Everything that libloadstone exports, for cffi.
  *
- * In:   the public headers of runtime/, runtime/hosts/, driver/ and hw_sim/; those of native/.
+ * In:   the public headers of runtime/, runtime/hosts/, driver/ and hw_sim/, and those of native/, which only Python uses.
  * Out:  one text for `cffi.cdef`, made by the C preprocessor with LDS_CDEF defined (system headers left out).
  * Next: python/loadstone/runtime/native.py.
  */
@@ -9,7 +9,9 @@
 #include "lds_hal_linux.h"
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
+#include "lds_order.h"
 #include "lds_rescale.h"
+#include "lds_reside.h"
 #include "lds_sim.h"
 #include "lds_simdev.h"
 #include "loadstone.h"

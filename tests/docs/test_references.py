@@ -34,6 +34,7 @@ BASES = (
     ROOT / "runtime/hosts/include",
     ROOT / "driver/include",
     ROOT / "hw_sim/include",
+    ROOT / "native",
     ROOT / "tests",
 )
 #: A name of a source file. What stands before it must not make it part of a longer word or path.

@@ -6,8 +6,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 
-from loadstone.isa.hazards import NONE, Touch, TouchHazards, TouchStep
+from loadstone.isa.hazards import (
+    NONE,
+    Touch,
+    TouchColumns,
+    TouchStep,
+    conflicts_between,
+    conflicts_of,
+)
 
 
 def places(touch: Touch) -> set[int]:
@@ -38,7 +46,7 @@ def test_conflicts_are_those_of_sets() -> None:
             )
             for _ in range(120)
         ]
-        hazards = TouchHazards(3, steps)
+        found = conflicts_of(steps, 3).tolist()
         for number, step in enumerate(steps):
             want = [NONE] * 3
             for before, other in enumerate(steps[:number]):
@@ -49,4 +57,26 @@ def test_conflicts_are_those_of_sets() -> None:
                 )
                 if meets and other.unit != step.unit:
                     want[other.unit] = before
-            assert hazards.conflicts(step, number) == want
+            assert found[number] == want
+
+
+def test_columns_that_cannot_be_are_refused() -> None:
+    """They would reach beyond the tables."""
+    unit, one = np.zeros(2, np.int32), (0, 0, 1, 0, 4, 1)
+    for field, value in ((0, 2), (0, -1), (1, -1), (3, -1), (4, -4), (5, 2), (5, -1)):
+        rows = np.array([[*one[:field], value, *one[field + 1 :]]])
+        with pytest.raises(AssertionError):
+            conflicts_between(TouchColumns(unit, rows, np.array([[1, 4]])), 2)
+    rows = np.array([one])
+    for loop in ((0, 4), (2, -4), (1 << 62, 4)):
+        with pytest.raises(AssertionError):
+            conflicts_between(TouchColumns(unit, rows, np.array([loop])), 2)
+    backwards = np.array([(1, *one[1:]), one])
+    with pytest.raises(AssertionError):
+        conflicts_between(TouchColumns(unit, backwards, np.array([[1, 4]] * 2)), 2)
+    with pytest.raises(AssertionError):
+        conflicts_between(TouchColumns(unit + 2, rows, np.array([[1, 4]])), 2)
+    assert (
+        conflicts_between(TouchColumns(unit, rows, np.array([[1, 4]])), 2).tolist()
+        == [[NONE] * 2] * 2
+    )

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places of tiles, and loads that are left out."""
+"""Places of tiles, loads that are left out, and windows: those that a search through all finds."""
 
 from __future__ import annotations
 
-from loadstone.isa.residency import Lives, reside
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from loadstone.isa.residency import Lives, NoRoomError, reside
 from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.isa.tiles import LocalTile
+from tests.repeat import times
+
+DEPTH = 64
 
 
 def tiles(*names: str) -> list[LocalTile]:
@@ -19,7 +27,6 @@ def test_tiles_take_turns_and_a_load_of_what_is_there_goes() -> None:
     content = {a: 0, b: 1, again: 0, c: 2}
     lives = Lives(touched, content)
     assert (lives.first[b], lives.last[b]) == (2, 5)
-    assert lives.wanted() == {0: [4, 0], 1: [2], 2: [6]}
     found = reside(lives, {"pad": Scratchpad("pad", 8, Order.SPREAD)}, loads)
     assert (found.kept, found.dropped) == ([0, 1, 2, 3, 5, 6], [4])
     assert (found.address[a], found.address[b], found.address[again]) == (0, 4, 0)
@@ -29,3 +36,130 @@ def test_without_contents_every_load_stays() -> None:
     a, b = tiles("a", "b")
     found = reside(Lives([[a], [b]], {}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [a, b])
     assert (found.kept, found.dropped, found.address) == ([0, 1], [], {a: 0, b: 4})
+
+
+@dataclass
+class _Block:
+    start: int
+    end: int
+    last_use: int
+    content: int
+
+
+class _Cells:
+    """A scratchpad cell by cell, and what is looked for in it."""
+
+    def __init__(self, lives: Lives[LocalTile]) -> None:
+        self.lives = lives
+        self.cells: list[_Block | None] = [None] * DEPTH
+
+    def blocks(self, begin: int = 0, end: int = DEPTH) -> list[_Block]:
+        """Each once."""
+        return list({id(b): b for b in self.cells[begin:end] if b is not None}.values())
+
+    def cost(self, start: int, size: int, now: int) -> tuple[int, int, int] | None:
+        """(contents wanted again, last use, start) of a window; None: something lives in it."""
+        inside = self.blocks(start, start + size)
+        if start < 0 or start + size > DEPTH or any(block.last_use >= now for block in inside):
+            return None
+        later = {c for t, c in self.lives.content.items() if self.lives.first[t] > now}
+        again = sum(block.content in later for block in inside)
+        return again, max((block.last_use for block in inside), default=-1), start
+
+    def spread(self, size: int, now: int) -> int | None:
+        """The start of the best window at 0 or behind a block."""
+        starts = [0, *(block.end for block in self.blocks())]
+        costs = [cost for start in starts if (cost := self.cost(start, size, now)) is not None]
+        return min(costs)[2] if costs else None
+
+    def packed(self, size: int, now: int, content: int) -> int | None:
+        """The lowest window; of a constant the highest."""
+        starts = range(DEPTH) if content < 0 else reversed(range(DEPTH))
+        return next((s for s in starts if self.cost(s, size, now) is not None), None)
+
+    def fitted(self, size: int, now: int) -> int | None:
+        """Of windows at the end of what lies free together, or beside a block, the best of those
+        that leave the largest piece."""
+        ends = [0, DEPTH, *(end for block in self.blocks() for end in (block.start, block.end))]
+        starts = {start for end in ends for start in (end, end - size)}
+        costs = [cost for start in starts if (cost := self.cost(start, size, now)) is not None]
+        left = {cost: self._largest(cost[2], size, now) for cost in costs}
+        most = max(left.values(), default=0)
+        return min(c for c in costs if left[c] == most)[2] if costs else None
+
+    def _largest(self, start: int, size: int, now: int) -> int:
+        free = [b is None or b.last_use < now for b in self.cells]
+        free[start : start + size] = [False] * size
+        return max(map(len, "".join(" x"[cell] for cell in free).split()), default=0)
+
+
+def _random_lives(seed: int) -> tuple[list[list[LocalTile]], dict[LocalTile, int]]:
+    rng = np.random.default_rng(seed)
+    touched: list[list[LocalTile]] = [[] for _ in range(80)]
+    content: dict[LocalTile, int] = {}
+    sizes = rng.integers(1, 12, 10).tolist()
+    for number in range(70):
+        held = int(rng.integers(-4, 10))
+        size = sizes[held] if held >= 0 else int(rng.integers(1, 12))
+        tile = LocalTile("pad", size, f"t{number}")
+        if held >= 0:
+            content[tile] = held
+        touched[number].append(tile)
+        touched[number + int(rng.integers(0, 10))].append(tile)
+    return touched, content
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("seed", range(times(5, 500)))
+def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
+    touched, content = _random_lives(seed)
+    lives = Lives(touched, content)
+    cells, found = _Cells(lives), dict[LocalTile, int]()
+    refused = None
+    for tile, now in lives.first.items():
+        held = content.get(tile, -1)
+        there = next((b for b in cells.blocks() if held >= 0 and b.content == held), None)
+        if there is not None:
+            there.last_use = max(there.last_use, lives.last[tile])
+            found[tile] = there.start
+            continue
+        size = tile.size_tiles
+        if order is Order.SPREAD:
+            start = cells.spread(size, now)
+        elif order is Order.PACKED:
+            start = cells.packed(size, now, held)
+        else:
+            start = cells.fitted(size, now)
+        if start is None:
+            refused = tile
+            break
+        gone = {id(block) for block in cells.blocks(start, start + size)}
+        cells.cells = [None if id(block) in gone else block for block in cells.cells]
+        block = _Block(start, start + size, lives.last[tile], held)
+        cells.cells[start : start + size] = [block] * size
+        found[tile] = start
+    pads = {"pad": Scratchpad("pad", DEPTH, order)}
+    if refused is None:
+        assert reside(lives, pads, [None] * 80).address == found
+        return
+    with pytest.raises(NoRoomError, match=f"pad has no room for {refused.name} of ") as error:
+        reside(lives, pads, [None] * 80)
+    assert error.value.operation == lives.first[refused]
+
+
+def test_a_constant_goes_where_two_tiles_have_room_beside_it() -> None:
+    old, dead, constant = (LocalTile("pad", size, "tile") for size in (2, 3, 1))
+    lives = Lives([[old], [dead], [constant], [old]], {constant: 0})
+    pads = {"pad": Scratchpad("pad", 12, Order.SPREAD)}
+    assert reside(lives, pads, []).address[constant] == 5
+    assert reside(lives, pads, [], {constant: 3}).address[constant] == 5
+    assert reside(lives, pads, [], {constant: 4}).address[constant] == 11
+
+
+def test_columns_that_cannot_be_are_refused() -> None:
+    tile = LocalTile("pad", 0, "empty")
+    with pytest.raises(AssertionError):
+        reside(Lives([[tile]], {}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [])
+    tile = LocalTile("pad", 1, "held")
+    with pytest.raises(AssertionError):
+        reside(Lives([[tile]], {tile: 1}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [])

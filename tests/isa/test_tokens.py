@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.isa.codec import TableInsn, encode
+from loadstone.isa.hazards import NONE
 from loadstone.isa.program_tokens import prove_code, with_tokens
 from loadstone.isa.queues import UnitQueue, chained
+from loadstone.isa.tokens import TokenRules, ordered
 from tests.isa.tokened import BASE, CHAIN, device, no_names, random_program, run
 from tests.repeat import times
 
@@ -70,3 +74,32 @@ def test_queues_and_no_ops_that_are_missing_are_named() -> None:
     one_way = (UnitQueue("in", "core", "push", "pop"),)
     with pytest.raises(LoweringError, match="no queue of tokens leads from in to back"):
         with_tokens(device(one_way).table, insns, no_names)
+
+
+def test_columns_that_cannot_be_are_refused() -> None:
+    """A unit, a conflict or cycles of no instruction before it would reach beyond the tables."""
+
+    def found(unit: int, last: int, cycles: int) -> None:
+        rules: TokenRules[int] = TokenRules(
+            units=ALL,
+            queues=[_Ends(0, 1), _Ends(1, 0)],
+            most=[8, 8],
+            unit_of=lambda step: unit if step else 0,
+            cycles_of=lambda step: cycles,
+            noop=lambda unit, step: step,
+        )
+        conflicts = np.array([[NONE] * 3, [last, NONE, NONE]], np.int32)
+        ordered([0, 1], conflicts, rules)
+
+    found(1, 0, 1)
+    for unit, last, cycles in ((3, 0, 1), (-1, 0, 1), (1, 1, 1), (1, -2, 1), (1, 0, -1)):
+        with pytest.raises(AssertionError):
+            found(unit, last, cycles)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    pusher: int
+    popper: int
+    push: str = "push"
+    pop: str = "pop"

@@ -21,7 +21,7 @@ from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import AluOp, Capability, Memory, Opcode, Stage
 from loadstone.vta.loop_nest import FoldingLimits, fold_nest, merged_nest, offsets
 from loadstone.vta.program import UOP_TENSOR, VtaProgram
-from loadstone.vta.split_transfer import Splitter
+from loadstone.vta.split_transfer import CopyLimits, split_load, split_store
 from loadstone.vta.stream import (
     Access,
     AluNest,
@@ -102,9 +102,9 @@ def test_parts_of_a_load_write_what_the_whole_would(
     whole = TileLoad(Memory.INP, tile, 7, DramTile("x", 3), y_size, x_size, x_size + extra, *pads)
     if x_size > 2047 and (pads[0] or pads[1]):
         with pytest.raises(LoweringError, match="cannot be split"):
-            list(Splitter(config).loads(whole))
+            list(split_load(whole, CopyLimits(config)))
         return
-    parts = list(Splitter(config).loads(whole))
+    parts = list(split_load(whole, CopyLimits(config)))
     for part in parts:
         assert part.x_size * part.y_size <= 2047
         assert part.y_size == 1 or part.x_stride <= 0xFFFF
@@ -128,11 +128,11 @@ def cells(o: TileLoad) -> dict[int, int | None]:
 
 def test_rows_of_a_store_that_are_too_far_apart_are_stores_of_their_own() -> None:
     store = TileStore(ACC, 2, DramTile("y", 1), 3, 4, 1 << 16)
-    parts = list(Splitter(CONFIG).stores(store))
+    parts = list(split_store(store, CopyLimits(CONFIG)))
     assert [(p.offset, p.dram.tile, p.y_size) for p in parts] == [
         (2 + 4 * row, 1 + (row << 16), 1) for row in range(3)
     ]
-    assert list(Splitter(CONFIG).stores(replace(store, x_stride=0xFFFF))) == [
+    assert list(split_store(replace(store, x_stride=0xFFFF), CopyLimits(CONFIG))) == [
         replace(store, x_stride=0xFFFF)
     ]
     assert isinstance(insns(store)[0], Store)

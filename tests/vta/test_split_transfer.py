@@ -13,7 +13,7 @@ from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig, load_config
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.spec import Memory, Opcode
-from loadstone.vta.split_transfer import Splitter
+from loadstone.vta.split_transfer import CopyLimits, split_load, split_store
 from loadstone.vta.stream import DramTile, TileLoad, TileStore
 from loadstone.vta.stream import VirtualTile as Tile
 
@@ -56,7 +56,7 @@ def places(operations: Sequence[TileLoad]) -> dict[int, int]:
     ids=["fits", "many", "stride", "row"],
 )
 def test_the_parts_move_what_the_whole_does(whole: TileLoad, config: HwConfig) -> None:
-    parts = list(Splitter(config).loads(whole))
+    parts = list(split_load(whole, CopyLimits(config)))
     assert places(parts) == places([whole])
     fields = bit_fields(config)[Opcode.LOAD]
     for part in parts:
@@ -67,23 +67,23 @@ def test_the_parts_move_what_the_whole_does(whole: TileLoad, config: HwConfig) -
 
 def test_what_fits_stays_whole() -> None:
     whole = load(3, 4, 9, (1, 2, 1, 0))
-    assert list(Splitter(TINY).loads(whole)) == [whole]
+    assert list(split_load(whole, CopyLimits(TINY))) == [whole]
 
 
 def test_what_cannot_be_split_is_named() -> None:
     with pytest.raises(LoweringError, match=r"load of x has pads \(16, 0, 0, 0\)"):
-        list(Splitter(PYNQ).loads(load(3, 4, 9, (16, 0, 0, 0))))
+        list(split_load(load(3, 4, 9, (16, 0, 0, 0)), CopyLimits(PYNQ)))
     with pytest.raises(LoweringError, match="a row of 70000 tiles with pads cannot be split"):
-        list(Splitter(PYNQ).loads(load(1, 70_000, 70_000, (1, 0, 0, 0))))
+        list(split_load(load(1, 70_000, 70_000, (1, 0, 0, 0)), CopyLimits(PYNQ)))
 
 
 def test_a_store_becomes_rows() -> None:
     tile = Tile(Memory.ACC, 12, "y")
     whole = TileStore(tile, 0, DramTile("y", 3), 3, 4, 70_000)
-    parts = list(Splitter(TINY).stores(whole))
+    parts = list(split_store(whole, CopyLimits(TINY)))
     assert [(p.offset, p.dram.tile, p.y_size, p.x_size) for p in parts] == [
         (4 * y, 3 + 70_000 * y, 1, 4) for y in range(3)
     ]
     fits = TileStore(tile, 0, DramTile("y", 3), 3, 4, 9)
-    assert list(Splitter(TINY).stores(fits)) == [fits]
+    assert list(split_store(fits, CopyLimits(TINY))) == [fits]
     assert np.prod([fits.y_size, fits.x_size]) == tile.size_tiles

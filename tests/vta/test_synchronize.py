@@ -34,7 +34,7 @@ def test_the_text_behind_the_pass_is_the_golden_one(update_golden: bool) -> None
 def test_every_token_is_needed() -> None:
     """Taking a token away (its push and its pop) leaves a hazard that the proof finds."""
     program = synchronized()
-    prove(program.instructions, CONFIG)
+    prove(program.instructions)
     tokens = tokens_of([pending.insn for pending in program.instructions])
     assert tokens is not None
     finish = len(program.instructions) - 1
@@ -43,7 +43,7 @@ def test_every_token_is_needed() -> None:
         if pop[0] == finish:
             continue  # FINISH waits for the end of the other stages, which no tile shows
         with pytest.raises(LoweringError, match="not ordered"):
-            prove(without(program, push, pop), CONFIG)
+            prove(without(program, push, pop))
         taken += 1
     assert taken > 10
 
@@ -74,17 +74,17 @@ def test_one_push_too_few_or_too_many_is_found() -> None:
     assert tokens is not None
     push, pop = tokens[-1]
     with pytest.raises(LoweringError, match="which nothing before it pushes"):
-        prove(without(program, push), CONFIG)
+        prove(without(program, push))
     with pytest.raises(LoweringError, match="1 tokens from .* are never taken"):
-        prove(without(program, pop), CONFIG)
+        prove(without(program, pop))
 
 
 def test_a_queue_that_may_overflow_is_found() -> None:
     loads = [PendingInstruction(Load(memory_id=Memory.INP, push_next=1), "l")] * 256
     pops = [PendingInstruction(Gemm(pop_prev=1), "g")] * 256
-    assert prove([*loads[:255], *pops[:255]], CONFIG)["load->compute"] == 255
+    assert prove([*loads[:255], *pops[:255]])["load->compute"] == 255
     with pytest.raises(LoweringError, match="may hold 256 tokens; the limit is 255"):
-        prove([*loads, *pops], CONFIG)
+        prove([*loads, *pops])
 
 
 def test_what_reads_after_a_write_waits_and_what_only_reads_does_not() -> None:

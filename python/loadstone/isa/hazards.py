@@ -2,78 +2,26 @@
 """What orders instructions of different units against each other: who touched each place last.
 
 In:   instructions in program order: the unit of each, the places that it reads and writes.
-Out:  TouchHazards: the last instruction of each unit that one must not overtake; TouchTable, one
-      memory of it; conflicts_of: the same of a whole program.
-Next: tokens.py sets tokens by it, token_proof.py holds them against it; vta/hazards.py has VTA's.
+Out:  the last instruction of each unit that one must not overtake: of steps that say their touches
+      (conflicts_of), and of touches in columns (conflicts_between).
+Next: native/hazards.cc finds them; tokens.py sets tokens by them, token_proof.py holds these
+      against them; vta/hazards.py has VTA's columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import gcd
-from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NONE",
-    "Conflicts",
-    "Touch",
-    "TouchHazards",
-    "TouchRows",
-    "TouchStep",
-    "TouchTable",
-    "Toucher",
-    "conflicts_of",
-]
+from loadstone.runtime.native import ffi, lib
+
+__all__ = ["NONE", "Touch", "TouchColumns", "TouchStep", "conflicts_between", "conflicts_of"]
 
 #: No instruction.
 NONE = -1
-#: What a place is touched by: a unit, and whether it writes.
-Toucher: TypeAlias = tuple[int, bool]
-#: What it looks at, by unit, and what it is written into.
-TouchRows: TypeAlias = "tuple[list[tuple[int, NDArray[np.int32]]], NDArray[np.int32] | None]"
-_Step = TypeVar("_Step")
-_Told = TypeVar("_Told", contravariant=True)
-
-
-class Conflicts(Protocol[_Told]):
-    """Told of instructions in program order."""
-
-    def conflicts(self, step: _Told, number: int, /) -> list[int]:
-        """Per unit, the last instruction that instruction `number`, this one, must not overtake."""
-        ...
-
-
-def conflicts_of(steps: Sequence[_Step], hazards: Conflicts[_Step]) -> list[list[int]]:
-    """Of each instruction: per unit, the last one before it that it must not overtake."""
-    return [hazards.conflicts(step, number) for number, step in enumerate(steps)]
-
-
-class TouchTable:
-    """One memory: of each kind of touch that conflicts with one of another unit, the last
-    instruction by place.
-
-    of: by touch, the units and rows to look at: a writer conflicts with everyone, a reader with
-        writers; and the row that it is written into, None where nobody looks at it. The two never
-        meet: a unit's own touches are in order.
-    """
-
-    def __init__(self, touches: set[Toucher], size: int) -> None:
-        pairs = {
-            one: [other for other in touches if other[0] != one[0] and (one[1] or other[1])]
-            for one in touches
-        }
-        told: dict[Toucher, NDArray[np.int32]] = {
-            touch: np.full(size, NONE, np.int32)
-            for touch in dict.fromkeys(other for others in pairs.values() for other in others)
-        }
-        self.of: dict[Toucher, TouchRows] = {
-            one: ([(other[0], told[other]) for other in others], told.get(one))
-            for one, others in pairs.items()
-        }
 
 
 @dataclass(frozen=True)
@@ -87,11 +35,6 @@ class Touch:
     extent: int
     writes: bool
 
-    @property
-    def end(self) -> int:
-        """One past the last place."""
-        return self.first + self.extent + sum((count - 1) * by for count, by in self.loops)
-
 
 @dataclass(frozen=True)
 class TouchStep:
@@ -104,41 +47,52 @@ class TouchStep:
     cycles: int = 1
 
 
-class TouchHazards:
-    """Of steps that say their touches. Places are counted in the largest unit that all touches of
-    a memory are multiples of."""
+@dataclass(frozen=True)
+class TouchColumns:
+    """Touches of instructions, those of each memory in program order.
 
-    def __init__(self, units: int, steps: Sequence[TouchStep]) -> None:
-        self.units = units
-        touchers: dict[Hashable, set[Toucher]] = {}
-        ends: dict[Hashable, int] = {}
-        self._grain: dict[Hashable, int] = {}
-        for step in steps:
-            for touch in step.touches:
-                space = touch.space
-                touchers.setdefault(space, set()).add((step.unit, touch.writes))
-                ends[space] = max(ends.get(space, 0), touch.end)
-                strides = (stride for _, stride in touch.loops)
-                grain = gcd(self._grain.get(space, 0), touch.first, touch.extent, *strides)
-                self._grain[space] = grain
-        self._tables = {
-            space: TouchTable(of, ends[space] // self._grain[space])
-            for space, of in touchers.items()
-        }
+    unit: int32, of each instruction. touches: int64 (n, 6), the fields of `lds_touch` in
+    native/include/lds_order.h; loops: int64 (m, 2), (count, stride) of all touches one behind the
+    other.
+    """
 
-    def conflicts(self, step: TouchStep, number: int) -> list[int]:
-        """Per unit, the last instruction that instruction `number`, this one, must not overtake."""
-        last = [NONE] * self.units
+    unit: NDArray[np.int32]
+    touches: NDArray[np.int64]
+    loops: NDArray[np.int64]
+
+
+def conflicts_between(columns: TouchColumns, units: int) -> NDArray[np.int32]:
+    """(instructions, units): the last instruction of a unit that one must not overtake."""
+    count = len(columns.unit)
+    found = np.empty((count, units), np.int32)
+    unit = ffi.from_buffer("int32_t[]", columns.unit)
+    touches = ffi.from_buffer("lds_touch[]", np.ascontiguousarray(columns.touches))
+    loops = ffi.from_buffer("lds_touch_loop[]", np.ascontiguousarray(columns.loops))
+    spaces = int(columns.touches[:, 1].max(initial=NONE)) + 1
+    sizes = (units, count, spaces, unit, len(columns.touches), len(columns.loops))
+    touching = ffi.new("lds_touching *", (*sizes, touches, loops))
+    status = lib().lds_order_conflicts(touching, ffi.from_buffer("int32_t[]", found))
+    if status == lib().LDS_ORDER_NO_MEMORY:
+        raise MemoryError("conflicts")
+    assert status == lib().LDS_ORDER_OK, status
+    return found
+
+
+def conflicts_of(steps: Sequence[TouchStep], units: int) -> NDArray[np.int32]:
+    """The same of steps that say their touches."""
+    spaces: dict[Hashable, int] = {}
+    touches, loops = [], []  # type: list[tuple[int, ...]], list[tuple[int, int]]
+    for number, step in enumerate(steps):
         for touch in step.touches:
-            asked, told = self._tables[touch.space].of[step.unit, touch.writes]
-            for other, row in asked:
-                last[other] = max(last[other], int(self._view(row, touch).max()))
-            if told is not None:
-                self._view(told, touch)[...] = number
-        return last
-
-    def _view(self, row: NDArray[np.int32], touch: Touch) -> NDArray[np.int32]:
-        grain, step = self._grain[touch.space], row.strides[0]
-        shape = *(count for count, _ in touch.loops), touch.extent // grain
-        strides = *(stride // grain * step for _, stride in touch.loops), step
-        return np.ndarray(shape, row.dtype, row, touch.first // grain * step, strides)
+            space = spaces.setdefault(touch.space, len(spaces))
+            place = (touch.first, touch.extent, len(touch.loops))
+            touches.append((number, space, touch.writes, *place))
+            loops += touch.loops
+    return conflicts_between(
+        TouchColumns(
+            np.array([step.unit for step in steps], np.int32),
+            np.array(touches, np.int64).reshape(-1, 6),
+            np.array(loops, np.int64).reshape(-1, 2),
+        ),
+        units,
+    )

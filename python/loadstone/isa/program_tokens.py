@@ -13,12 +13,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import numpy as np
-
 from loadstone.isa.codec import At, TableInsn, decode
 from loadstone.isa.cost import work_cycles
 from loadstone.isa.form import DRAM, Reach
-from loadstone.isa.hazards import Touch, TouchHazards, TouchStep, conflicts_of
+from loadstone.isa.hazards import Touch, TouchStep, conflicts_of
 from loadstone.isa.queues import UnitQueue, units_of
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
@@ -59,14 +57,12 @@ def with_tokens(
     missing, or a queue is too short."""
     units = units_of(table.forms)
     steps = [_pending(table, units, k, insn, where) for k, insn in enumerate(insns)]
-    noops = {table.by_name[name].unit: name for name in reversed(table.noops)}
+    forms = (table.by_name[name] for name in reversed(table.noops))  # the first of a unit stays
+    noops = {units.index(form.unit): form for form in forms}
 
-    def noop(unit: int, after: _Pending) -> _Pending | None:
-        name = noops.get(units[unit])
-        if name is None:
-            return None
-        insn = TableInsn(name, {})
-        return _Pending(unit, name, (), table.by_name[name].cycles, insn, after.source)
+    def noop(unit: int, after: _Pending) -> _Pending:
+        name = noops[unit].name
+        return _Pending(unit, name, (), noops[unit].cycles, TableInsn(name, {}), after.source)
 
     rules: TokenRules[_Pending] = TokenRules(
         units=units,
@@ -75,12 +71,14 @@ def with_tokens(
         unit_of=lambda step: step.unit,
         cycles_of=lambda step: step.cycles,
         noop=noop,
+        noop_cycles={unit: form.cycles for unit, form in noops.items()},
     )
-    found = ordered(steps, conflicts_of(steps, TouchHazards(len(units), steps)), rules)
-    made = [
-        replace(step, insn=TableInsn(step.insn.name, {**step.insn.fields, **_set(flags)}))
-        for step, flags in zip(found.steps, found.flags, strict=True)
-    ]
+    found = ordered(steps, conflicts_of(steps, len(units)), rules)
+    made = found.steps
+    for number, flags in found.flags.items():
+        insn = made[number].insn
+        fields = {**insn.fields, **_set(flags)}
+        made[number] = replace(made[number], insn=TableInsn(insn.name, fields))
     _prove(table, made)
     return [(step.insn, step.source) for step in made]
 
@@ -110,7 +108,7 @@ def _prove(table: InstructionTable, steps: Sequence[_Pending]) -> dict[str, int]
         [[name for name in names if step.insn.fields.get(name)] for step in steps],
     )
     limits = [queue.most for queue in table.queues]
-    conflicts = np.array(conflicts_of(steps, TouchHazards(len(units), steps)), np.int64)
+    conflicts = conflicts_of(steps, len(units))
     most = prove_order(stream, conflicts, _numbered(table.queues, units), limits)
     return {f"{q.pusher} -> {q.popper}": most[k] for k, q in enumerate(table.queues)}
 

@@ -73,7 +73,7 @@ class _Clocks:
 
 def prove_order(
     stream: TokenStream,
-    conflicts: NDArray[np.int64],
+    conflicts: NDArray[np.int32],
     queues: Sequence[QueueEnds],
     most: Sequence[int],
 ) -> Mapping[int, int]:
@@ -105,8 +105,8 @@ def prove_order(
 def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
     """A unit learns by its pops alone, and of itself: only instructions with flags are walked."""
     units = range(len(stream.units))
-    popped = _by_unit([queue.popper for queue in queues], len(units))
-    pushed = _by_unit([queue.pusher for queue in queues], len(units))
+    popped = _by_unit([(queue.popper, queue.pop) for queue in queues], len(units))
+    pushed = _by_unit([(queue.pusher, queue.push) for queue in queues], len(units))
     # by unit: the instructions with which it learned something, and all it knew of others since
     learned = [[NONE] for _ in units]
     knows = [[[NONE] * len(units)] for _ in units]
@@ -117,8 +117,8 @@ def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
         if not flags:
             continue
         known = knows[unit][-1]
-        for k in popped[unit]:
-            if queues[k].pop in flags:
+        for k, flag in popped[unit]:
+            if flag in flags:
                 turn = len(pops[k])
                 if turn >= len(pushes[k]):
                     raise LoweringError(
@@ -130,8 +130,8 @@ def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
         if known is not knows[unit][-1]:
             learned[unit].append(number)
             knows[unit].append(known)
-        for k in pushed[unit]:
-            if queues[k].push in flags:
+        for k, flag in pushed[unit]:
+            if flag in flags:
                 pushes[k].append(number)
                 given[number] = [*known[:unit], number, *known[unit + 1 :]]
     return _Clocks(_before(stream.unit, learned, knows), pushes, pops)
@@ -142,18 +142,21 @@ def _before(
 ) -> NDArray[np.int64]:
     """(instructions, units): what each knows when it begins, from what units know since some of
     theirs, and the instruction in front of it in its own unit."""
-    units = np.array(unit_of, np.int64)
+    units = np.fromiter(unit_of, np.int64, len(unit_of))
     before = np.full((len(units), len(knows)), NONE, np.int64)
     for unit, since in enumerate(learned):
         own = np.flatnonzero(units == unit)
         before[own] = np.array(knows[unit])[np.searchsorted(since, own, side="right") - 1]
-        before[own, unit] = [NONE, *own[:-1]][: len(own)]
+        before[own, unit] = NONE
+        before[own[1:], unit] = own[:-1]
     return before
 
 
-def _by_unit(ends: Sequence[int], units: int) -> list[list[int]]:
-    """By unit, the queues whose end it is."""
-    return [[k for k, end in enumerate(ends) if end == unit] for unit in range(units)]
+def _by_unit(ends: Sequence[tuple[int, str]], units: int) -> list[list[tuple[int, str]]]:
+    """By unit, the queues whose end it is, and its flag."""
+    return [
+        [(k, flag) for k, (end, flag) in enumerate(ends) if end == unit] for unit in range(units)
+    ]
 
 
 def _most_tokens(clock: _Clocks, stream: TokenStream, k: int, queue: QueueEnds, limit: int) -> int:

@@ -30,7 +30,7 @@ late as the program says; and at last each layer is spread, packed or fitted for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -104,35 +104,37 @@ def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
 _SMALL = 32
 
 
-class _Sums:
-    """Tiles that come and go while constants stay, by their first use: those of ACC that are
-    computed, and all of INP."""
+def _beside(lives: Lives[VirtualTile]) -> dict[VirtualTile, int]:
+    """Of constants, the largest tile that comes while they stay, and goes: of ACC those that are
+    computed, and all of INP that are large beside the constant."""
+    tiles: dict[Memory, list[VirtualTile]] = {Memory.ACC: [], Memory.INP: []}
+    for tile in lives.first:
+        if tile.memory in tiles:
+            tiles[tile.memory].append(tile)
+    inputs = tiles[Memory.INP]
+    small = max((tile.size_tiles for tile in inputs), default=0) // _SMALL
+    few = [tile for tile in inputs if tile.size_tiles <= small and tile in lives.content]
+    found = {
+        tile: largest
+        for tile, largest in zip(few, _largest(lives, few, inputs), strict=True)
+        if tile.size_tiles * _SMALL <= largest
+    }
+    sums = [tile for tile in tiles[Memory.ACC] if tile not in lives.content]
+    operands = [tile for tile in tiles[Memory.ACC] if tile in lives.content]
+    return found | dict(zip(operands, _largest(lives, operands, sums), strict=True))
 
-    def __init__(
-        self, first_use: Mapping[VirtualTile, int], content: Mapping[VirtualTile, Content]
-    ) -> None:
-        found: dict[Memory, list[tuple[int, int]]] = {Memory.ACC: [], Memory.INP: []}
-        for tile, number in first_use.items():
-            if tile.memory is Memory.INP or (tile.memory is Memory.ACC and tile not in content):
-                found[tile.memory].append((number, tile.size_tiles))
-        self.content = content
-        self.uses = {
-            memory: np.array(uses, np.int64).reshape(-1, 2) for memory, uses in found.items()
-        }
-        inputs = self.uses[Memory.INP][:, 1]
-        self.small = int(inputs.max(initial=0)) // _SMALL
 
-    def beside(self, tile: VirtualTile, begin: int, end: int) -> int:
-        """Tiles of the largest that begins while `tile` lives, in [begin, end]; 0 where none does,
-        or `tile` is no constant beside it."""
-        if tile.memory not in self.uses or tile not in self.content:
-            return 0
-        if tile.memory is Memory.INP and tile.size_tiles > self.small:
-            return 0
-        first, size = self.uses[tile.memory].T
-        largest = int(size[(begin <= first) & (first <= end)].max(initial=0))
-        small = tile.memory is Memory.ACC or tile.size_tiles * _SMALL <= largest
-        return largest if small else 0
+def _largest(
+    lives: Lives[VirtualTile], constants: Sequence[VirtualTile], others: Sequence[VirtualTile]
+) -> list[int]:
+    """Of each constant, the size of the largest of the others that begins while it lives; 0 where
+    none does."""
+    begins = np.array([lives.first[tile] for tile in others], np.int64)
+    sizes = np.array([*(tile.size_tiles for tile in others), 0], np.int64)
+    first = np.searchsorted(begins, [lives.first[tile] for tile in constants], side="left")
+    past = np.searchsorted(begins, [lives.last[tile] for tile in constants], side="right")
+    largest = np.maximum.reduceat(sizes, np.stack([first, past], axis=1).ravel())[::2]
+    return np.where(first < past, largest, 0).tolist()  # type: ignore[no-any-return]
 
 
 def allocate(
@@ -175,7 +177,7 @@ class _Stream:
         self.lives = Lives([tiles_of(operation) for operation in operations], content)
         # Operands stay in ACC while sums come and go: they must not stand in the way of two of
         # these.
-        self.sums = _Sums(self.lives.first, content)
+        self.beside = _beside(self.lives)
         self.loads = [o.tile if type(o) is TileLoad else None for o in operations]
 
     def placed(self, order: Order, order_of: Callable[[int], Order] | None = None) -> Allocation:
@@ -184,7 +186,7 @@ class _Stream:
             m: Scratchpad(m.name, self.config.depth(m), order)
             for m in (Memory.INP, Memory.WGT, Memory.ACC)
         }
-        found = reside(self.lives, pads, self.loads, self.sums.beside, order_of)
+        found = reside(self.lives, pads, self.loads, self.beside, order_of)
         left_out = [o for n in found.dropped if type(o := self.operations[n]) is TileLoad]
         tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
         return Allocation(found.kept, found.address, len(left_out), tiles_dropped)

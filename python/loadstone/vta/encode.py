@@ -50,7 +50,7 @@ from loadstone.vta.program import (
     ScratchRange,
     VtaProgram,
 )
-from loadstone.vta.split_transfer import Splitter
+from loadstone.vta.split_transfer import CopyLimits, split_load, split_store
 from loadstone.vta.stream import (
     Access,
     AluNest,
@@ -69,8 +69,8 @@ __all__ = ["Encode"]
 
 #: What GEMM and ALU instructions do.
 _Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
-#: From which instructions are made by what is not 0: half the time of naming all fields.
-_LOAD, _STORE, _GEMM = Load(), Store(), Gemm()
+#: What an instruction is changed from: a third faster than to make one anew.
+_GEMM, _LOAD, _STORE = Gemm(), Load(), Store(memory_id=Memory.OUT)
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
 
@@ -123,9 +123,6 @@ class _Encoder:
         self.address = address
         self.places = places
         self.config = config
-        self.splitter = Splitter(config)
-        self.tile_bytes = {memory: config.tile_bytes(memory) for memory in Memory}
-        self.imm = bit_fields(config)[Opcode.ALU]["imm"]
         self.items: list[PendingInstruction | WithMicroOps] = []
         self.layer = ""
         self.registers = {
@@ -140,6 +137,7 @@ class _Encoder:
         self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
         self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
         self.alu_limits = _limits(Opcode.ALU, ("dst", "src"), config)
+        self.copy_limits = CopyLimits(config)
 
     def add(self, operation: Operation, following: Operation | None) -> None:
         """One operation; `following`: of a Fill, what touches its tile next."""
@@ -155,18 +153,18 @@ class _Encoder:
     # --- memory instructions ----------------------------------------------------------------------
     def load(self, o: TileLoad) -> None:
         """One LOAD, or several."""
-        memory = o.memory
-        if o.y_pad_0 or o.y_pad_1 or o.x_pad_0 or o.x_pad_1:
-            self.set_register(LOAD_STAGE[memory], ConfigRegister.PAD_VALUE, o.pad_value)
-        for part in self.splitter.loads(o):
-            first = self.address[o.tile] + part.offset
+        if max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1):
+            self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
+        memory, address = o.memory, self.address[o.tile]
+        for part in split_load(o, self.copy_limits):
+            first = address + part.offset
             width = part.x_pad_0 + part.x_size + part.x_pad_1
             count = (part.y_pad_0 + part.y_size + part.y_pad_1) * width
-            rows = self.rows(part, memory, written=False)
+            dram_base, rows = self.rows(part, memory, written=False)
             insn = _LOAD.changed(
                 memory_id=memory,
                 sram_base=first,
-                dram_base=rows.start_bytes // self.tile_bytes[memory],
+                dram_base=dram_base,
                 region=rows.region,
                 y_size=part.y_size,
                 x_size=part.x_size,
@@ -181,13 +179,12 @@ class _Encoder:
 
     def store(self, o: TileStore) -> None:
         """One STORE, or one for each row."""
-        for part in self.splitter.stores(o):
+        for part in split_store(o, self.copy_limits):
             first = self.address[o.tile] + part.offset
-            rows = self.rows(part, Memory.OUT, written=True)
+            dram_base, rows = self.rows(part, Memory.OUT, written=True)
             insn = _STORE.changed(
-                memory_id=Memory.OUT,
                 sram_base=first,
-                dram_base=rows.start_bytes // self.tile_bytes[Memory.OUT],
+                dram_base=dram_base,
                 region=rows.region,
                 y_size=part.y_size,
                 x_size=part.x_size,
@@ -197,14 +194,17 @@ class _Encoder:
             read = ScratchRange(SCRATCHPAD_OF[Memory.OUT], first, end, False)
             self.append(insn, (read,), rows)
 
-    def rows(self, o: TileLoad | TileStore, memory: Memory, *, written: bool) -> DramRows:
-        """The bytes of DRAM that a copy touches."""
-        place, size = self.places[o.dram.tensor], self.tile_bytes[memory]
-        assert place.offset_bytes % size == 0, (
-            f"{o.dram.tensor} at {place.offset_bytes} is not on a {memory.name} tile"
-        )
-        start = place.offset_bytes + o.dram.tile * size
-        return DramRows(place.region, start, o.y_size, o.x_size * size, o.x_stride * size, written)
+    def rows(
+        self, o: TileLoad | TileStore, memory: Memory, *, written: bool
+    ) -> tuple[int, DramRows]:
+        """The first tile that a copy touches in DRAM, counted from the region's start; and the
+        bytes."""
+        place, size = self.places[o.dram.tensor], self.config.tile_bytes(memory)
+        first, rest = divmod(place.offset_bytes, size)
+        assert rest == 0, f"{o.dram.tensor} at {place.offset_bytes} is not on a {memory.name} tile"
+        first += o.dram.tile
+        stride, width = o.x_stride * size, o.x_size * size
+        return first, DramRows(place.region, first * size, o.y_size, width, stride, written)
 
     def append(
         self, insn: Insn, scratch: tuple[ScratchRange, ...] = (), dram: DramRows | None = None
@@ -281,7 +281,7 @@ class _Encoder:
         nest = self.folder.nest(o.extents, (o.dst,))
         for step in self.folder.steps(nest, self.fill_limits):
             (n0, s0), (n1, s1) = step.outer, step.inner
-            insn = Gemm(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
+            insn = _GEMM.changed(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
             self.step(insn, step, nest.bases, (Memory.ACC,))
         if o.value:
             self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
@@ -295,7 +295,7 @@ class _Encoder:
 
     def alu(self, o: AluNest) -> None:
         """ALU instructions with a tile or an immediate."""
-        imm = self.imm
+        imm = bit_fields(self.config)[Opcode.ALU]["imm"]
         if o.op is AluOp.MUL:
             self.need(Capability.ALU_MUL, "MUL")
         if o.src is None and not imm.low <= o.imm <= imm.high:
@@ -343,20 +343,17 @@ class _Encoder:
     ) -> None:
         """A GEMM or ALU instruction; bases: where its operands begin; memories: of the micro-ops'
         operands, the first written."""
-        begins = tuple(bases.tolist())
-        tail = _RQ_TILES - 1 if isinstance(insn, Alu) and insn.alu_op == AluOp.RQ else 0
-        scratch = tuple(
-            ScratchRange(
-                memory,
-                base + step.low[operand],
-                base + step.end[operand] + (tail if operand else 0),
-                operand == 0,
-            )
-            for operand, (memory, base) in enumerate(zip(memories, begins, strict=True))
-        )
-        uops = np.zeros((len(step.uops), 3), np.int64)
-        uops[:, : len(memories)] = step.uops + bases
-        self.items.append(WithMicroOps(insn, self.layer, scratch, uops.tobytes()))
+        tail = _RQ_TILES - 1 if type(insn) is Alu and insn.alu_op == AluOp.RQ else 0
+        ranges = zip(memories, bases.tolist(), step.low, step.end, strict=True)
+        memory, base, low, end = next(ranges)
+        scratch = [ScratchRange(memory, base + low, base + end, True)]
+        scratch += [
+            ScratchRange(m, base + low, base + end + tail, False) for m, base, low, end in ranges
+        ]
+        uops = step.uops + bases
+        if (lacking := 3 - len(memories)) > 0:
+            uops = np.concatenate([uops, np.zeros((len(uops), lacking), np.int64)], axis=1)
+        self.items.append(WithMicroOps(insn, self.layer, tuple(scratch), uops.tobytes()))
 
 
 def _accesses(o: _Nest) -> tuple[Access, ...]:

@@ -3,25 +3,25 @@
 
 In:   instructions in program order: the stage of each, the scratchpad tiles and DRAM bytes it
       reads and writes.
-Out:  `Hazards`: the last instruction of each stage that one must not overtake; `prove`: that the
-      tokens of a stream keep every hazard in order, cannot deadlock and overflow no queue.
+Out:  `conflicts_between`: the last instruction of each stage that one must not overtake; `prove`:
+      that the tokens of a stream keep every hazard in order, cannot deadlock and overflow no queue.
 Next: synchronize.py asks the first to set tokens, and the second whether they are right.
 
-isa/hazards.py has the tables, isa/token_proof.py the proof, for these instructions and any others.
+isa/hazards.py finds the first in columns of touches, isa/token_proof.py has the proof, for these
+instructions and any others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
 from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.isa.hazards import NONE, Toucher, TouchRows, TouchTable, conflicts_of
+from loadstone.isa import hazards
 from loadstone.isa.token_proof import TokenStream, prove_order
-from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import (
     MAX_TOKENS,
     TOKEN_FLAGS,
@@ -29,14 +29,13 @@ from loadstone.vta.isa.spec import (
     Memory,
     Stage,
 )
-from loadstone.vta.program import DramRows, PendingInstruction
+from loadstone.vta.program import DramRows, PendingInstruction, ScratchRange
 
-__all__ = ["STAGES", "Hazards", "conflicts_between", "prove"]
+__all__ = ["STAGES", "conflicts_between", "prove"]
 
 #: Names of the stages, in messages.
 STAGES = tuple(stage.name for stage in Stage)
-#: As ndarray.max, without its Python: asked of a few tiles, some ten thousand times a network.
-_largest = np.maximum.reduce
+_STAGE_OF = attrgetter("stage")
 #: The token flags of an instruction, and which of them are set.
 _flags_of = attrgetter(*TOKEN_FLAGS)
 _FLAGS_SET = {
@@ -45,100 +44,47 @@ _FLAGS_SET = {
 }
 
 
-class Hazards:
-    """Who touched each scratchpad tile and each piece of DRAM last: per stage, the last writer and
-    the last reader.
-
-    Only what some other stage may conflict with is written down: micro-ops are loaded and read by
-    compute alone, input tiles are never written by compute.
-    """
-
-    def __init__(self, config: HwConfig, instructions: Sequence[PendingInstruction]) -> None:
-        self.grain = min(config.tile_bytes(Memory.INP), 4)
-        self.scratch: dict[tuple[Memory, int, bool], TouchRows] = {}
-        self.dram: dict[tuple[int, int, bool], TouchRows] = {}
-        scratch, dram, ends = _touched(instructions, self.grain)
-        for memory, touches in scratch.items():
-            for (stage, written), rows in TouchTable(touches, config.depth(memory)).of.items():
-                self.scratch[memory, stage, written] = rows
-        for region, touches in dram.items():
-            for (stage, written), rows in TouchTable(touches, ends[region]).of.items():
-                self.dram[region, stage, written] = rows
-
-    def conflicts(self, instruction: PendingInstruction, number: int) -> list[int]:
-        """Per stage, the last instruction that instruction `number`, this one, must not
-        overtake."""
-        stage = instruction.stage
-        last = [NONE, NONE, NONE]
-        for memory, first, end, written in instruction.scratch:
-            asked, told = self.scratch[memory, stage, written]
-            for other, row in asked:
-                found = int(_largest(row[first:end]))
-                if found > last[other]:
-                    last[other] = found
-            if told is not None:
-                told[first:end] = number
-        rows = instruction.dram
-        if rows is not None:
-            asked, told = self.dram[rows.region, stage, rows.written]
-            for other, row in asked:
-                found = int(_largest(_rows_view(row, rows, self.grain), None))
-                if found > last[other]:
-                    last[other] = found
-            if told is not None:
-                _rows_view(told, rows, self.grain)[...] = number
-        return last
-
-
-def _touched(
-    instructions: Sequence[PendingInstruction], grain: int
-) -> tuple[dict[Memory, set[Toucher]], dict[int, set[Toucher]], dict[int, int]]:
-    """By scratchpad, and by region of DRAM, which stages write and read it; and where the last
-    touch of a region ends, in grains."""
-    scratch: dict[Memory, set[Toucher]] = {}
-    dram: dict[int, set[Toucher]] = {}
-    ends: dict[int, int] = {}
-    kinds = {
-        (touched.memory, (instruction.stage, touched.written))
-        for instruction in instructions
-        for touched in instruction.scratch
-    }
-    for memory, toucher in kinds:
-        scratch.setdefault(memory, set()).add(toucher)
-    for instruction in instructions:
-        stage, rows = instruction.stage, instruction.dram
-        if rows is not None:
-            dram.setdefault(rows.region, set()).add((stage, rows.written))
-            end = rows.start_bytes + (rows.rows - 1) * rows.stride_bytes + rows.row_bytes
-            ends[rows.region] = max(ends.get(rows.region, 0), -(-end // grain))
-    return scratch, dram, ends
-
-
-def _rows_view(table: NDArray[np.int32], rows: DramRows, grain: int) -> NDArray[np.int32]:
-    """The places of some rows: shape (places,) where they follow each other, else (rows, places of
-    a row)."""
-    start, width, stride = (
-        rows.start_bytes // grain,
-        rows.row_bytes // grain,
-        rows.stride_bytes // grain,
+def conflicts_between(instructions: Sequence[PendingInstruction]) -> NDArray[np.int32]:
+    """(instructions, stages): the last instruction of a stage that one must not overtake."""
+    unit = np.fromiter(map(_STAGE_OF, instructions), np.int32, len(instructions))
+    tiles, (rows, loops) = _tiles_touched(instructions), _rows_touched(instructions)
+    return hazards.conflicts_between(
+        hazards.TouchColumns(unit, np.concatenate([tiles, rows]), loops), len(STAGES)
     )
-    if rows.rows == 1 or stride == width:
-        return table[start : start + rows.rows * width]
-    step = table.strides[0]
-    return np.ndarray((rows.rows, width), table.dtype, table, start * step, (stride * step, step))
 
 
-def conflicts_between(
-    instructions: Sequence[PendingInstruction], config: HwConfig
-) -> list[list[int]]:
-    """Of each instruction: per stage, the last one before it that it must not overtake."""
-    return conflicts_of(instructions, Hazards(config, instructions))
+def _tiles_touched(instructions: Sequence[PendingInstruction]) -> NDArray[np.int64]:
+    """Of each range of a scratchpad, the fields of a touch."""
+    count = [len(pending.scratch) for pending in instructions]
+    ranges = chain.from_iterable([pending.scratch for pending in instructions])
+    memory, first, end, written = _columns(ranges, sum(count), ScratchRange)
+    step = np.repeat(np.arange(len(count)), count)
+    return np.stack([step, memory, written, first, end - first, np.zeros_like(step)], axis=1)
+
+
+def _rows_touched(
+    instructions: Sequence[PendingInstruction],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of some rows of DRAM, the fields of a touch, and its loop. Regions get the numbers behind
+    those of scratchpads."""
+    step = [number for number, pending in enumerate(instructions) if pending.dram is not None]
+    held = (pending.dram for pending in instructions if pending.dram is not None)
+    region, first, rows, row_bytes, stride, written = _columns(held, len(step), DramRows)
+    space, one_loop = region + len(Memory), np.ones_like(region)
+    touches = [np.array(step, np.int64), space, written, first, row_bytes, one_loop]
+    return np.stack(touches, axis=1), np.stack([rows, stride], axis=1)
+
+
+def _columns(
+    rows: Iterable[ScratchRange | DramRows], count: int, kind: type[ScratchRange | DramRows]
+) -> NDArray[np.int64]:
+    """By field of the kind, its values: int64 (fields, count)."""
+    fields = len(kind._fields)
+    return np.fromiter(chain.from_iterable(rows), np.int64, count * fields).reshape(-1, fields).T
 
 
 def prove(
-    instructions: Sequence[PendingInstruction],
-    config: HwConfig,
-    conflicts: NDArray[np.int64] | None = None,
+    instructions: Sequence[PendingInstruction], conflicts: NDArray[np.int32] | None = None
 ) -> Mapping[str, int]:
     """Checks, from the flags alone, that every hazard is ordered, nothing deadlocks, and no queue
     passes MAX_TOKENS.
@@ -155,7 +101,7 @@ def prove(
         [_FLAGS_SET[_flags_of(instruction.insn)] for instruction in instructions],
     )
     if conflicts is None:
-        conflicts = np.array(conflicts_between(instructions, config), np.int64)
+        conflicts = conflicts_between(instructions)
     limits = [MAX_TOKENS] * len(TOKEN_QUEUES)
     most = prove_order(stream, conflicts, TOKEN_QUEUES, limits)
     return {str(queue): most[k] for k, queue in enumerate(TOKEN_QUEUES)}

@@ -70,10 +70,10 @@ class LoopNest:
             yield LoopNest(moving, self.bases + shift)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FoldingLimits:
     """What an instruction can hold: turns of a hardware loop; of each operand, the largest factor;
-    micro-ops."""
+    micro-ops. Known by identity: folding.py asks with them for every operation."""
 
     turns: int
     factors: tuple[int, ...]

@@ -250,10 +250,13 @@ class _Timeline:
         if times is None:
             return 0
         first = operation.dram.tile
-        latest, x_size = 0, operation.x_size
-        for y in range(operation.y_size):
-            begin = first + y * operation.x_stride
-            row = times[begin : begin + x_size]
+        rows, x_size, stride = operation.y_size, operation.x_size, operation.x_stride
+        if rows > 1 and x_size <= stride and first + rows * stride <= len(times):
+            block = times[first : first + rows * stride].reshape(rows, stride)[:, :x_size]
+            return int(np.maximum.reduce(block, None, initial=0))
+        latest = 0
+        for y in range(rows):
+            row = times[first + y * stride : first + y * stride + x_size]
             if row.size:
                 latest = max(latest, int(np.maximum.reduce(row)))
         return latest

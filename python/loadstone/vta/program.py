@@ -84,8 +84,11 @@ class PendingInstruction:
         self.stage = stage_of(self.insn)
 
     def with_insn(self, insn: Insn) -> PendingInstruction:
-        """The same with another instruction, which touches the same."""
-        return PendingInstruction(insn, self.layer, self.scratch, self.dram)
+        """The same with another instruction of the same stage, which touches the same."""
+        other = object.__new__(PendingInstruction)
+        other.insn, other.stage = insn, self.stage
+        other.layer, other.scratch, other.dram = self.layer, self.scratch, self.dram
+        return other
 
     @property
     def name(self) -> str:

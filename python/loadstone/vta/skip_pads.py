@@ -102,7 +102,6 @@ class _Skipper:
         self.zero_tiles = zero_tiles
         self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
         self.marks: dict[VirtualTile, bytes] = {}  # the same as a key; empty where none is
-        self.paddings: dict[tuple[int, ...], BoolArray] = {}
         self.known: dict[tuple[object, ...], list[GemmNest] | None] = {}
 
     def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
@@ -129,23 +128,20 @@ class _Skipper:
             if table is None and not padded:
                 return
             self.zeros[load.tile] = np.zeros(load.tile.size_tiles, bool)
-        zeros = self.zeros[load.tile]
-        if table is None:
-            block = self.padding(load, padded)
-        else:
-            block = _padding(load, padded)
-            rows = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
-            _inside_of(load, block)[...] = table[rows + np.arange(load.x_size)]
-        zeros[load.offset : load.offset + block.size] = block.ravel()
+        zeros, (height, width) = self.zeros[load.tile], _size(load)
+        block = zeros[load.offset : load.offset + height * width].reshape(height, width)
+        block[:] = padded
+        if load.dram.tensor != _ZEROS:
+            inside = block[load.y_pad_0 :, load.x_pad_0 :][: load.y_size, : load.x_size]
+            first = load.dram.tile
+            if table is None:
+                inside[:] = False
+            elif load.y_size == 1:
+                inside[0] = table[first : first + load.x_size]
+            else:
+                rows = first + np.arange(load.y_size)[:, None] * load.x_stride
+                inside[:] = table[rows + np.arange(load.x_size)]
         self.marks[load.tile] = zeros.tobytes() if np.logical_or.reduce(zeros) else b""
-
-    def padding(self, load: TileLoad, padded: bool) -> BoolArray:
-        """As _padding, made once for all loads of the same pads and size."""
-        inside = (load.y_pad_0, load.x_pad_0, load.y_size, load.x_size)
-        key = (*_size(load), *inside, padded, load.dram.tensor == _ZEROS)
-        if key not in self.paddings:
-            self.paddings[key] = _padding(load, padded)
-        return self.paddings[key]
 
     def parts(self, gemm: GemmNest) -> Iterator[Operation]:
         """The GEMM, or those that it becomes; none where all that it reads is zero."""
@@ -255,20 +251,6 @@ def _has_zeros(load: TileLoad) -> bool:
         return False
     padded = load.y_pad_0 or load.y_pad_1 or load.x_pad_0 or load.x_pad_1
     return load.dram.tensor == _ZEROS or bool(padded and load.pad_value == 0)
-
-
-def _padding(load: TileLoad, padded: bool) -> BoolArray:
-    """(rows, columns) of what a load writes: where it writes padding. padded: of zeros."""
-    block = np.full(_size(load), padded)
-    if load.dram.tensor != _ZEROS:
-        _inside_of(load, block)[...] = False
-    return block
-
-
-def _inside_of(load: TileLoad, block: BoolArray) -> BoolArray:
-    """The part that it reads from DRAM."""
-    rows = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
-    return block[rows, load.x_pad_0 : load.x_pad_0 + load.x_size]
 
 
 def _size(load: TileLoad) -> tuple[int, int]:

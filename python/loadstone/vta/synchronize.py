@@ -56,15 +56,16 @@ class Synchronize(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """Sets the flags, inserts no-ops, and proves that they suffice."""
-        config = program.config
-        found = _ordered(program.instructions, config)
-        instructions = tuple(map(_with_tokens, found.steps, found.flags))
-        tokens = prove(instructions, config, found.conflicts)
-        return replace(program, instructions=instructions, tokens=tokens)
+        found = _ordered(program.instructions, program.config)
+        instructions = found.steps
+        for number, flags in found.flags.items():
+            instructions[number] = _with_tokens(instructions[number], flags)
+        tokens = prove(instructions, found.conflicts)
+        return replace(program, instructions=tuple(instructions), tokens=tokens)
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Nothing but tokens and no-ops was added, and FINISH is the end."""
-        prove(after.instructions, after.config)
+        prove(after.instructions)
         found = [_without_tokens(p.insn) for p in after.instructions if not _is_noop(p.insn)]
         if found != [pending.insn for pending in before.instructions]:
             raise LoweringError(
@@ -83,8 +84,6 @@ def _without_tokens(insn: Insn) -> Insn:
 
 
 def _with_tokens(pending: PendingInstruction, flags: set[str]) -> PendingInstruction:
-    if not flags:
-        return pending
     return pending.with_insn(pending.insn.changed(**dict.fromkeys(flags, 1)))
 
 
@@ -100,7 +99,8 @@ def _ordered(
         unit_of=attrgetter("stage"),
         cycles_of=lambda pending: cost.instruction(pending, config),
         noop=lambda _, after: PendingInstruction(Load(memory_id=Memory.UOP), after.layer),
+        noop_cycles={Stage.COMPUTE: cost.noop},
         joins=lambda pending: type(pending.insn) is Finish,
         late=_STORES,
     )
-    return ordered(instructions, conflicts_between(instructions, config), rules)
+    return ordered(instructions, conflicts_between(instructions), rules)

@@ -67,11 +67,10 @@ class Insn:
     def changed(self, **values: int) -> Self:
         """The same instruction with other values in these fields: as dataclasses.replace, which
         goes through all of them."""
-        other = object.__new__(type(self))
-        held = other.__dict__
-        held |= self.__dict__
-        held |= values
+        held = self.__dict__ | values
         assert len(held) == len(self.__dict__), values
+        other = object.__new__(type(self))
+        object.__setattr__(other, "__dict__", held)
         return other
 
     def needs(self) -> Iterator[tuple[str, Capability]]:

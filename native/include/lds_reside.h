@@ -1,0 +1,59 @@
+/* Places for tiles in scratchpads, and which of them need no load.
+ *
+ * In:   tiles in the order of their first use, as columns: size, what they hold, when they live; the scratchpads.
+ * Out:  the first place of each tile; whether what it holds is still there.
+ * Next: reside.cc; isa/residency.py calls it, which says what windows are preferred. vta/verify_residency.py verifies what comes out.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LDS_RESIDE_H
+#define LDS_RESIDE_H
+
+#ifndef LDS_CDEF
+#include <stdint.h>
+#endif
+
+#if defined(LDS_CDEF)
+#define LDS_RESIDE_EXPORT
+#elif defined(__GNUC__)
+#define LDS_RESIDE_EXPORT __attribute__((visibility("default")))
+#else
+#define LDS_RESIDE_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  LDS_RESIDE_OK = 0,
+  LDS_RESIDE_BAD_ARGUMENT = 1, /* a column holds what cannot be */
+  LDS_RESIDE_NO_MEMORY = 2,
+  LDS_RESIDE_NO_ROOM = 3 /* every window for `tile` holds something that lives */
+};
+
+/* isa/scratchpad.py, Order */
+enum { LDS_RESIDE_SPREAD = 0, LDS_RESIDE_FITTED = 1, LDS_RESIDE_PACKED = 2 };
+
+typedef struct lds_reside_tile {
+  int64_t pad, size;
+  int64_t content;     /* equal numbers hold the same, below the number of tiles; -1: not only loads write it */
+  int64_t first, last; /* operations that use it; the first ones ascend */
+  int64_t beside;      /* the size of tiles that need room while this one lives; 0: of none */
+  int64_t order;       /* which windows are preferred */
+} lds_reside_tile;
+
+typedef struct lds_no_room {
+  uint32_t tile;
+  int64_t live; /* places of the scratchpad that are in use */
+} lds_no_room;
+
+/* depth: places of each scratchpad. address, resident: of each tile, its first place, and 1 where what it holds is there already.
+ * no_room: of LDS_RESIDE_NO_ROOM. */
+LDS_RESIDE_EXPORT int lds_reside(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile, int64_t *address,
+                                 uint8_t *resident, lds_no_room *no_room);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LDS_RESIDE_H */
