@@ -37,7 +37,7 @@ from loadstone.ir_pass.translate import Expressions, Translator
 from loadstone.vta.isa.spec import AluOp, Memory
 
 if TYPE_CHECKING:
-    from loadstone.relax.types import Buffer, IRModule, PrimFunc, Var
+    from loadstone.relax.types import Buffer, Expr, IRModule, PrimFunc, Var
 
 __all__ = ["Kernel", "kernel_of", "lower"]
 
@@ -276,7 +276,7 @@ def _without_lanes(call: Intrinsic) -> list[Axis]:
     return tiles
 
 
-def _is_clipped(bounds: Sequence[Any]) -> bool:
+def _is_clipped(bounds: Sequence[Expr]) -> bool:
     """Whether a loop of one turn may have none, or one of padding: another changes nothing."""
     return any(
         bound is not None and not is_value(bound, turn)
