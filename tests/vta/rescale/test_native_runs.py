@@ -138,7 +138,9 @@ def _random_form(rng: np.random.Generator, runs: Runs, channels: IntArray) -> Na
     shift = np.clip(np.floor(np.log2(127 * 257 / scale)), 0, 39).astype(np.int64)
     centre = -(128 * (256 ** (count - 1) - 1) // 255) >> left if signed else 0 * left
     low, high = (side[channels] for side in runs.changing)
-    return NativeForm(count, signed, left, np.maximum(shift - rng.integers(0, 10), 0), centre, low, high)
+    return NativeForm(
+        count, signed, left, np.maximum(shift - rng.integers(0, 10), 0), centre, low, high
+    )
 
 
 def _random_rings(rng: np.random.Generator) -> tuple[DigitCandidates, ...]:
