@@ -9,11 +9,11 @@ Next: search.py and digit_search.py say what is tried. C++ finds; proof.py prove
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.numerics import Array
 from loadstone.runtime.native import CData, ffi, lib
 from loadstone.vta.rescale.runs import IntArray, Runs
 
@@ -177,11 +177,13 @@ class NativeRuns:
     def _integers(self, array: IntArray, shape: tuple[int, ...]) -> CData:
         return self._array(array, np.int64, "int64_t", shape)
 
-    def _array(self, array: NDArray[Any], dtype: Any, name: str, shape: tuple[int, ...]) -> CData:
+    def _array(
+        self, array: Array, dtype: type[np.generic], name: str, shape: tuple[int, ...]
+    ) -> CData:
         """A pointer; what it points to lives as long as this."""
         assert array.shape == shape
         self._kept.append(ffi.from_buffer(f"{name}[]", np.ascontiguousarray(array, dtype)))
         return self._kept[-1]
 
-    def _struct(self, name: str, **fields: Any) -> CData:
+    def _struct(self, name: str, **fields: object) -> CData:
         return ffi.new(f"{name} *", fields)
