@@ -79,7 +79,7 @@ def conflicts_between(columns: TouchColumns, units: int) -> NDArray[np.int32]:
 
 
 def conflicts_of(steps: Sequence[TouchStep], units: int) -> NDArray[np.int32]:
-    """The same of steps that say their touches."""
+    """(instructions, units): the same of steps that say their touches."""
     spaces: dict[Hashable, int] = {}
     touches, loops = [], []  # type: list[tuple[int, ...]], list[tuple[int, int]]
     for number, step in enumerate(steps):

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadstone.vta.rescale.joined import prove_blocks
 from loadstone.vta.rescale.plan import Planner
 from loadstone.vta.rescale.proof import DigitPlan
 from loadstone.vta.rescale.runs import Runs
@@ -96,6 +99,28 @@ def test_one_breakpoint_does_not_prove_what_lies_beyond_it() -> None:
     check_everywhere(plan, runs)
     far = made_runs(np.array([0.0101]), (0, 160), "double", 0)
     assert len(np.unique(far.value)) == 3
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 9])
+def test_offers_are_proven_from_the_cheapest_on(
+    refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One shift for all lanes, their own, nothing: whatever is refused is not used."""
+    runs = made_runs(np.linspace(0.009, 0.02, 16), (-5, 20_000), "double", -128)
+    steps = []
+
+    def prove(plans: list[DigitPlan], *rest: Any) -> list[bool]:
+        steps.append(tail_steps(plans[0], 0, 16))
+        return [len(steps) > refusals and proven for proven in prove_blocks(plans, *rest)]
+
+    monkeypatch.setattr("loadstone.vta.rescale.plan.prove_blocks", prove)
+    (best,) = Planner(runs, 16, np.full(16, 127)).best
+    assert steps == sorted(set(steps))
+    assert len(steps) == min(refusals + 1, 2)
+    assert (best is None) == (refusals > 1)
+    if best is not None:
+        assert tail_steps(best, 0, 16) == steps[-1]
+        check_everywhere(best, runs)
 
 
 @pytest.mark.parametrize("rule", ["double", "float32"])

@@ -185,5 +185,5 @@ class NativeRuns:
         self._kept.append(ffi.from_buffer(f"{name}[]", np.ascontiguousarray(array, dtype)))
         return self._kept[-1]
 
-    def _struct(self, name: str, **fields: CData) -> CData:
+    def _struct(self, name: str, **fields: object) -> CData:
         return ffi.new(f"{name} *", fields)

@@ -19,7 +19,7 @@ import numpy as np
 from loadstone.vta.rescale.block_plan import LAST_SHIFT, Setting, digit_plans, part_plan
 from loadstone.vta.rescale.digit_search import LARGEST_LOWEST, DigitForm, held, search_digits
 from loadstone.vta.rescale.joined import prove_blocks
-from loadstone.vta.rescale.proof import PartPlan, prove_digits, prove_parts
+from loadstone.vta.rescale.proof import DigitPlan, PartPlan, prove_digits, prove_parts
 from loadstone.vta.rescale.runs import IntArray, Runs
 from loadstone.vta.rescale.search import Found, needs_sign, search_parts
 from loadstone.vta.rescale.stair_search import divisions
@@ -78,6 +78,8 @@ class Planner:
         self.largest = float(runs.scale[~runs.constant].max(initial=0.0))
         self.best: list[BlockPlan | None] = [None] * len(self.blocks)
         self.steps = [_NEVER] * len(self.blocks)
+        # Of a round, what is to be proven: each plan with its steps, fewer than those before it.
+        self.offers: list[list[tuple[DigitPlan, int]]] = [[] for _ in self.blocks]
         self.hopeless: set[int] = set()
         self.tried: set[tuple[int, int, bool, bool, bytes]] = set()
         if runs.ties_to_even:
@@ -111,7 +113,19 @@ class Planner:
         self._settle()
 
     def _settle(self) -> None:
-        """Blocks that have a plan want no dearer form."""
+        """The cheapest offer to each block that is proven: what it replaces need not be. Blocks
+        that have a plan want no dearer form."""
+        while numbers := [number for number, offers in enumerate(self.offers) if offers]:
+            offers = [self.offers[number].pop() for number in numbers]
+            blocks = [self.blocks[number].tolist() for number in numbers]
+            spans = [(lanes[0], lanes[-1] + 1) for lanes in blocks]
+            proven = prove_blocks([plan for plan, _ in offers], self.runs, spans)
+            for number, (plan, steps), good in zip(numbers, offers, proven, strict=True):
+                if good:
+                    self.best[number], self.steps[number] = plan, steps
+                    self.offers[number].clear()
+                else:
+                    self.steps[number] = _NEVER
         self.open = [number for number in self.open if self.best[number] is None]
 
     def lacking(self, sum_steps: int) -> list[int]:
@@ -198,15 +212,15 @@ class Planner:
         return new
 
     def _even_out(self, setting: Setting, numbers: list[int], left: IntArray, found: Found) -> None:
-        """Blocks with a plan again, with one last shift for all lanes: an immediate is cheaper than
-        a tile."""
+        """Blocks with an offer again, with one last shift for all lanes: an immediate is cheaper
+        than a tile."""
         shift = found.shift.copy()
         at, chosen, positions = 0, [], []
         for number in numbers:
             lanes = np.arange(at, at + len(self.blocks[number]))
             at += len(lanes)
             live = lanes[~self.runs.constant[self.blocks[number]]]
-            if self.best[number] is None or not live.size or np.ptp(shift[live]) == 0:
+            if not self.offers[number] or not live.size or np.ptp(shift[live]) == 0:
                 continue
             shift[lanes] = shift[live].min()
             chosen.append(number)
@@ -221,7 +235,7 @@ class Planner:
     def _offer_digits(
         self, setting: Setting, numbers: list[int], left: IntArray, found: Found
     ) -> None:
-        """Plans of what was found for some blocks, those that are proven."""
+        """Plans of what was found for some blocks, those that are cheaper than any before."""
         runs = self.runs.take(np.concatenate([self.blocks[number] for number in numbers]))
         spans = self._spans(numbers)
         starts = [first for first, _ in spans]
@@ -237,17 +251,10 @@ class Planner:
             runs, spans = runs.take(lanes), self._spans(numbers)
             left, found = left[lanes], found.take(lanes)
         plans = digit_plans(runs, setting, left, found, spans, self.block)
-        offers = []
-        for number, span, plan in zip(numbers, spans, plans, strict=True):
-            if plan is None or (steps := tail_steps(plan, 0, self.block)) >= self.steps[number]:
-                continue
-            offers.append((number, span, plan, steps))
-        proven = prove_blocks(
-            [plan for *_, plan, _ in offers], runs, [span for _, span, *_ in offers]
-        )
-        for (number, _, plan, steps), good in zip(offers, proven, strict=True):
-            if good:
-                self.best[number], self.steps[number] = plan, steps
+        for number, plan in zip(numbers, plans, strict=True):
+            if plan is not None and (steps := tail_steps(plan, 0, self.block)) < self.steps[number]:
+                self.offers[number].append((plan, steps))
+                self.steps[number] = steps
 
     def _spans(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """The lanes of some blocks side by side: of each the first, and the one behind its last."""
