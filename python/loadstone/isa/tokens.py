@@ -78,8 +78,8 @@ def ordered(
     steps: Sequence[_Step], conflicts: NDArray[np.int32], rules: TokenRules[_Step]
 ) -> Ordered[_Step]:
     """The instructions with their flags, and those that do nothing between them. conflicts:
-    (instructions, units), as of hazards.conflicts_of. Raises LoweringError where no queue leads from one unit to another that
-    depends on it."""
+    (instructions, units), as of hazards.conflicts_of. Raises LoweringError where no queue leads
+    from one unit to another that depends on it."""
     found = _found(steps, conflicts, rules)
     out = list(map(steps.__getitem__, found.source.tolist()))
     for number in np.flatnonzero(found.noop != NONE).tolist():
