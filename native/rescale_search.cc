@@ -1,4 +1,8 @@
-// What include/lds_rescale.h says.
+// The first integers that give a channel's outputs: multipliers of digits, or of the whole accumulator.
+//
+// In:   runs of channels; candidates, in the order in which they are tried.
+// Out:  of each channel the first one that leaves a constant, and the constant.
+// Next: vta/rescale/digit_search.py and vta/rescale/search.py say what is tried; vta/rescale/proof.py proves what is used.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

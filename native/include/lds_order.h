@@ -13,13 +13,7 @@
 #include <stdint.h>
 #endif
 
-#if defined(LDS_CDEF)
-#define LDS_ORDER_EXPORT
-#elif defined(__GNUC__)
-#define LDS_ORDER_EXPORT __attribute__((visibility("default")))
-#else
-#define LDS_ORDER_EXPORT
-#endif
+#include "lds_native.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,7 +53,7 @@ typedef struct lds_touching {
 } lds_touching;
 
 /* Of each instruction, and for each unit: its last instruction that this one must not overtake. conflicts: [steps][units]. */
-LDS_ORDER_EXPORT int lds_order_conflicts(const lds_touching *touching, int32_t *conflicts);
+LDS_NATIVE_EXPORT int lds_order_conflicts(const lds_touching *touching, int32_t *conflicts);
 
 typedef struct lds_token_rules {
   uint32_t units, queues;
@@ -91,8 +85,8 @@ typedef struct lds_ordered {
 } lds_ordered;
 
 /* NULL when memory is out. */
-LDS_ORDER_EXPORT const lds_ordered *lds_order_tokens(const lds_token_rules *rules, const lds_order_steps *steps);
-LDS_ORDER_EXPORT void lds_ordered_free(const lds_ordered *ordered);
+LDS_NATIVE_EXPORT const lds_ordered *lds_order_tokens(const lds_token_rules *rules, const lds_order_steps *steps);
+LDS_NATIVE_EXPORT void lds_ordered_free(const lds_ordered *ordered);
 
 #ifdef __cplusplus
 }

@@ -15,11 +15,7 @@
 #include <stdint.h>
 #endif
 
-#if defined(LDS_CDEF) || !defined(__GNUC__)
-#define LDS_RESCALE_EXPORT
-#else
-#define LDS_RESCALE_EXPORT __attribute__((visibility("default")))
-#endif
+#include "lds_native.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,18 +51,18 @@ typedef struct {
 } lds_rescale_candidate;
 
 /* Multipliers of digits, for channels that have none yet: at each of some distances from their offset all candidates. */
-LDS_RESCALE_EXPORT void lds_rescale_digits(const lds_rescale_runs *runs, const lds_rescale_form *form, const int64_t *offsets,
-                                           size_t offset_count, const lds_rescale_candidate *candidates, size_t candidate_count,
-                                           lds_rescale_found *found);
+LDS_NATIVE_EXPORT void lds_rescale_digits(const lds_rescale_runs *runs, const lds_rescale_form *form, const int64_t *offsets,
+                                          size_t offset_count, const lds_rescale_candidate *candidates, size_t candidate_count,
+                                          lds_rescale_found *found);
 
 /* One multiplier of the whole accumulator, up to a limit; shift: the largest, of each channel. */
-LDS_RESCALE_EXPORT void lds_rescale_parts(const lds_rescale_runs *runs, const int64_t *shift, const int64_t *limit,
-                                          lds_rescale_found *found);
+LDS_NATIVE_EXPORT void lds_rescale_parts(const lds_rescale_runs *runs, const int64_t *shift, const int64_t *limit,
+                                         lds_rescale_found *found);
 
 /* needs[i] = 1: none of some lines is right everywhere, but one is where each sign has a constant of its own. slope, shift: of the
  * line that is nearest to each channel's scale; distances: what is added to its slope. */
-LDS_RESCALE_EXPORT void lds_rescale_needs_sign(const lds_rescale_runs *runs, const int64_t *slope, const int64_t *shift,
-                                               const int64_t *distances, size_t distance_count, uint8_t *needs);
+LDS_NATIVE_EXPORT void lds_rescale_needs_sign(const lds_rescale_runs *runs, const int64_t *slope, const int64_t *shift,
+                                              const int64_t *distances, size_t distance_count, uint8_t *needs);
 
 /* Distances from the nearest multipliers of three digits, as of lds_rescale_candidate. */
 typedef struct {
@@ -92,8 +88,8 @@ typedef struct {
 
 /* For channels that have nothing yet: at each of some offsets that fit all bends. offsets, fits: offset_count rows, a column for each
  * channel. windows: a row for each channel, 1 << 60 where a side has no bound. */
-LDS_RESCALE_EXPORT void lds_rescale_stairs(const lds_rescale_runs *runs, const lds_rescale_stairs_form *form, const int64_t *offsets,
-                                           const uint8_t *fits, size_t offset_count, lds_rescale_found *found, lds_rescale_window *windows);
+LDS_NATIVE_EXPORT void lds_rescale_stairs(const lds_rescale_runs *runs, const lds_rescale_stairs_form *form, const int64_t *offsets,
+                                          const uint8_t *fits, size_t offset_count, lds_rescale_found *found, lds_rescale_window *windows);
 
 #ifdef __cplusplus
 }

@@ -12,13 +12,7 @@
 #include <stdint.h>
 #endif
 
-#if defined(LDS_CDEF)
-#define LDS_RESIDE_EXPORT
-#elif defined(__GNUC__)
-#define LDS_RESIDE_EXPORT __attribute__((visibility("default")))
-#else
-#define LDS_RESIDE_EXPORT
-#endif
+#include "lds_native.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,7 +43,7 @@ typedef struct lds_no_room {
 
 /* depth: places of each scratchpad. address, resident: of each tile, its first place, and 1 where what it holds is there already.
  * no_room: of LDS_RESIDE_NO_ROOM. */
-LDS_RESIDE_EXPORT int lds_reside(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile, int64_t *address,
+LDS_NATIVE_EXPORT int lds_reside(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile, int64_t *address,
                                  uint8_t *resident, lds_no_room *no_room);
 
 #ifdef __cplusplus

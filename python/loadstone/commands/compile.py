@@ -10,10 +10,8 @@ Next: `loadstone run model.lds`, `loadstone inspect model.lds`, `loadstone expor
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,22 +156,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compiles, writes the artifact, prints what was asked for."""
-    # Quantizing runs the network many times, and makes more than a compiler keeps.
-    with rounding_to(args.rounding), nullcontext() if args.data else _no_collection():
+    with rounding_to(args.rounding):
         _run(args)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """A compiler keeps what it makes, and makes few cycles: to look for them took a thirtieth of
-    MobileNetV2's time, and finds 3 % of its memory."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _run(args: argparse.Namespace) -> None:

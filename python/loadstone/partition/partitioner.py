@@ -22,7 +22,7 @@ from loadstone.partition.network_pass import apply_graph_passes
 __all__ = ["Alternative", "Choice", "EagerPartitioner", "Partitioner", "collected_rarely"]
 
 #: So many more objects made than freed, and the youngest are looked through; Python's own is 700.
-_COLLECT_AFTER = 20_000
+_COLLECT_AFTER = 1_000_000
 
 
 @dataclass(frozen=True)
