@@ -14,7 +14,7 @@ from loadstone.isa.codec import TableInsn, encode
 from loadstone.isa.hazards import NONE
 from loadstone.isa.program_tokens import prove_code, with_tokens
 from loadstone.isa.queues import UnitQueue, chained
-from loadstone.isa.tokens import TokenRules, ordered
+from loadstone.isa.tokens import StepColumns, TokenRules, ordered
 from tests.isa.tokened import BASE, CHAIN, device, no_names, random_program, run
 from tests.repeat import times
 
@@ -80,16 +80,11 @@ def test_columns_that_cannot_be_are_refused() -> None:
     """A unit, a conflict or cycles of no instruction before it would reach beyond the tables."""
 
     def found(unit: int, last: int, cycles: int) -> None:
-        rules: TokenRules[int] = TokenRules(
-            units=ALL,
-            queues=[_Ends(0, 1), _Ends(1, 0)],
-            most=[8, 8],
-            unit_of=lambda step: unit if step else 0,
-            cycles_of=lambda step: cycles,
-            noop=lambda unit, step: step,
+        rules = TokenRules(units=ALL, queues=[_Ends(0, 1), _Ends(1, 0)], most=[8, 8])
+        columns = StepColumns(
+            np.array([0, unit], np.int32), np.full(2, cycles, np.int64), np.zeros(2, np.bool_)
         )
-        conflicts = np.array([[NONE] * 3, [last, NONE, NONE]], np.int32)
-        ordered([0, 1], conflicts, rules)
+        ordered(columns, np.array([[NONE] * 3, [last, NONE, NONE]], np.int32), rules)
 
     found(1, 0, 1)
     for unit, last, cycles in ((3, 0, 1), (-1, 0, 1), (1, 1, 1), (1, -2, 1), (1, 0, -1)):

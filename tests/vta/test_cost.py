@@ -10,9 +10,9 @@ import pytest
 from loadstone.numerics import Rounding
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import HwConfig, TimingConstant, load_config
+from loadstone.vta.instruction_columns import DramRows, PendingInstruction
 from loadstone.vta.isa.insn import Alu, Config, Gemm, Load, Store
 from loadstone.vta.isa.spec import AluOp, Memory
-from loadstone.vta.program import DramRows, PendingInstruction
 from loadstone.vta.schedule.tile import WeightedNest, choose
 from loadstone.vta.stream import (
     Access,

@@ -3,37 +3,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.vta.hw_config import HwConfig, load_config
+from loadstone.vta.instruction_columns import InstructionColumns, PendingInstruction
 from loadstone.vta.isa.insn import Gemm, Load
 from loadstone.vta.isa.spec import UOP_BYTES, Memory
-from loadstone.vta.micro_op_cache import WithMicroOps, place_micro_ops
-from loadstone.vta.program import PendingInstruction
+from loadstone.vta.micro_op_cache import MicroOpLists, with_micro_ops
 from tests.repeat import times
 
 
-def drawn(rng: np.random.Generator, sizes: tuple[int, int]) -> list[WithMicroOps]:
-    """Instructions whose lists are used again now and then, not always soon."""
+def drawn(rng: np.random.Generator, sizes: tuple[int, int]) -> MicroOpLists:
+    """Of instructions whose lists are used again now and then, not always soon."""
     lists = [
         rng.integers(0, 1000, (int(rng.integers(*sizes)), 3)).astype(np.int64) for _ in range(60)
     ]
-    return [
-        WithMicroOps(Gemm(reset=1, iter_out=1, iter_in=1), "layer", (), lists[which].tobytes())
-        for which in rng.integers(0, len(lists), 150)
-    ]
+    return of([lists[which] for which in rng.integers(0, len(lists), 150)])
+
+
+def of(lists: Sequence[NDArray[np.int64]]) -> MicroOpLists:
+    """One instruction for each."""
+    number: dict[bytes, int] = {}
+    which = [number.setdefault(uops.tobytes(), len(number)) for uops in lists]
+    bodies = [(np.frombuffer(held, np.int64).reshape(-1, 3), (0, 0, 0)) for held in number]
+    return MicroOpLists(np.arange(len(lists)), which, bodies)
 
 
 def placed(
-    items: list[WithMicroOps], config: HwConfig, offset: int
+    lists: MicroOpLists, config: HwConfig, offset: int
 ) -> tuple[list[PendingInstruction], NDArray[np.int64]]:
     """As encode.py has it; checked: every instruction finds its list."""
-    instructions, table = place_micro_ops(items, Address(1, offset), config)
+    sizes = [len(uops) for uops, _ in lists.lists]
+    items = InstructionColumns.of(
+        [
+            PendingInstruction(Gemm(reset=1, uop_end=sizes[which], iter_out=1, iter_in=1), "layer")
+            for which in lists.which
+        ]
+    )
+    instructions, table = with_micro_ops(items, lists, Address(1, offset), config)
     scratchpad = np.full((config.depth(Memory.UOP), 3), -1)
-    wanted = iter(items)
+    wanted = iter(lists.which)
     for pending in instructions:
         insn = pending.insn
         if isinstance(insn, Load):
@@ -44,11 +58,9 @@ def placed(
         else:
             assert isinstance(insn, Gemm)
             found = scratchpad[insn.uop_bgn : insn.uop_end]
-            np.testing.assert_array_equal(
-                found, np.frombuffer(next(wanted).uops, np.int64).reshape(-1, 3)
-            )
+            np.testing.assert_array_equal(found, lists.micro_ops(next(wanted)))
     assert next(wanted, None) is None
-    return instructions, table
+    return list(instructions), table
 
 
 def beats_of_bursts(insn: Load, config: HwConfig, boundary_bytes: int) -> list[int]:
@@ -81,7 +93,7 @@ def test_a_device_of_ones_own_loads_what_it_needs_and_no_more() -> None:
     config = load_config("vtaq-1x16x16")
     items = drawn(np.random.default_rng(0), (1, 4))
     instructions, table = placed(items, config, 64)
-    assert len(table) == sum(len(uops) for uops in dict.fromkeys(i.uops for i in items)) // 24
+    assert len(table) == sum(len(uops) for uops, _ in items.lists)
     loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
     assert sum(load.x_size for load in loads) == len(table)
 
@@ -90,12 +102,9 @@ def test_what_was_driven_out_comes_back_without_its_neighbours() -> None:
     """Every tenth list of a table that the scratchpad cannot hold is wanted again."""
     config = load_config("vta-pynq")
     count = 2 * config.depth(Memory.UOP)
-    lists = [np.array([[number, 0, 0]], np.int64).tobytes() for number in range(count)]
-    items = [
-        WithMicroOps(Gemm(reset=1, iter_out=1, iter_in=1), "layer", (), uops)
-        for uops in (*lists, *lists[::10])
-    ]
+    lists = [np.array([[number, 0, 0]], np.int64) for number in range(count)]
+    items = of([*lists, *lists[::10]])
     instructions, _ = placed(items, config, 64)
     loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
-    beyond = sum(load.x_size for load in loads) - len(items)
+    beyond = sum(load.x_size for load in loads) - len(items.which)
     assert beyond <= 4 * len(loads)  # neighbours in a beat

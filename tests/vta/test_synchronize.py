@@ -11,9 +11,10 @@ import pytest
 from loadstone.errors import LoweringError
 from loadstone.vta.hazards import prove
 from loadstone.vta.hw_config import load_config
+from loadstone.vta.instruction_columns import PendingInstruction, ScratchRange
 from loadstone.vta.isa.insn import Finish, Gemm, Load, stage_of
 from loadstone.vta.isa.spec import LOAD_STAGE, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
-from loadstone.vta.program import PendingInstruction, ScratchRange, VtaProgram
+from loadstone.vta.program import VtaProgram
 from loadstone.vta.synchronize import Synchronize
 from tests import ordering, program_tokens
 from tests.ordering import tokens_of

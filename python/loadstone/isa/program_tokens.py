@@ -13,15 +13,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from loadstone.isa.codec import At, TableInsn, decode
 from loadstone.isa.cost import work_cycles
 from loadstone.isa.form import DRAM, Reach
-from loadstone.isa.hazards import Touch, TouchStep, conflicts_of
+from loadstone.isa.hazards import NONE, Touch, TouchStep, conflicts_of
 from loadstone.isa.queues import UnitQueue, units_of
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.terms import term_value
 from loadstone.isa.token_proof import TokenStream, prove_order
-from loadstone.isa.tokens import TokenRules, ordered
+from loadstone.isa.tokens import StepColumns, TokenRules, ordered
 
 __all__ = ["Placed", "Where", "prove_code", "prove_tokens", "with_tokens"]
 
@@ -60,25 +62,31 @@ def with_tokens(
     forms = (table.by_name[name] for name in reversed(table.noops))  # the first of a unit stays
     noops = {units.index(form.unit): form for form in forms}
 
-    def noop(unit: int, after: _Pending) -> _Pending:
-        name = noops[unit].name
-        return _Pending(unit, name, (), noops[unit].cycles, TableInsn(name, {}), after.source)
-
-    rules: TokenRules[_Pending] = TokenRules(
+    rules = TokenRules(
         units=units,
         queues=_numbered(table.queues, units),
         most=[queue.most for queue in table.queues],
-        unit_of=lambda step: step.unit,
-        cycles_of=lambda step: step.cycles,
-        noop=noop,
         noop_cycles={unit: form.cycles for unit, form in noops.items()},
     )
-    found = ordered(steps, conflicts_of(steps, len(units)), rules)
-    made = found.steps
-    for number, flags in found.flags.items():
-        insn = made[number].insn
-        fields = {**insn.fields, **_set(flags)}
-        made[number] = replace(made[number], insn=TableInsn(insn.name, fields))
+    columns = StepColumns(
+        np.array([step.unit for step in steps], np.int32),
+        np.array([step.cycles for step in steps], np.int64),
+        np.zeros(len(steps), np.bool_),
+    )
+    found = ordered(columns, conflicts_of(steps, len(units)), rules)
+    made = [steps[number] for number in found.source.tolist()]
+    for number in np.flatnonzero(found.noop != NONE).tolist():
+        form, source = noops[int(found.noop[number])], made[number].source
+        insn = TableInsn(form.name, {})
+        made[number] = _Pending(units.index(form.unit), form.name, (), form.cycles, insn, source)
+    for queue, *ends in found.tokens.tolist():
+        for number, flag in zip(
+            ends, (rules.queues[queue].push, rules.queues[queue].pop), strict=True
+        ):
+            insn = made[number].insn
+            made[number] = replace(
+                made[number], insn=TableInsn(insn.name, {**insn.fields, flag: 1})
+            )
     _prove(table, made)
     return [(step.insn, step.source) for step in made]
 
@@ -99,22 +107,23 @@ def prove_code(table: InstructionTable, code: bytes) -> dict[str, int]:
 
 def _prove(table: InstructionTable, steps: Sequence[_Pending]) -> dict[str, int]:
     units = units_of(table.forms)
-    names = {queue.push for queue in table.queues} | {queue.pop for queue in table.queues}
+    queues = _numbered(table.queues, units)
+    pops = [[s.unit == q.popper and bool(s.insn.fields.get(q.pop)) for q in queues] for s in steps]
+    pushes = [
+        [s.unit == q.pusher and bool(s.insn.fields.get(q.push)) for q in queues] for s in steps
+    ]
     stream = TokenStream(
         table.name,
         units,
-        [step.unit for step in steps],
+        np.array([step.unit for step in steps], np.int32),
         lambda number: steps[number].name,
-        [[name for name in names if step.insn.fields.get(name)] for step in steps],
+        np.array(pops, np.bool_).reshape(len(steps), len(queues)),
+        np.array(pushes, np.bool_).reshape(len(steps), len(queues)),
     )
     limits = [queue.most for queue in table.queues]
     conflicts = conflicts_of(steps, len(units))
-    most = prove_order(stream, conflicts, _numbered(table.queues, units), limits)
+    most = prove_order(stream, conflicts, queues, limits)
     return {f"{q.pusher} -> {q.popper}": most[k] for k, q in enumerate(table.queues)}
-
-
-def _set(flags: set[str]) -> Mapping[str, int]:
-    return dict.fromkeys(sorted(flags), 1)
 
 
 def _numbered(queues: Sequence[UnitQueue], units: Sequence[str]) -> list[_Numbered]:

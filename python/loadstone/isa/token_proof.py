@@ -12,7 +12,8 @@ push stands before its pop), so nothing can deadlock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,14 +52,15 @@ class QueueEnds(Protocol):
 
 @dataclass(frozen=True)
 class TokenStream:
-    """By instruction: its unit, its name for messages, the token flags that are set. who: begins
-    messages; units: their names."""
+    """By instruction: unit (n,), its name for messages, and pops and pushes (n, queues): whether it
+    takes a token of a queue, and whether it gives one. who: begins messages; units: their names."""
 
     who: str
     units: Sequence[str]
-    unit: Sequence[int]
+    unit: NDArray[np.int32]
     name: Callable[[int], str]
-    flags: Sequence[Collection[str]]
+    pops: NDArray[np.bool_]
+    pushes: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ class _Clocks:
     numbers, per queue."""
 
     before: NDArray[np.int64]
-    pushes: list[list[int]]
-    pops: list[list[int]]
+    pushes: list[NDArray[np.int64]]
+    pops: list[NDArray[np.int64]]
 
 
 def prove_order(
@@ -103,66 +105,53 @@ def prove_order(
 
 
 def _vector_clocks(stream: TokenStream, queues: Sequence[QueueEnds]) -> _Clocks:
-    """A unit learns by its pops alone, and of itself: only instructions with flags are walked."""
+    """A unit learns by its pops alone, and of itself: only instructions with tokens are walked."""
     units = range(len(stream.units))
-    popped = _by_unit([(queue.popper, queue.pop) for queue in queues], len(units))
-    pushed = _by_unit([(queue.pusher, queue.push) for queue in queues], len(units))
     # by unit: the instructions with which it learned something, and all it knew of others since
     learned = [[NONE] for _ in units]
     knows = [[[NONE] * len(units)] for _ in units]
-    pushes: list[list[int]] = [[] for _ in queues]
-    pops: list[list[int]] = [[] for _ in queues]
-    given: dict[int, list[int]] = {}  # what a token of this instruction says
-    for number, (unit, flags) in enumerate(zip(stream.unit, stream.flags, strict=True)):
-        if not flags:
-            continue
+    given: list[deque[list[int]]] = [deque() for _ in queues]  # what tokens say that nobody took
+    who, what = np.nonzero(np.concatenate([stream.pops, stream.pushes], axis=1))  # pops first
+    events = zip(who.tolist(), stream.unit[who].tolist(), what.tolist(), strict=True)
+    for number, unit, event in events:
         known = knows[unit][-1]
-        for k, flag in popped[unit]:
-            if flag in flags:
-                turn = len(pops[k])
-                if turn >= len(pushes[k]):
-                    raise LoweringError(
-                        f"{stream.who}: instruction {number} waits for token {turn} of "
-                        f"{stream.units[queues[k].pusher]}, which nothing before it pushes"
-                    )
-                pops[k].append(number)
-                known = list(map(max, known, given[pushes[k][turn]]))
-        if known is not knows[unit][-1]:
-            learned[unit].append(number)
-            knows[unit].append(known)
-        for k, flag in pushed[unit]:
-            if flag in flags:
-                pushes[k].append(number)
-                given[number] = [*known[:unit], number, *known[unit + 1 :]]
+        if event >= len(queues):
+            given[event - len(queues)].append([*known[:unit], number, *known[unit + 1 :]])
+            continue
+        if not given[event]:
+            raise LoweringError(
+                f"{stream.who}: instruction {number} waits for token "
+                f"{np.count_nonzero(stream.pops[:number, event])} of "
+                f"{stream.units[queues[event].pusher]}, which nothing before it pushes"
+            )
+        learned[unit].append(number)
+        knows[unit].append(list(map(max, known, given[event].popleft())))
+    pushes, pops = (
+        [np.flatnonzero(of_queue) for of_queue in ends.T] for ends in (stream.pushes, stream.pops)
+    )
     return _Clocks(_before(stream.unit, learned, knows), pushes, pops)
 
 
 def _before(
-    unit_of: Sequence[int], learned: Sequence[Sequence[int]], knows: Sequence[Sequence[list[int]]]
+    unit_of: NDArray[np.int32],
+    learned: Sequence[Sequence[int]],
+    knows: Sequence[Sequence[list[int]]],
 ) -> NDArray[np.int64]:
     """(instructions, units): what each knows when it begins, from what units know since some of
     theirs, and the instruction in front of it in its own unit."""
-    units = np.fromiter(unit_of, np.int64, len(unit_of))
-    before = np.full((len(units), len(knows)), NONE, np.int64)
+    before = np.full((len(unit_of), len(knows)), NONE, np.int64)
     for unit, since in enumerate(learned):
-        own = np.flatnonzero(units == unit)
+        own = np.flatnonzero(unit_of == unit)
         before[own] = np.array(knows[unit])[np.searchsorted(since, own, side="right") - 1]
         before[own, unit] = NONE
         before[own[1:], unit] = own[:-1]
     return before
 
 
-def _by_unit(ends: Sequence[tuple[int, str]], units: int) -> list[list[tuple[int, str]]]:
-    """By unit, the queues whose end it is, and its flag."""
-    return [
-        [(k, flag) for k, (end, flag) in enumerate(ends) if end == unit] for unit in range(units)
-    ]
-
-
 def _most_tokens(clock: _Clocks, stream: TokenStream, k: int, queue: QueueEnds, limit: int) -> int:
     """When the n-th push happens, the pops known to be complete have emptied the queue by at least
     their number."""
-    given = np.array(clock.pushes[k], np.int64)
+    given = clock.pushes[k]
     done = np.searchsorted(clock.pops[k], clock.before[given, queue.popper], side="right")
     most = int((np.arange(1, len(given) + 1) - done).max(initial=0))
     if most > limit:

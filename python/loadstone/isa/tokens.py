@@ -24,9 +24,8 @@ until there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +35,13 @@ from loadstone.isa.hazards import NONE
 from loadstone.isa.token_proof import QueueEnds
 from loadstone.runtime.native import CData, ffi, lib
 
-__all__ = ["Ordered", "TokenRules", "ordered"]
-
-_Step = TypeVar("_Step")
+__all__ = ["Ordered", "StepColumns", "TokenRules", "ordered"]
 
 
 @dataclass(frozen=True)
-class TokenRules(Generic[_Step]):
-    """The units and their queues. most: of each queue, the tokens that it holds. noop: an
-    instruction of a unit that does nothing, in the place of one; noop_cycles: of each unit that has
-    one, its cycles. joins: whether an instruction waits for all before it.
+class TokenRules:
+    """The units and their queues. most: of each queue, the tokens that it holds. noop_cycles: of
+    each unit that has an instruction that does nothing, its cycles.
 
     late: a queue whose popper, where it must wait, waits for the latest instruction that should be
     done by then, and not for the oldest that would do: whoever needs to know one of these then
@@ -55,63 +51,43 @@ class TokenRules(Generic[_Step]):
     units: Sequence[str]
     queues: Sequence[QueueEnds]
     most: Sequence[int]
-    unit_of: Callable[[_Step], int]
-    cycles_of: Callable[[_Step], int]
-    noop: Callable[[int, _Step], _Step]
     noop_cycles: Mapping[int, int] = field(default_factory=dict)
-    joins: Callable[[_Step], bool] = lambda step: False
     late: QueueEnds | None = None
 
 
 @dataclass(frozen=True)
-class Ordered(Generic[_Step]):
-    """A stream in order: flags, by the number of an instruction that has some, its token flags that
-    are set; conflicts, (instructions, units), the last one that each must not overtake, in this
-    stream's numbers."""
+class StepColumns:
+    """Of each instruction, (n,): its unit, about how long it works, whether it waits for all before
+    it."""
 
-    steps: list[_Step]
-    flags: Mapping[int, set[str]]
-    conflicts: NDArray[np.int32]
-
-
-def ordered(
-    steps: Sequence[_Step], conflicts: NDArray[np.int32], rules: TokenRules[_Step]
-) -> Ordered[_Step]:
-    """The instructions with their flags, and those that do nothing between them. conflicts:
-    (instructions, units), as of hazards.conflicts_of. Raises LoweringError where no queue leads
-    from one unit to another that depends on it."""
-    found = _found(steps, conflicts, rules)
-    out = list(map(steps.__getitem__, found.source.tolist()))
-    for number in np.flatnonzero(found.noop != NONE).tolist():
-        out[number] = rules.noop(int(found.noop[number]), out[number])
-    flags: dict[int, set[str]] = {}
-    for k, push, pop in found.tokens.tolist():
-        flags.setdefault(push, set()).add(rules.queues[k].push)
-        flags.setdefault(pop, set()).add(rules.queues[k].pop)
-    return Ordered(out, flags, _renumbered(conflicts, np.flatnonzero(found.noop == NONE), len(out)))
+    unit: NDArray[np.int32]
+    cycles: NDArray[np.int64]
+    joins: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What `lds_ordered` of native/include/lds_order.h holds. tokens: (tokens, 3)."""
+class Ordered:
+    """A stream in order. source (m,): of each instruction the one that it was, or in whose place it
+    stands; noop (m,): the unit of one that is new and does nothing, else NONE; tokens (k, 3): of
+    each its queue, who gives it and who takes it; conflicts (m, units): the last instruction that
+    each must not overtake; all in this stream's numbers."""
 
     source: NDArray[np.int32]
     noop: NDArray[np.int32]
     tokens: NDArray[np.int32]
+    conflicts: NDArray[np.int32]
 
 
-def _found(
-    steps: Sequence[_Step], conflicts: NDArray[np.int32], rules: TokenRules[_Step]
-) -> _Found:
-    count = len(steps)
-    unit = np.fromiter(map(rules.unit_of, steps), np.int32, count)
-    cycles = np.fromiter(map(rules.cycles_of, steps), np.int64, count)
-    joins = np.fromiter(map(rules.joins, steps), np.bool_, count)
+def ordered(steps: StepColumns, conflicts: NDArray[np.int32], rules: TokenRules) -> Ordered:
+    """The instructions, those that do nothing between them, and the tokens of both. conflicts:
+    (instructions, units), as of hazards.conflicts_of. Raises LoweringError where no queue leads
+    from one unit to another that depends on it."""
+    count = len(steps.unit)
     assert conflicts.shape == (count, len(rules.units)), conflicts.shape
     columns = [
-        ffi.from_buffer("int32_t[]", unit),
-        ffi.from_buffer("int64_t[]", cycles),
-        ffi.from_buffer("uint8_t[]", joins),
+        ffi.from_buffer("int32_t[]", steps.unit),
+        ffi.from_buffer("int64_t[]", steps.cycles),
+        ffi.from_buffer("uint8_t[]", steps.joins),
         ffi.from_buffer("int32_t[]", np.ascontiguousarray(conflicts, np.int32)),
     ]
     pushers, poppers = ([getattr(q, end) for q in rules.queues] for end in ("pusher", "popper"))
@@ -127,13 +103,12 @@ def _found(
         raise MemoryError("tokens")
     try:
         _raise_for(found.status, rules.units, found.who)
-        return _Found(
-            _copied(found.source, found.steps),
-            _copied(found.noop, found.steps),
-            _copied(found.token, found.tokens * 3).reshape(-1, 3),
-        )
+        source, noop = (_copied(numbers, found.steps) for numbers in (found.source, found.noop))
+        tokens = _copied(found.token, found.tokens * 3).reshape(-1, 3)
     finally:
         lib().lds_ordered_free(found)
+    kept = np.flatnonzero(noop == NONE)
+    return Ordered(source, noop, tokens, _renumbered(conflicts, kept, len(source)))
 
 
 def _copied(numbers: CData, count: int) -> NDArray[np.int32]:

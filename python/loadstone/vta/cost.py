@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from loadstone.backend.device import TimingConstant
 from loadstone.vta.hw_config import HwConfig, builtin_timing
+from loadstone.vta.instruction_columns import Form, PendingInstruction
 from loadstone.vta.isa.insn import Alu, Gemm, Store
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
-from loadstone.vta.program import PendingInstruction
 from loadstone.vta.stream import (
     AluNest,
     FillNest,
@@ -133,13 +133,12 @@ class CostModel:
             return self.store(tiles)
         return self.load(tiles * config.tile_bytes(operation.memory))
 
-    def instruction(self, pending: PendingInstruction, config: HwConfig) -> int:
+    def instruction(self, pending: PendingInstruction | Form, config: HwConfig) -> int:
         """How long after its turn an instruction should be done.
 
         For a store with the memory's latency: reads go before it on the bus, and who waits for a
         store too early stalls, while who waits for an older one loses nothing.
         """
-        # Asked of every instruction: comparing classes takes a fifth of matching them.
         insn, dram = pending.insn, pending.dram
         if type(insn) is Gemm:
             return self.gemm(insn.steps)

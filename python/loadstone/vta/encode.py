@@ -6,53 +6,42 @@ Out:  the same with instructions, FINISH last, whose tokens are still missing, a
       table.
 Next: synchronize.py orders the stages by tokens.
 
-One operation becomes one instruction where its fields hold it, else several: split_transfer.py cuts
-copies, folding.py folds loops, micro_op_cache.py says where each list of micro-ops stands. A
-`Fill 0` before a GEMM costs no pass of its own where the device can overwrite: the micro-ops of the
-first reduction step write, the others add.
+One walk over the operations notes of each its kind, and where its operands begin; expand.py says
+what a kind becomes. Then all instructions are made at once, as columns, and micro_op_cache.py says
+where each list of micro-ops stands. A `Fill 0` before a GEMM costs no pass of its own where the
+device can overwrite: the micro-ops of the first reduction step write, the others add.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
-from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
-from loadstone.vta.folding import Folder, Step
+from loadstone.vta.expand import Expander, Nest, Part, accesses_of, kind_of_copy, kind_of_nest
+from loadstone.vta.folding import can_overwrite
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.codec import bit_fields
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.instruction_columns import PLACES, Form, InstructionColumns
+from loadstone.vta.isa.insn import Config, Finish
 from loadstone.vta.isa.spec import (
     CONFIG_DEFAULTS,
     LOAD_STAGE,
-    SCRATCHPAD_OF,
+    MICRO_OPS,
+    TOKEN_FLAGS,
     AluOp,
     Capability,
     ConfigRegister,
     Memory,
-    Opcode,
     Stage,
 )
-from loadstone.vta.loop_nest import FoldingLimits, LoopNest
-from loadstone.vta.micro_op_cache import WithMicroOps, place_micro_ops
-from loadstone.vta.program import (
-    UOP_TENSOR,
-    DramRows,
-    LayerOperation,
-    PendingInstruction,
-    ProgramPass,
-    ScratchRange,
-    VtaProgram,
-)
-from loadstone.vta.split_transfer import CopyLimits, split_load, split_store
+from loadstone.vta.micro_op_cache import MicroOpLists, with_micro_ops
+from loadstone.vta.program import UOP_TENSOR, LayerOperation, ProgramPass, VtaProgram
 from loadstone.vta.stream import (
-    Access,
     AluNest,
     FillNest,
     GemmNest,
@@ -67,13 +56,6 @@ from loadstone.vta.verify_encoding import verify_encoding
 
 __all__ = ["Encode"]
 
-#: What GEMM and ALU instructions do.
-_Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
-#: What an instruction is changed from: a third faster than to make one anew.
-_GEMM, _LOAD, _STORE = Gemm(), Load(), Store(memory_id=Memory.OUT)
-#: Accumulator tiles that RQ reads: bias, multiplier, shift.
-_RQ_TILES = 3
-
 
 class Encode(ProgramPass):
     """Operations -> instructions. Raises LoweringError for what no instruction can express."""
@@ -87,13 +69,12 @@ class Encode(ProgramPass):
         overwrites = program.config.has(Capability.GEMM_OVERWRITE)
         following = _following(program.operations) if overwrites else {}
         for number, (layer, operation) in enumerate(program.operations):
-            encoder.layer = layer
-            encoder.add(operation, following.get(number))
-        encoder.layer = "finish"
-        encoder.append(Finish())
+            encoder.add(layer, operation, following.get(number))
+        encoder.finish()
         table = program.places.get(UOP_TENSOR, Address(0, 0))
-        instructions, uops = place_micro_ops(encoder.items, table, program.config)
-        return replace(program, instructions=tuple(instructions), uops=uops)
+        instructions, lists = encoder.columns()
+        instructions, uops = with_micro_ops(instructions, lists, table, program.config)
+        return replace(program, instructions=instructions, uops=uops)
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Every field fits, every access stays in its scratchpad, every micro-op was loaded."""
@@ -114,8 +95,8 @@ def _following(operations: Sequence[LayerOperation]) -> dict[int, Operation]:
 
 
 class _Encoder:
-    """Appends what each operation becomes; `items` lack tokens, and the micro-op ranges of GEMM and
-    ALU."""
+    """Notes what each operation becomes; `columns` are the instructions, without tokens, and their
+    micro-ops without a place."""
 
     def __init__(
         self, address: Mapping[VirtualTile, int], places: Mapping[str, Address], config: HwConfig
@@ -123,94 +104,96 @@ class _Encoder:
         self.address = address
         self.places = places
         self.config = config
-        self.items: list[PendingInstruction | WithMicroOps] = []
-        self.layer = ""
+        self.expander = Expander(config)
+        self.kinds: dict[Hashable, int] = {}  # of operations: numbers
+        self.parts: list[Sequence[Part]] = []  # by number of a kind
+        self.begins: dict[tuple[str, Memory], tuple[int, int]] = {}  # region, tiles from its start
+        self.layers: dict[str, int] = {}  # numbers
+        # of each operation: its kind, its layer, where its operands begin
+        self.kind: list[int] = []
+        self.layer: list[int] = []
+        self.at: list[tuple[int, ...]] = []
+        self.dram: list[int] = []
         self.registers = {
             (stage, register): value
             for register, value in CONFIG_DEFAULTS.items()
             for stage in Stage
         }
-        self.folder = Folder(address, keep_sums=config.is_float)
-        # what nests became, by all that it depends on
-        self.known: dict[tuple[object, ...], list[PendingInstruction | WithMicroOps]] = {}
+        self.number = 0
         self.fresh: set[VirtualTile] = set()  # tiles whose next GEMM overwrites
-        self.gemm_limits = _limits(Opcode.GEMM, ("dst", "src", "wgt"), config)
-        self.fill_limits = _limits(Opcode.GEMM, ("dst",), config)
-        self.alu_limits = _limits(Opcode.ALU, ("dst", "src"), config)
-        self.copy_limits = CopyLimits(config)
+        self.overwrites: dict[Hashable, bool] = {}
 
-    def add(self, operation: Operation, following: Operation | None) -> None:
+    def add(self, layer: str, operation: Operation, following: Operation | None) -> None:
         """One operation; `following`: of a Fill, what touches its tile next."""
+        if layer is not self.expander.layer:
+            self.enter(layer)
         if type(operation) is TileLoad:
             self.load(operation)
         elif type(operation) is TileStore:
             self.store(operation)
-        elif type(operation) is FillNest and self.can_overwrite(operation, following):
-            self.fresh.add(operation.dst.tile)
+        elif type(operation) is FillNest:
+            self.fill(operation, following)
         else:
             self.compute(operation)
+
+    def finish(self) -> None:
+        """The end of the program."""
+        self.enter("finish")
+        self.alone("finish", Form(Finish()))
+
+    def enter(self, layer: str) -> None:
+        """What is added now is of this layer."""
+        self.expander.layer = layer
+        self.number = self.layers.setdefault(layer, len(self.layers))
+
+    def note(self, kind: int, at: tuple[int, ...], dram: int = 0) -> None:
+        """An operation, or what else becomes instructions."""
+        self.kind.append(kind)
+        self.layer.append(self.number)
+        self.at.append(at)
+        self.dram.append(dram)
+
+    def known(self, key: Hashable, parts: Iterable[Part]) -> int:
+        """The number of a new kind."""
+        self.parts.append(tuple(parts))
+        number = self.kinds[key] = len(self.kinds)
+        return number
+
+    def alone(self, key: Hashable, form: Form) -> None:
+        """An instruction that touches nothing."""
+        kind = self.kinds.get(key)
+        self.note(self.known(key, [Part(form)]) if kind is None else kind, _NOWHERE)
 
     # --- memory instructions ----------------------------------------------------------------------
     def load(self, o: TileLoad) -> None:
         """One LOAD, or several."""
-        if max(o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1):
+        if o.y_pad_0 or o.y_pad_1 or o.x_pad_0 or o.x_pad_1:
             self.set_register(LOAD_STAGE[o.memory], ConfigRegister.PAD_VALUE, o.pad_value)
-        memory, address = o.memory, self.address[o.tile]
-        for part in split_load(o, self.copy_limits):
-            first = address + part.offset
-            width = part.x_pad_0 + part.x_size + part.x_pad_1
-            count = (part.y_pad_0 + part.y_size + part.y_pad_1) * width
-            dram_base, rows = self.rows(part, memory, written=False)
-            insn = _LOAD.changed(
-                memory_id=memory,
-                sram_base=first,
-                dram_base=dram_base,
-                region=rows.region,
-                y_size=part.y_size,
-                x_size=part.x_size,
-                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
-                y_pad_0=part.y_pad_0,
-                y_pad_1=part.y_pad_1,
-                x_pad_0=part.x_pad_0,
-                x_pad_1=part.x_pad_1,
-            )
-            written = ScratchRange(SCRATCHPAD_OF[memory], first, first + count, True)
-            self.append(insn, (written,), rows)
+        region, first = self.begin(o.dram.tensor, o.memory)
+        key = (region, *kind_of_copy(o))
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.known(key, self.expander.load(o, region))
+        self.note(kind, (self.address[o.tile] + o.offset, 0, 0, 0), first + o.dram.tile)
 
     def store(self, o: TileStore) -> None:
         """One STORE, or one for each row."""
-        for part in split_store(o, self.copy_limits):
-            first = self.address[o.tile] + part.offset
-            dram_base, rows = self.rows(part, Memory.OUT, written=True)
-            insn = _STORE.changed(
-                sram_base=first,
-                dram_base=dram_base,
-                region=rows.region,
-                y_size=part.y_size,
-                x_size=part.x_size,
-                x_stride=part.x_stride if part.y_size > 1 else part.x_size,
-            )
-            end = first + part.x_size * part.y_size
-            read = ScratchRange(SCRATCHPAD_OF[Memory.OUT], first, end, False)
-            self.append(insn, (read,), rows)
+        region, first = self.begin(o.dram.tensor, Memory.OUT)
+        key = (region, *kind_of_copy(o))
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.known(key, self.expander.store(o, region))
+        self.note(kind, (self.address[o.tile] + o.offset, 0, 0, 0), first + o.dram.tile)
 
-    def rows(
-        self, o: TileLoad | TileStore, memory: Memory, *, written: bool
-    ) -> tuple[int, DramRows]:
-        """The first tile that a copy touches in DRAM, counted from the region's start; and the
-        bytes."""
-        place, size = self.places[o.dram.tensor], self.config.tile_bytes(memory)
-        first, rest = divmod(place.offset_bytes, size)
-        assert rest == 0, f"{o.dram.tensor} at {place.offset_bytes} is not on a {memory.name} tile"
-        first += o.dram.tile
-        stride, width = o.x_stride * size, o.x_size * size
-        return first, DramRows(place.region, first * size, o.y_size, width, stride, written)
-
-    def append(
-        self, insn: Insn, scratch: tuple[ScratchRange, ...] = (), dram: DramRows | None = None
-    ) -> None:
-        """An instruction without micro-ops."""
-        self.items.append(PendingInstruction(insn, self.layer, scratch, dram))
+    def begin(self, tensor: str, memory: Memory) -> tuple[int, int]:
+        """A tensor's region, and its first tile, counted from the region's start."""
+        found = self.begins.get((tensor, memory))
+        if found is None:
+            place, size = self.places[tensor], self.config.tile_bytes(memory)
+            first, rest = divmod(place.offset_bytes, size)
+            assert rest == 0, f"{tensor} at {place.offset_bytes} is not on a {memory.name} tile"
+            found = self.begins[tensor, memory] = (place.region, first)
+        return found
 
     # --- compute instructions ---------------------------------------------------------------------
     def set_register(self, stage: Stage, register: ConfigRegister, value: int) -> None:
@@ -218,100 +201,44 @@ class _Encoder:
         if self.registers[stage, register] == value:
             return
         self.registers[stage, register] = value
-        self.need(Capability.CONFIG, f"{register.name}={value}")
-        self.append(Config(stage=int(stage), register_id=int(register), value=value))
+        self.expander.need(Capability.CONFIG, f"{register.name}={value}")
+        insn = Config(stage=int(stage), register_id=int(register), value=value)
+        self.alone((stage, register, value), Form(insn))
 
-    def need(self, capability: Capability, what: str) -> None:
-        """Raises LoweringError where the device has it not."""
-        if not self.config.has(capability):
-            raise LoweringError(
-                f"encode: {self.layer}: {what} is needed, but device {self.config.name} has no "
-                f"{str(capability.name).lower()}"
-            )
+    def fill(self, o: FillNest, following: Operation | None) -> None:
+        """GEMMs that reset, and an addition where the value is not 0; nothing where the GEMM behind
+        a Fill 0 does all that it would."""
+        if o.value == 0 and type(following) is GemmNest and following.dst.tile is o.dst.tile:
+            shape = (o.extents, o.dst.strides, o.dst.base - following.dst.base)
+            key = (shape, kind_of_nest(following))
+            if key not in self.overwrites:
+                limits = self.expander.gemm_limits
+                self.overwrites[key] = can_overwrite(o, following, limits)
+            if self.overwrites[key]:
+                self.fresh.add(o.dst.tile)
+                return
+        self.compute(replace(o, value=0) if o.value else o)
+        if o.value:
+            self.compute(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
 
-    def compute(self, o: _Nest) -> None:
-        """GEMM and ALU instructions: those that the layer has already where it did the same at the
-        same addresses, as the tiles of a layer take turns in a scratchpad."""
+    def compute(self, o: Nest) -> None:
+        """GEMM and ALU instructions."""
         fresh = type(o) is GemmNest and o.dst.tile in self.fresh
         if fresh:
             self.fresh.discard(o.dst.tile)
         if type(o) is RequantizeNest:
             self.set_requantization(o)
-        key = (self.layer, fresh, type(o), o.extents, *_values(o), *self.operands(o))
-        if (known := self.known.get(key)) is not None:
-            self.items += known
-            return
-        begin = len(self.items)
-        match o:
-            case GemmNest():
-                self.gemm(o, fresh=fresh)
-            case FillNest():
-                self.fill(o)
-            case RequantizeNest():
-                nest = self.folder.nest(o.extents, (o.dst, o.operands))
-                self.alu_steps(Alu(alu_op=int(AluOp.RQ)), nest)
-            case AluNest():
-                self.alu(o)
-        self.known[key] = self.items[begin:]
-
-    def operands(self, o: _Nest) -> list[tuple[int, tuple[int, ...]]]:
-        """Where each operand begins, and how the loops move it."""
-        return [(self.address[a.tile] + a.base, a.strides) for a in _accesses(o)]
-
-    def gemm(self, o: GemmNest, *, fresh: bool) -> None:
-        """GEMMs; the first micro-ops overwrite where a Fill 0 was left out."""
-        nest = self.folder.nest(o.extents, (o.dst, o.src, o.wgt))
-        for step in self.folder.products(nest, self.gemm_limits, fresh=fresh):
-            (n0, s0), (n1, s1) = step.outer, step.inner
-            insn = _GEMM.changed(
-                overwrite=step.overwrite,
-                iter_out=n0,
-                iter_in=n1,
-                dst_out=s0[0],
-                dst_in=s1[0],
-                src_out=s0[1],
-                src_in=s1[1],
-                wgt_out=s0[2],
-                wgt_in=s1[2],
-            )
-            self.step(insn, step, nest.bases, (Memory.ACC, Memory.INP, Memory.WGT))
-
-    def fill(self, o: FillNest) -> None:
-        """GEMMs that reset, and an addition where the value is not 0."""
-        nest = self.folder.nest(o.extents, (o.dst,))
-        for step in self.folder.steps(nest, self.fill_limits):
-            (n0, s0), (n1, s1) = step.outer, step.inner
-            insn = _GEMM.changed(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
-            self.step(insn, step, nest.bases, (Memory.ACC,))
-        if o.value:
-            self.alu(AluNest(AluOp.ADD, o.extents, o.dst, None, o.value))
-
-    def can_overwrite(self, o: FillNest, following: Operation | None) -> bool:
-        """Whether the GEMM behind a Fill 0 does all that it would, so that nothing is left of
-        it."""
-        if o.value or type(following) is not GemmNest or following.dst.tile is not o.dst.tile:
-            return False
-        return self.folder.can_overwrite(o, following, self.gemm_limits)
-
-    def alu(self, o: AluNest) -> None:
-        """ALU instructions with a tile or an immediate."""
-        imm = bit_fields(self.config)[Opcode.ALU]["imm"]
-        if o.op is AluOp.MUL:
-            self.need(Capability.ALU_MUL, "MUL")
-        if o.src is None and not imm.low <= o.imm <= imm.high:
-            raise LoweringError(
-                f"encode: {self.layer}: ALU.imm={o.imm} does not fit {imm.width} bits "
-                f"[{imm.low}, {imm.high}]"
-            )
-        src = o.dst if o.src is None else o.src
-        whole = self.folder.nest(o.extents, (o.dst, src)).reductions_outermost()
-        kind = Alu(alu_op=int(o.op), use_imm=int(o.src is None), imm=o.imm if o.src is None else 0)
-        for nest in whole.parts(_ALU_DEPTH if self.config.profile == "vta" else 0):
-            self.alu_steps(kind, nest)
+        key = (type(o), fresh, kind_of_nest(o))
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.known(key, self.expander.nest(o, fresh=fresh))
+        address = self.address
+        begins = [address[access.tile] + access.base for access in accesses_of(o)]
+        self.note(kind, (0, *begins, *_NOWHERE[: PLACES - 1 - len(begins)]))
 
     def set_requantization(self, o: RequantizeNest) -> None:
         """The registers that an RQ reads."""
-        self.need(Capability.REQUANTIZE, "RQ")
+        self.expander.need(Capability.REQUANTIZE, "RQ")
         for register, value in (
             (ConfigRegister.RQ_ZERO_POINT, o.zero_point),
             (ConfigRegister.RQ_MIN, o.low),
@@ -320,73 +247,54 @@ class _Encoder:
         ):
             self.set_register(Stage.COMPUTE, register, value)
 
-    def alu_steps(self, kind: Alu, nest: LoopNest) -> None:
-        """One ALU instruction for each part of the nest; `kind`: its operation and immediate."""
-        for step in self.folder.steps(nest, self.alu_limits, in_order=True):
-            (n0, s0), (n1, s1) = step.outer, step.inner
-            insn = kind.changed(
-                iter_out=n0,
-                iter_in=n1,
-                dst_out=s0[0],
-                dst_in=s1[0],
-                src_out=s0[1],
-                src_in=s1[1],
-            )
-            self.step(insn, step, nest.bases, (Memory.ACC, Memory.ACC))
-
-    def step(
-        self,
-        insn: Gemm | Alu,
-        step: Step,
-        bases: NDArray[np.int64],
-        memories: tuple[Memory, ...],
-    ) -> None:
-        """A GEMM or ALU instruction; bases: where its operands begin; memories: of the micro-ops'
-        operands, the first written."""
-        tail = _RQ_TILES - 1 if type(insn) is Alu and insn.alu_op == AluOp.RQ else 0
-        ranges = zip(memories, bases.tolist(), step.low, step.end, strict=True)
-        memory, base, low, end = next(ranges)
-        scratch = [ScratchRange(memory, base + low, base + end, True)]
-        scratch += [
-            ScratchRange(m, base + low, base + end + tail, False) for m, base, low, end in ranges
-        ]
-        uops = step.uops + bases
-        if (lacking := 3 - len(memories)) > 0:
-            uops = np.concatenate([uops, np.zeros((len(uops), lacking), np.int64)], axis=1)
-        self.items.append(WithMicroOps(insn, self.layer, tuple(scratch), uops.tobytes()))
+    # --- all instructions -------------------------------------------------------------------------
+    def columns(self) -> tuple[InstructionColumns, MicroOpLists]:
+        """The instructions, and the micro-ops of each."""
+        kind = np.array(self.kind, np.int64)
+        count = np.array([len(parts) for parts in self.parts], np.int64)
+        begin = np.concatenate([[0], np.cumsum(count)])
+        operation = np.repeat(np.arange(len(kind)), count[kind])
+        first = np.concatenate([[0], np.cumsum(count[kind])])[operation]
+        part = begin[kind[operation]] + np.arange(len(operation)) - first
+        parts = [part for parts in self.parts for part in parts]
+        at = np.array(self.at, np.int64).reshape(-1, PLACES)[operation]
+        lists = _lists(parts, part, at[:, 1:])
+        at[:, 0] += np.array([p.at for p in parts], np.int64)[part]
+        dram = np.array(self.dram, np.int64)[operation]
+        dram += np.array([p.dram for p in parts], np.int64)[part]
+        columns = InstructionColumns(
+            [p.form for p in parts],
+            list(self.layers),
+            part.astype(np.int32),
+            np.array(self.layer, np.int32)[operation],
+            at,
+            dram,
+            np.zeros((len(part), len(TOKEN_FLAGS)), np.uint8),
+        )
+        return columns, lists
 
 
-def _accesses(o: _Nest) -> tuple[Access, ...]:
-    """The operands, the one that is written first."""
-    if type(o) is GemmNest:
-        return (o.dst, o.src, o.wgt)
-    if type(o) is RequantizeNest:
-        return (o.dst, o.operands)
-    if type(o) is AluNest and o.src is not None:
-        return (o.dst, o.src)
-    return (o.dst,)
+def _lists(
+    parts: Sequence[Part], part: NDArray[np.int64], begins: NDArray[np.int64]
+) -> MicroOpLists:
+    """The micro-ops of instructions, each list once. part (n,): of each instruction; begins (n, 3):
+    where its operands do."""
+    shapes: dict[bytes, int] = {}  # lists that begin at 0: numbers
+    shape, first = [], []  # type: list[int], list[NDArray[np.int64]]
+    for entry in parts:
+        uops = _NO_UOPS if entry.uops is None else entry.uops
+        shape.append(shapes.setdefault((uops - uops[:1]).tobytes(), len(shapes)))
+        first.append(uops[0] if len(uops) else uops.sum(axis=0))
+    has = np.array([entry.uops is not None for entry in parts], np.bool_)[part]
+    held = part[has]
+    rows = np.array(first, np.int64).reshape(-1, len(MICRO_OPS))[held] + begins[has]
+    numbers: dict[tuple[int, ...], int] = {}
+    keys = zip(np.array(shape)[held].tolist(), *rows.T.tolist(), strict=True)
+    which = [numbers.setdefault(key, len(numbers)) for key in keys]
+    bodies = [np.frombuffer(body, np.int64).reshape(-1, len(MICRO_OPS)) for body in shapes]
+    return MicroOpLists(np.flatnonzero(has), which, [(bodies[k], at) for k, *at in numbers])
 
 
-def _values(o: _Nest) -> tuple[int, ...]:
-    """What its instructions depend on besides loops and operands; of RQ that stands in
-    registers."""
-    if type(o) is AluNest:
-        return (o.op, o.imm)
-    return (o.value,) if type(o) is FillNest else ()
-
-
-#: A step of VTA's ALU sees what its instruction wrote so many steps before.
-_ALU_DEPTH = 3
-
-
-def _limits(opcode: Opcode, operands: tuple[str, ...], config: HwConfig) -> FoldingLimits:
-    """What the loops and factors of an instruction can hold; its list may take half of the micro-op
-    scratchpad, so that the next one finds room beside it."""
-    fields = bit_fields(config)[opcode]
-    return FoldingLimits(
-        turns=min(fields["iter_out"].high, fields["iter_in"].high),
-        factors=tuple(
-            min(fields[f"{operand}_out"].high, fields[f"{operand}_in"].high) for operand in operands
-        ),
-        uops=config.depth(Memory.UOP) // 2,
-    )
+#: Where an instruction stands that touches nothing.
+_NOWHERE = (0,) * PLACES
+_NO_UOPS = np.zeros((0, len(MICRO_OPS)), np.int64)

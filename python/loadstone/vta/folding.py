@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folded loop nests by shape: each shape is folded once.
+"""Folded loop nests as steps: what each instruction of a nest does, wherever its operands begin.
 
-In:   an operation's nest: extents, and its accesses.
-Out:  `Step`s: one for each instruction that the nest becomes, relative to where its operands begin.
-Next: encode.py adds where they begin, and makes GEMM and ALU instructions.
-
-The tiles of a layer differ in where their operands stand, seldom in their loops: of some ten
-thousand operations of a network a few hundred have a shape of their own.
+In:   an operation's nest, whose operands begin at 0.
+Out:  `Step`s: one for each instruction that the nest becomes.
+Next: expand.py makes forms of GEMM and ALU instructions of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +24,9 @@ from loadstone.vta.loop_nest import (
     merged_loops,
     offsets,
 )
-from loadstone.vta.stream import Access, FillNest, GemmNest, VirtualTile
+from loadstone.vta.stream import Access, FillNest, GemmNest
 
-__all__ = ["Folder", "Step"]
-
-#: What the merged loops of a nest depend on: extents, and strides of each operand.
-_Shape: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+__all__ = ["Step", "can_overwrite", "nest_of", "products", "steps"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,77 +42,36 @@ class Step:
     overwrite: int = 0
 
 
-class Folder:
-    """Remembers what it folded for as long as it lives. keep_sums: as of loop_nest.fold_nest."""
-
-    def __init__(self, address: Mapping[VirtualTile, int], *, keep_sums: bool = False) -> None:
-        self._address = address
-        self._keep_sums = keep_sums
-        self._loops: dict[_Shape, tuple[Loop, ...]] = {}
-        self._steps: dict[tuple[object, ...], tuple[Step, ...]] = {}
-        self._overwrites: dict[tuple[object, ...], bool] = {}
-
-    def nest(self, extents: tuple[int, ...], accesses: Sequence[Access]) -> LoopNest:
-        """Absolute bases; loops of one turn left out, loops that are contiguous in every operand
-        merged."""
-        bases = np.array([self._address[a.tile] + a.base for a in accesses], np.int64)
-        return LoopNest(self._merged(extents, tuple(a.strides for a in accesses)), bases)
-
-    def _merged(
-        self, extents: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
-    ) -> tuple[Loop, ...]:
-        shape = (extents, strides)
-        if shape not in self._loops:
-            self._loops[shape] = merged_loops(extents, strides)
-        return self._loops[shape]
-
-    def steps(
-        self, nest: LoopNest, limits: FoldingLimits, *, in_order: bool = False
-    ) -> tuple[Step, ...]:
-        """The nest's instructions; in_order: as of loop_nest.fold_nest."""
-        key = (nest.loops, limits, in_order)
-        if key not in self._steps:
-            origin = _at_origin(nest)
-            self._steps[key] = tuple(
-                _step(folded) for folded in fold_nest(origin, limits, in_order=in_order)
-            )
-        return self._steps[key]
-
-    def products(self, nest: LoopNest, limits: FoldingLimits, *, fresh: bool) -> tuple[Step, ...]:
-        """Those of a GEMM. fresh: the first micro-op of every accumulator tile overwrites; they
-        come first, and keep their order. Raises LoweringError where that needs too long a list."""
-        key = (nest.loops, limits, "fresh" if fresh else "sum")
-        if key not in self._steps:
-            folded = fold_nest(
-                _at_origin(nest), limits, reductions_in_uops=fresh, keep_sums=self._keep_sums
-            )
-            steps = [step for entry in folded for step in (_fresh(entry) if fresh else [entry])]
-            self._steps[key] = tuple(
-                _step(entry, int(fresh and number == 0)) for number, entry in enumerate(steps)
-            )
-        return self._steps[key]
-
-    def can_overwrite(self, fill: FillNest, gemm: GemmNest, limits: FoldingLimits) -> bool:
-        """Whether a GEMM writes every tile that a Fill of the same tile would, and can be folded
-        with its reductions in micro-ops."""
-        accesses = (gemm.dst, gemm.src, gemm.wgt)
-        key = (
-            fill.extents,
-            fill.dst.strides,
-            fill.dst.base - gemm.dst.base,
-            gemm.extents,
-            tuple(access.strides for access in accesses),
-            limits,
-        )
-        if key not in self._overwrites:
-            self._overwrites[key] = _writes_all(fill, gemm) and _is_one(
-                self.nest(gemm.extents, accesses), limits
-            )
-        return self._overwrites[key]
+def nest_of(extents: tuple[int, ...], accesses: Sequence[Access]) -> LoopNest:
+    """Every operand begins at 0; loops of one turn left out, loops that are contiguous in every
+    operand merged."""
+    loops = merged_loops(extents, [access.strides for access in accesses])
+    return LoopNest(loops, np.zeros(len(accesses), np.int64))
 
 
-def _at_origin(nest: LoopNest) -> LoopNest:
-    return LoopNest(nest.loops, np.zeros(len(nest.bases), np.int64))
+def steps(nest: LoopNest, limits: FoldingLimits, *, in_order: bool = False) -> Iterator[Step]:
+    """The nest's instructions; in_order: as of loop_nest.fold_nest."""
+    return map(_step, fold_nest(nest, limits, in_order=in_order))
+
+
+def products(
+    nest: LoopNest, limits: FoldingLimits, *, fresh: bool, keep_sums: bool = False
+) -> Iterator[Step]:
+    """Those of a GEMM. fresh: the first micro-op of every accumulator tile overwrites; they come
+    first, and keep their order. keep_sums: as of loop_nest.fold_nest. Raises LoweringError where
+    that needs too long a list."""
+    folded = fold_nest(nest, limits, reductions_in_uops=fresh, keep_sums=keep_sums)
+    parts = (part for entry in folded for part in (_fresh(entry) if fresh else [entry]))
+    for number, part in enumerate(parts):
+        yield _step(part, int(fresh and number == 0))
+
+
+def can_overwrite(fill: FillNest, gemm: GemmNest, limits: FoldingLimits) -> bool:
+    """Whether a GEMM writes every tile that a Fill of the same tile would, and can be folded with
+    its reductions in micro-ops."""
+    return _writes_all(fill, gemm) and _is_one(
+        nest_of(gemm.extents, (gemm.dst, gemm.src, gemm.wgt)), limits
+    )
 
 
 def _step(folded: FoldedNest, overwrite: int = 0) -> Step:

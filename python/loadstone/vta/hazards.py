@@ -13,15 +13,14 @@ instructions and any others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.isa import hazards
 from loadstone.isa.token_proof import TokenStream, prove_order
+from loadstone.vta.instruction_columns import InstructionColumns, PendingInstruction
 from loadstone.vta.isa.spec import (
     MAX_TOKENS,
     TOKEN_FLAGS,
@@ -29,58 +28,37 @@ from loadstone.vta.isa.spec import (
     Memory,
     Stage,
 )
-from loadstone.vta.program import DramRows, PendingInstruction, ScratchRange
 
 __all__ = ["STAGES", "conflicts_between", "prove"]
 
 #: Names of the stages, in messages.
 STAGES = tuple(stage.name for stage in Stage)
-_STAGE_OF = attrgetter("stage")
-#: The token flags of an instruction, and which of them are set.
-_flags_of = attrgetter(*TOKEN_FLAGS)
-_FLAGS_SET = {
-    values: [flag for flag, value in zip(TOKEN_FLAGS, values, strict=True) if value]
-    for values in product((0, 1), repeat=len(TOKEN_FLAGS))
-}
 
 
-def conflicts_between(instructions: Sequence[PendingInstruction]) -> NDArray[np.int32]:
+def conflicts_between(instructions: InstructionColumns) -> NDArray[np.int32]:
     """(instructions, stages): the last instruction of a stage that one must not overtake."""
-    unit = np.fromiter(map(_STAGE_OF, instructions), np.int32, len(instructions))
     tiles, (rows, loops) = _tiles_touched(instructions), _rows_touched(instructions)
+    touches = np.concatenate([tiles, rows])
     return hazards.conflicts_between(
-        hazards.TouchColumns(unit, np.concatenate([tiles, rows]), loops), len(STAGES)
+        hazards.TouchColumns(instructions.stages, touches, loops), len(STAGES)
     )
 
 
-def _tiles_touched(instructions: Sequence[PendingInstruction]) -> NDArray[np.int64]:
+def _tiles_touched(instructions: InstructionColumns) -> NDArray[np.int64]:
     """Of each range of a scratchpad, the fields of a touch."""
-    count = [len(pending.scratch) for pending in instructions]
-    ranges = chain.from_iterable([pending.scratch for pending in instructions])
-    memory, first, end, written = _columns(ranges, sum(count), ScratchRange)
-    step = np.repeat(np.arange(len(count)), count)
+    step, (memory, first, end, written) = instructions.tiles_touched()
     return np.stack([step, memory, written, first, end - first, np.zeros_like(step)], axis=1)
 
 
 def _rows_touched(
-    instructions: Sequence[PendingInstruction],
+    instructions: InstructionColumns,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of some rows of DRAM, the fields of a touch, and its loop. Regions get the numbers behind
     those of scratchpads."""
-    step = [number for number, pending in enumerate(instructions) if pending.dram is not None]
-    held = (pending.dram for pending in instructions if pending.dram is not None)
-    region, first, rows, row_bytes, stride, written = _columns(held, len(step), DramRows)
-    space, one_loop = region + len(Memory), np.ones_like(region)
-    touches = [np.array(step, np.int64), space, written, first, row_bytes, one_loop]
+    step, (region, first, rows, row_bytes, stride, written) = instructions.rows_touched()
+    space, one_loop = region + len(Memory), np.ones_like(step)
+    touches = [step, space, written, first, row_bytes, one_loop]
     return np.stack(touches, axis=1), np.stack([rows, stride], axis=1)
-
-
-def _columns(
-    rows: Iterable[ScratchRange | DramRows], count: int, kind: type[ScratchRange | DramRows]
-) -> NDArray[np.int64]:
-    """By field of the kind, its values: int64 (fields, count)."""
-    fields = len(kind._fields)
-    return np.fromiter(chain.from_iterable(rows), np.int64, count * fields).reshape(-1, fields).T
 
 
 def prove(
@@ -93,15 +71,28 @@ def prove(
     the largest number of tokens each queue can hold in any execution. Raises LoweringError naming
     two instructions.
     """
+    columns = InstructionColumns.of(instructions)
     stream = TokenStream(
         "synchronize",
         STAGES,
-        [instruction.stage for instruction in instructions],
-        lambda number: instructions[number].name,
-        [_FLAGS_SET[_flags_of(instruction.insn)] for instruction in instructions],
+        columns.stages,
+        lambda number: columns[number].name,
+        _flagged(columns, [(queue.popper, queue.pop) for queue in TOKEN_QUEUES]),
+        _flagged(columns, [(queue.pusher, queue.push) for queue in TOKEN_QUEUES]),
     )
     if conflicts is None:
-        conflicts = conflicts_between(instructions)
+        conflicts = conflicts_between(columns)
     limits = [MAX_TOKENS] * len(TOKEN_QUEUES)
     most = prove_order(stream, conflicts, TOKEN_QUEUES, limits)
     return {str(queue): most[k] for k, queue in enumerate(TOKEN_QUEUES)}
+
+
+def _flagged(columns: InstructionColumns, ends: Sequence[tuple[Stage, str]]) -> NDArray[np.bool_]:
+    """(instructions, queues): whether one is of the stage at this end, and has its flag."""
+    return np.stack(
+        [
+            (columns.stages == stage) & (columns.flags[:, TOKEN_FLAGS.index(flag)] == 1)
+            for stage, flag in ends
+        ],
+        axis=1,
+    )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The micro-op scratchpad as a cache: which list is resident, and what a miss loads.
 
-In:   instructions in program order, GEMM and ALU each with its list of micro-ops.
-Out:  the same instructions with their micro-op ranges, a LOAD of UOP in front of each miss, and the
-      table of micro-ops in DRAM.
+In:   instructions in program order, and the list of micro-ops of each GEMM and ALU.
+Out:  the same instructions with places for their micro-ops, a LOAD of UOP in front of each miss,
+      and the table of micro-ops in DRAM.
 Next: encode.py hands them on.
 
 The scratchpad is used as a ring: a list is found again while it is still there, and a miss fetches,
@@ -23,18 +23,19 @@ beats and more, and stand on a multiple of their size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.isa.insn import Alu, Gemm, Load
+from loadstone.vta.instruction_columns import DramRows, Form, InstructionColumns, ScratchRange
+from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.spec import MICRO_OPS, UOP_BYTES, Memory
-from loadstone.vta.program import DramRows, PendingInstruction, ScratchRange
 
-__all__ = ["WithMicroOps", "place_micro_ops"]
+__all__ = ["MicroOpLists", "with_micro_ops"]
 
 #: A miss fetches at most this many micro-ops ahead, and at most a quarter of the scratchpad,
 _AHEAD_UOPS = 512
@@ -42,110 +43,126 @@ _AHEAD_UOPS = 512
 _AHEAD_INSTRUCTIONS = 1024
 #: Regions begin at multiples of this, and so may a boundary that no burst crosses.
 _BLOCK_BYTES = 256
-#: Bytes of one row of a list: an int64 for each index of a micro-op.
-_ROW_BYTES = 8 * len(MICRO_OPS)
 
 
-@dataclass(eq=False, slots=True)
-class WithMicroOps:
-    """A GEMM or ALU instruction that still lacks its micro-op range; known by identity, for several
-    places of a program may share one.
+@dataclass(frozen=True, eq=False)
+class MicroOpLists:
+    """instruction (n,): numbers of those that have micro-ops, ascending; which: by these, the
+    number of its list. lists: of each, micro-ops (m, 3), and what is added to each of them."""
 
-    uops: the bytes of its list, int64 (n, 3), as a key.
-    """
+    instruction: NDArray[np.int64]
+    which: Sequence[int]
+    lists: Sequence[tuple[NDArray[np.int64], Sequence[int]]]
 
-    insn: Gemm | Alu
-    layer: str
-    scratch: tuple[ScratchRange, ...]
-    uops: bytes
-
-    def at(self, first: int, end: int) -> PendingInstruction:
-        """The instruction with its list at [first, end) of the scratchpad."""
-        insn = self.insn.changed(uop_bgn=first, uop_end=end)
-        scratch = (*self.scratch, ScratchRange(Memory.UOP, first, end, False))
-        return PendingInstruction(insn, self.layer, scratch)
+    def micro_ops(self, number: int) -> NDArray[np.int64]:
+        """(m, 3): a list."""
+        uops, added = self.lists[number]
+        return uops + np.array(added, np.int64)
 
 
-def place_micro_ops(
-    items: Sequence[PendingInstruction | WithMicroOps], table: Address, config: HwConfig
-) -> tuple[list[PendingInstruction], NDArray[np.int64]]:
-    """The instructions, and the micro-op table (N, 3) that will stand at `table`."""
-    cache = _Cache(items, table, config)
-    instructions: list[PendingInstruction] = []
-    complete: dict[WithMicroOps, PendingInstruction] = {}  # those since the last miss
-    number = 0
-    for item in items:
-        if type(item) is PendingInstruction:
-            instructions.append(item)
-            continue
-        assert type(item) is WithMicroOps
-        found = complete.get(item)
-        if found is None:
-            if item.uops not in cache.resident:
-                instructions.append(cache.miss(number, item.layer))
-                complete.clear()
-            found = complete[item] = item.at(*cache.resident[item.uops])
-        instructions.append(found)
-        number += 1
-    return instructions, cache.table()
+class _Miss(NamedTuple):
+    """A LOAD of UOP in front of an instruction. first: in the table; place: in the scratchpad."""
+
+    instruction: int
+    first: int
+    place: int
+    micro_ops: int
 
 
-def _count(uops: bytes) -> int:
-    return len(uops) // _ROW_BYTES
+def with_micro_ops(
+    instructions: InstructionColumns, lists: MicroOpLists, table: Address, config: HwConfig
+) -> tuple[InstructionColumns, NDArray[np.int64]]:
+    """The instructions with LOADs of micro-ops between them, and the micro-op table (N, 3) that
+    will stand at `table`."""
+    cache = _Cache(lists, table, config)
+    place: list[int] = []
+    misses: list[_Miss] = []
+    for number, (instruction, uops) in enumerate(
+        zip(lists.instruction.tolist(), lists.which, strict=True)
+    ):
+        if uops not in cache.resident:
+            misses.append(_Miss(instruction, *cache.miss(number)))
+        place.append(cache.resident[uops])
+    at = instructions.at.copy()
+    at[lists.instruction, 0] = place
+    return _loaded(replace(instructions, at=at), misses, table), cache.table()
+
+
+def _loaded(
+    instructions: InstructionColumns, misses: Sequence[_Miss], table: Address
+) -> InstructionColumns:
+    """The instructions, with the LOADs of misses in front of theirs."""
+    before = np.array([miss.instruction for miss in misses], np.int64)
+    source = np.insert(np.arange(len(instructions)), before, before)
+    first = np.array([miss.first for miss in misses], np.int64)
+    return instructions.rearranged(
+        source,
+        before + np.arange(len(before)),
+        [_load(table.region, miss.micro_ops) for miss in misses],
+        np.array([miss.place for miss in misses], np.int64),
+        table.offset_bytes // UOP_BYTES + first,
+    )
+
+
+def _load(region: int, count: int) -> Form:
+    insn = Load(memory_id=Memory.UOP, region=region, y_size=1, x_size=count, x_stride=count)
+    size = UOP_BYTES * count
+    rows = DramRows(region, 0, 1, size, size, False)
+    return Form(insn, (ScratchRange(Memory.UOP, 0, count, True),), rows, UOP_BYTES)
 
 
 class _Cache:
     """The table in DRAM, and the ring that holds some of its lists."""
 
-    def __init__(
-        self,
-        items: Sequence[PendingInstruction | WithMicroOps],
-        place: Address,
-        config: HwConfig,
-    ) -> None:
+    def __init__(self, lists: MicroOpLists, place: Address, config: HwConfig) -> None:
+        self.lists = lists
+        self.count = [len(uops) for uops, _ in lists.lists]
         self.place, self.depth = place, config.depth(Memory.UOP)
         self.beat_uops = config.bus_bits // 8 // UOP_BYTES if config.profile == "vta" else 0
-        self.wanted = [item.uops for item in items if isinstance(item, WithMicroOps)]
-        self.resident: dict[bytes, tuple[int, int]] = {}  # in the order of loading
+        self.resident: dict[int, int] = {}  # where each begins, in the order of loading
         self.head = 0
-        self.lists: list[bytes] = []  # the table, as far as it is filled
-        self.filled = self.reached = 0  # micro-ops of these; where the farthest load ends
-        self.first_in_dram: dict[tuple[bytes, ...], int] = {}  # of a batch
+        self.filled: list[int] = []  # the lists of the table, as far as it is filled
+        self.end = self.reached = 0  # micro-ops of these; where the farthest load ends
+        self.first_in_dram: dict[tuple[int, ...], int] = {}  # of a batch
 
     def table(self) -> NDArray[np.int64]:
         """(N, 3), as far as the loads reach."""
-        content = np.frombuffer(b"".join(self.lists), np.int64).reshape(-1, len(MICRO_OPS))
-        return np.pad(content, ((0, max(self.reached, self.filled) - len(content)), (0, 0)))
+        parts = [np.zeros((0, len(MICRO_OPS)), np.int64), *map(self.lists.micro_ops, self.filled)]
+        return np.pad(np.concatenate(parts), ((0, max(0, self.reached - self.end)), (0, 0)))
 
-    def miss(self, number: int, layer: str) -> PendingInstruction:
+    def miss(self, number: int) -> tuple[int, int, int]:
         """Loads the list of an instruction and those that are missed next; what stood in the way is
-        gone. number: of the instruction, among those with micro-ops."""
+        gone. number: of the instruction, among those with micro-ops. Returns the first micro-op in
+        the table, the first in the scratchpad, and how many."""
         batch = tuple(self._batch(number))
         wanted = self._placed(batch)
-        start, end = self._whole_bursts(wanted, wanted + sum(map(_count, batch)))
+        start, end = self._whole_bursts(wanted, wanted + self._size(batch))
         self.reached = max(self.reached, end)
         count = end - start
         if self.head + count > self.depth:
             self.head = 0
         first = self.head
         self.resident = {
-            uops: (a, b)
-            for uops, (a, b) in self.resident.items()
-            if a >= first + count or b <= first
+            uops: at
+            for uops, at in self.resident.items()
+            if at >= first + count or at + self.count[uops] <= first
         }
         self.head += wanted - start
         for uops in batch:
-            self.resident[uops] = (self.head, self.head + _count(uops))
-            self.head += _count(uops)
+            self.resident[uops] = self.head
+            self.head += self.count[uops]
         self.head = first + count
-        return _load(self.place, start, first, count, layer)
+        return start, first, count
 
-    def _placed(self, batch: tuple[bytes, ...]) -> int:
+    def _size(self, batch: Sequence[int]) -> int:
+        return sum(self.count[uops] for uops in batch)
+
+    def _placed(self, batch: tuple[int, ...]) -> int:
         """Where a batch stands in the table."""
         if batch not in self.first_in_dram:
-            self.first_in_dram[batch] = self.filled
-            self.lists += batch
-            self.filled += sum(map(_count, batch))
+            self.first_in_dram[batch] = self.end
+            self.filled += batch
+            self.end += self._size(batch)
         return self.first_in_dram[batch]
 
     def _whole_bursts(self, first: int, end: int) -> tuple[int, int]:
@@ -165,32 +182,15 @@ class _Cache:
             end = end_beat * self.beat_uops - base
         return first, end
 
-    def _batch(self, number: int) -> Iterator[bytes]:
+    def _batch(self, number: int) -> Iterator[int]:
         """The list of an instruction and those of the next ones that are not resident either."""
         most, count = min(self.depth // 4, _AHEAD_UOPS), 0
-        found: set[bytes] = set()
-        for uops in self.wanted[number : number + _AHEAD_INSTRUCTIONS]:
+        found: set[int] = set()
+        for uops in self.lists.which[number : number + _AHEAD_INSTRUCTIONS]:
             if uops in self.resident or uops in found:
                 continue
-            count += _count(uops)
+            count += self.count[uops]
             if found and count > most:
                 return
             found.add(uops)
             yield uops
-
-
-def _load(place: Address, first: int, sram_base: int, count: int, layer: str) -> PendingInstruction:
-    insn = Load(
-        memory_id=Memory.UOP,
-        sram_base=sram_base,
-        dram_base=place.offset_bytes // UOP_BYTES + first,
-        region=place.region,
-        y_size=1,
-        x_size=count,
-        x_stride=count,
-    )
-    start = place.offset_bytes + UOP_BYTES * first
-    size = UOP_BYTES * count
-    rows = DramRows(place.region, start, 1, size, size, False)
-    scratch = (ScratchRange(Memory.UOP, sram_base, sram_base + count, True),)
-    return PendingInstruction(insn, layer, scratch, rows)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,16 @@ from numpy.typing import NDArray
 from loadstone.backend.region import Address
 from loadstone.vta.choices import NO_REGION_CHOICE, RegionChoice
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.instruction_columns import InstructionColumns, PendingInstruction
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import encode_stream, encode_uops
-from loadstone.vta.isa.insn import Insn, stage_of
-from loadstone.vta.isa.spec import Memory, Stage
 from loadstone.vta.stream import Operation, VirtualTile
 from loadstone.vta.stream_text import operation_lines
 
 __all__ = [
     "UOP_TENSOR",
-    "DramRows",
     "LayerOperation",
-    "PendingInstruction",
     "ProgramPass",
-    "ScratchRange",
     "VtaProgram",
 ]
 
@@ -42,58 +38,6 @@ UOP_TENSOR = "micro-ops"
 
 #: The layer's name, and one of its operations.
 LayerOperation: TypeAlias = tuple[str, Operation]
-
-
-class ScratchRange(NamedTuple):
-    """Tiles [first, end) of a scratchpad that an instruction touches; written, or only read."""
-
-    memory: Memory
-    first: int
-    end: int
-    written: bool
-
-
-class DramRows(NamedTuple):
-    """Bytes of DRAM that an instruction touches: `rows` rows of `row_bytes`, `stride_bytes`
-    apart."""
-
-    region: int
-    start_bytes: int
-    rows: int
-    row_bytes: int
-    stride_bytes: int
-    written: bool
-
-
-@dataclass(slots=True)
-class PendingInstruction:
-    """An instruction, the layer it belongs to, and what it touches: what orders it against others.
-
-    Its token flags are 0 until synchronize.py sets them. Nobody changes one, which several places
-    of a program may share; it is not frozen because it would take three times as long to make.
-    """
-
-    insn: Insn
-    layer: str
-    scratch: tuple[ScratchRange, ...] = ()
-    dram: DramRows | None = None
-    stage: Stage = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """The queue that executes it, which is asked for many times."""
-        self.stage = stage_of(self.insn)
-
-    def with_insn(self, insn: Insn) -> PendingInstruction:
-        """The same with another instruction of the same stage, which touches the same."""
-        other = object.__new__(PendingInstruction)
-        other.insn, other.stage = insn, self.stage
-        other.layer, other.scratch, other.dram = self.layer, self.scratch, self.dram
-        return other
-
-    @property
-    def name(self) -> str:
-        """`GEMM of conv2d_3`, for messages."""
-        return f"{self.insn.SPEC.name} of {self.layer}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +68,7 @@ class VtaProgram:
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""
-        return encode_stream([pending.insn for pending in self.instructions], self.config)
+        return encode_stream(InstructionColumns.of(self.instructions).stream(), self.config)
 
     def uop_words(self) -> NDArray[np.uint32]:
         """uint32 (M,): the micro-op table, to stand at the place of UOP_TENSOR."""
@@ -132,14 +76,11 @@ class VtaProgram:
 
     def source_map(self) -> tuple[tuple[int, int, str], ...]:
         """(first instruction, count, layer), ascending."""
-        ranges: list[tuple[int, int, str]] = []
-        for number, pending in enumerate(self.instructions):
-            if ranges and ranges[-1][2] == pending.layer:
-                first, count, layer = ranges[-1]
-                ranges[-1] = (first, count + 1, layer)
-            else:
-                ranges.append((number, 1, pending.layer))
-        return tuple(ranges)
+        columns = InstructionColumns.of(self.instructions)
+        begins = np.flatnonzero(np.diff(columns.layer, prepend=-1))
+        counts = np.diff(begins, append=len(columns))
+        layers = [columns.layers[number] for number in columns.layer[begins].tolist()]
+        return tuple(zip(begins.tolist(), counts.tolist(), layers, strict=True))
 
     def text(self) -> str:
         """The program for people: operations, then with scratchpad addresses, then

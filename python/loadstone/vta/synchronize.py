@@ -28,25 +28,30 @@ hazards.py proves that what comes out is right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from loadstone.errors import LoweringError
-from loadstone.isa.tokens import Ordered, TokenRules, ordered
+from loadstone.isa.hazards import NONE
+from loadstone.isa.tokens import Ordered, StepColumns, TokenRules, ordered
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hazards import STAGES, conflicts_between, prove
 from loadstone.vta.hw_config import HwConfig
+from loadstone.vta.instruction_columns import Form, InstructionColumns
 from loadstone.vta.isa.insn import Finish, Insn, Load
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
-from loadstone.vta.program import PendingInstruction, ProgramPass, VtaProgram
+from loadstone.vta.program import ProgramPass, VtaProgram
 
 __all__ = ["Synchronize"]
 
 (_STORES,) = (
     queue for queue in TOKEN_QUEUES if (queue.pusher, queue.popper) == (Stage.STORE, Stage.COMPUTE)
 )
+#: An instruction of the compute stage that moves nothing.
+_NOOP = Form(Load(memory_id=Memory.UOP))
 
 
 class Synchronize(ProgramPass):
@@ -56,12 +61,14 @@ class Synchronize(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """Sets the flags, inserts no-ops, and proves that they suffice."""
-        found = _ordered(program.instructions, program.config)
-        instructions = found.steps
-        for number, flags in found.flags.items():
-            instructions[number] = _with_tokens(instructions[number], flags)
+        before = InstructionColumns.of(program.instructions)
+        found = _ordered(before, program.config)
+        new = np.flatnonzero(found.noop != NONE)
+        nowhere = np.zeros_like(new)
+        moved = before.rearranged(found.source, new, [_NOOP] * len(new), nowhere, nowhere)
+        instructions = replace(moved, flags=_flags(found.tokens, len(moved)))
         tokens = prove(instructions, found.conflicts)
-        return replace(program, instructions=tuple(instructions), tokens=tokens)
+        return replace(program, instructions=instructions, tokens=tokens)
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Nothing but tokens and no-ops was added, and FINISH is the end."""
@@ -83,24 +90,28 @@ def _without_tokens(insn: Insn) -> Insn:
     return insn.changed(**dict.fromkeys(TOKEN_FLAGS, 0))
 
 
-def _with_tokens(pending: PendingInstruction, flags: set[str]) -> PendingInstruction:
-    return pending.with_insn(pending.insn.changed(**dict.fromkeys(flags, 1)))
+def _flags(tokens: NDArray[np.int32], count: int) -> NDArray[np.uint8]:
+    """(count, flags): those of instructions that give and take some tokens: (queue, who gives it,
+    who takes it) of each."""
+    flags = np.zeros((count, len(TOKEN_FLAGS)), np.uint8)
+    for number, queue in enumerate(TOKEN_QUEUES):
+        push, pop = tokens[tokens[:, 0] == number, 1:].T
+        flags[push, TOKEN_FLAGS.index(queue.push)] = 1
+        flags[pop, TOKEN_FLAGS.index(queue.pop)] = 1
+    return flags
 
 
-def _ordered(
-    instructions: Sequence[PendingInstruction], config: HwConfig
-) -> Ordered[PendingInstruction]:
-    """The instructions and their flags, and the no-ops between them."""
-    cost = cost_model(config)
-    rules: TokenRules[PendingInstruction] = TokenRules(
+def _ordered(instructions: InstructionColumns, config: HwConfig) -> Ordered:
+    """The instructions, the no-ops between them, and their tokens."""
+    cost, form = cost_model(config), instructions.form
+    cycles = np.array([cost.instruction(form, config) for form in instructions.forms], np.int64)
+    joins = np.array([type(form.insn) is Finish for form in instructions.forms], np.bool_)
+    rules = TokenRules(
         units=STAGES,
         queues=TOKEN_QUEUES,
         most=[MAX_TOKENS] * len(TOKEN_QUEUES),
-        unit_of=attrgetter("stage"),
-        cycles_of=lambda pending: cost.instruction(pending, config),
-        noop=lambda _, after: PendingInstruction(Load(memory_id=Memory.UOP), after.layer),
         noop_cycles={Stage.COMPUTE: cost.noop},
-        joins=lambda pending: type(pending.insn) is Finish,
         late=_STORES,
     )
-    return ordered(instructions, conflicts_between(instructions), rules)
+    steps = StepColumns(instructions.stages, cycles[form], joins[form])
+    return ordered(steps, conflicts_between(instructions), rules)

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.errors import EncodingError, LoweringError
+from loadstone.vta.instruction_columns import PendingInstruction, ScratchRange
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Load
 from loadstone.vta.isa.spec import UOP_BYTES, AluOp, Memory
-from loadstone.vta.program import UOP_TENSOR, PendingInstruction, ScratchRange, VtaProgram
+from loadstone.vta.program import UOP_TENSOR, VtaProgram
 
 __all__ = ["verify_encoding"]
 
@@ -48,8 +49,7 @@ def verify_encoding(program: VtaProgram) -> None:
             used = resident[insn.uop_bgn : insn.uop_end]
             if not len(used) or (used == _UNKNOWN).any():
                 raise _wrong(number, pending, "uses micro-ops that were not loaded")
-            reached = set(_reach(insn, used))
-            if reached != {t for t in pending.scratch if t.memory is not Memory.UOP}:
+            if set(_reach(insn, used)) != set(pending.scratch):
                 raise _wrong(number, pending, "touches other tiles than it claims")
 
 
@@ -58,13 +58,13 @@ def _wrong(number: int, pending: PendingInstruction, why: str) -> LoweringError:
 
 
 def _reach(insn: Gemm | Alu, uops: NDArray[np.int64]) -> list[ScratchRange]:
-    """The tiles that the loops and micro-ops reach, as one range for each operand."""
+    """Its micro-ops, and the tiles that these and the loops reach, as a range for each operand."""
     operands = [("dst", Memory.ACC, 0)]
     if isinstance(insn, Gemm) and not insn.reset:
         operands += [("src", Memory.INP, 0), ("wgt", Memory.WGT, 0)]
     elif isinstance(insn, Alu):
         operands.append(("src", Memory.ACC, 2 if insn.alu_op == AluOp.RQ else 0))
-    ranges = []
+    ranges = [ScratchRange(Memory.UOP, insn.uop_bgn, insn.uop_end, False)]
     for column, (name, memory, more) in enumerate(operands):
         moved = (insn.iter_out - 1) * int(getattr(insn, f"{name}_out"))
         moved += (insn.iter_in - 1) * int(getattr(insn, f"{name}_in"))
