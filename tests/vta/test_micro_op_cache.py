@@ -30,15 +30,18 @@ def of(lists: Sequence[NDArray[np.int64]]) -> MicroOpLists:
     """One instruction for each."""
     number: dict[bytes, int] = {}
     which = [number.setdefault(uops.tobytes(), len(number)) for uops in lists]
-    bodies = [(np.frombuffer(held, np.int64).reshape(-1, 3), (0, 0, 0)) for held in number]
-    return MicroOpLists(np.arange(len(lists)), which, bodies)
+    shapes = [np.frombuffer(held, np.int64).reshape(-1, 3) - 1 for held in number]
+    numbers = np.arange(len(shapes))
+    return MicroOpLists(
+        np.arange(len(lists)), which, shapes, numbers, np.ones((len(shapes), 3), np.int64)
+    )
 
 
 def placed(
     lists: MicroOpLists, config: HwConfig, offset: int
 ) -> tuple[list[PendingInstruction], NDArray[np.int64]]:
     """As encode.py has it; checked: every instruction finds its list."""
-    sizes = [len(uops) for uops, _ in lists.lists]
+    sizes = lists.sizes().tolist()
     items = InstructionColumns.of(
         [
             PendingInstruction(Gemm(reset=1, uop_end=sizes[which], iter_out=1, iter_in=1), "layer")
@@ -58,7 +61,7 @@ def placed(
         else:
             assert isinstance(insn, Gemm)
             found = scratchpad[insn.uop_bgn : insn.uop_end]
-            np.testing.assert_array_equal(found, lists.micro_ops(next(wanted)))
+            np.testing.assert_array_equal(found, lists.micro_ops([next(wanted)]))
     assert next(wanted, None) is None
     return list(instructions), table
 
@@ -93,7 +96,7 @@ def test_a_device_of_ones_own_loads_what_it_needs_and_no_more() -> None:
     config = load_config("vtaq-1x16x16")
     items = drawn(np.random.default_rng(0), (1, 4))
     instructions, table = placed(items, config, 64)
-    assert len(table) == sum(len(uops) for uops, _ in items.lists)
+    assert len(table) == items.sizes().sum()
     loads = [p.insn for p in instructions if isinstance(p.insn, Load)]
     assert sum(load.x_size for load in loads) == len(table)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -109,11 +110,8 @@ class _Encoder:
         self.parts: list[Sequence[Part]] = []  # by number of a kind
         self.begins: dict[tuple[str, Memory], tuple[int, int]] = {}  # region, tiles from its start
         self.layers: dict[str, int] = {}  # numbers
-        # of each operation: its kind, its layer, where its operands begin
-        self.kind: list[int] = []
-        self.layer: list[int] = []
-        self.at: list[tuple[int, ...]] = []
-        self.dram: list[int] = []
+        # of each operation: its kind, its layer, where it begins in DRAM and its operands do
+        self.rows: list[tuple[int, ...]] = []
         self.registers = {
             (stage, register): value
             for register, value in CONFIG_DEFAULTS.items()
@@ -146,13 +144,6 @@ class _Encoder:
         self.expander.layer = layer
         self.number = self.layers.setdefault(layer, len(self.layers))
 
-    def note(self, kind: int, at: tuple[int, ...], dram: int = 0) -> None:
-        """An operation, or what else becomes instructions."""
-        self.kind.append(kind)
-        self.layer.append(self.number)
-        self.at.append(at)
-        self.dram.append(dram)
-
     def known(self, key: Hashable, parts: Iterable[Part]) -> int:
         """The number of a new kind."""
         self.parts.append(tuple(parts))
@@ -162,7 +153,8 @@ class _Encoder:
     def alone(self, key: Hashable, form: Form) -> None:
         """An instruction that touches nothing."""
         kind = self.kinds.get(key)
-        self.note(self.known(key, [Part(form)]) if kind is None else kind, _NOWHERE)
+        number = self.known(key, [Part(form)]) if kind is None else kind
+        self.rows.append((number, self.number, 0, *_NOWHERE))
 
     # --- memory instructions ----------------------------------------------------------------------
     def load(self, o: TileLoad) -> None:
@@ -174,7 +166,8 @@ class _Encoder:
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.known(key, self.expander.load(o, region))
-        self.note(kind, (self.address[o.tile] + o.offset, 0, 0, 0), first + o.dram.tile)
+        at = self.address[o.tile] + o.offset
+        self.rows.append((kind, self.number, first + o.dram.tile, at, 0, 0, 0))
 
     def store(self, o: TileStore) -> None:
         """One STORE, or one for each row."""
@@ -183,7 +176,8 @@ class _Encoder:
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.known(key, self.expander.store(o, region))
-        self.note(kind, (self.address[o.tile] + o.offset, 0, 0, 0), first + o.dram.tile)
+        at = self.address[o.tile] + o.offset
+        self.rows.append((kind, self.number, first + o.dram.tile, at, 0, 0, 0))
 
     def begin(self, tensor: str, memory: Memory) -> tuple[int, int]:
         """A tensor's region, and its first tile, counted from the region's start."""
@@ -234,7 +228,7 @@ class _Encoder:
             kind = self.known(key, self.expander.nest(o, fresh=fresh))
         address = self.address
         begins = [address[access.tile] + access.base for access in accesses_of(o)]
-        self.note(kind, (0, *begins, *_NOWHERE[: PLACES - 1 - len(begins)]))
+        self.rows.append((kind, self.number, 0, 0, *begins, *_NOWHERE[len(begins) + 1 :]))
 
     def set_requantization(self, o: RequantizeNest) -> None:
         """The registers that an RQ reads."""
@@ -250,28 +244,38 @@ class _Encoder:
     # --- all instructions -------------------------------------------------------------------------
     def columns(self) -> tuple[InstructionColumns, MicroOpLists]:
         """The instructions, and the micro-ops of each."""
-        kind = np.array(self.kind, np.int64)
-        count = np.array([len(parts) for parts in self.parts], np.int64)
-        begin = np.concatenate([[0], np.cumsum(count)])
-        operation = np.repeat(np.arange(len(kind)), count[kind])
-        first = np.concatenate([[0], np.cumsum(count[kind])])[operation]
-        part = begin[kind[operation]] + np.arange(len(operation)) - first
+        width = 3 + PLACES
+        flat = chain.from_iterable(self.rows)
+        rows = np.fromiter(flat, np.int64, len(self.rows) * width).reshape(-1, width)
         parts = [part for parts in self.parts for part in parts]
-        at = np.array(self.at, np.int64).reshape(-1, PLACES)[operation]
+        count = np.array([len(parts) for parts in self.parts], np.int64)
+        operation, part = _expanded(rows[:, 0], count)
+        layer, dram, at = rows[operation, 1], rows[operation, 2], rows[operation, 3:]
         lists = _lists(parts, part, at[:, 1:])
         at[:, 0] += np.array([p.at for p in parts], np.int64)[part]
-        dram = np.array(self.dram, np.int64)[operation]
         dram += np.array([p.dram for p in parts], np.int64)[part]
         columns = InstructionColumns(
             [p.form for p in parts],
             list(self.layers),
             part.astype(np.int32),
-            np.array(self.layer, np.int32)[operation],
+            layer.astype(np.int32),
             at,
             dram,
             np.zeros((len(part), len(TOKEN_FLAGS)), np.uint8),
         )
         return columns, lists
+
+
+def _expanded(
+    kind: NDArray[np.int64], count: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each instruction, the number of its operation, and that of its part among those of all
+    kinds. kind (operations,); count (kinds,): parts of each."""
+    of_each = count[kind]
+    operation = np.repeat(np.arange(len(kind)), of_each)
+    before = np.cumsum(of_each) - of_each
+    begin = np.cumsum(count) - count
+    return operation, (begin[kind] - before)[operation] + np.arange(len(operation))
 
 
 def _lists(
@@ -291,8 +295,9 @@ def _lists(
     numbers: dict[tuple[int, ...], int] = {}
     keys = zip(np.array(shape)[held].tolist(), *rows.T.tolist(), strict=True)
     which = [numbers.setdefault(key, len(numbers)) for key in keys]
+    lists = np.array(list(numbers), np.int64).reshape(-1, 1 + len(MICRO_OPS))
     bodies = [np.frombuffer(body, np.int64).reshape(-1, len(MICRO_OPS)) for body in shapes]
-    return MicroOpLists(np.flatnonzero(has), which, [(bodies[k], at) for k, *at in numbers])
+    return MicroOpLists(np.flatnonzero(has), which, bodies, lists[:, 0], lists[:, 1:])
 
 
 #: Where an instruction stands that touches nothing.

@@ -47,17 +47,28 @@ _BLOCK_BYTES = 256
 
 @dataclass(frozen=True, eq=False)
 class MicroOpLists:
-    """instruction (n,): numbers of those that have micro-ops, ascending; which: by these, the
-    number of its list. lists: of each, micro-ops (m, 3), and what is added to each of them."""
+    """instruction (n,): numbers of those that have micro-ops, ascending; which: of these, the
+    number of its list. shape (lists,), first (lists, 3): of each list, the number of the micro-ops
+    (m, 3) in `shapes`, and what is added to them."""
 
     instruction: NDArray[np.int64]
     which: Sequence[int]
-    lists: Sequence[tuple[NDArray[np.int64], Sequence[int]]]
+    shapes: Sequence[NDArray[np.int64]]
+    shape: NDArray[np.int64]
+    first: NDArray[np.int64]
 
-    def micro_ops(self, number: int) -> NDArray[np.int64]:
-        """(m, 3): a list."""
-        uops, added = self.lists[number]
-        return uops + np.array(added, np.int64)
+    def sizes(self) -> NDArray[np.int64]:
+        """(lists,): how many micro-ops each has."""
+        return np.array([len(shape) for shape in self.shapes], np.int64)[self.shape]
+
+    def micro_ops(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """(m, 3): some lists, one behind the other."""
+        parts = [_NONE, *(self.shapes[shape] for shape in self.shape[numbers].tolist())]
+        return np.concatenate(parts) + np.repeat(self.first[numbers], self.sizes()[numbers], axis=0)
+
+
+#: No micro-op.
+_NONE = np.zeros((0, len(MICRO_OPS)), np.int64)
 
 
 class _Miss(NamedTuple):
@@ -116,7 +127,7 @@ class _Cache:
 
     def __init__(self, lists: MicroOpLists, place: Address, config: HwConfig) -> None:
         self.lists = lists
-        self.count = [len(uops) for uops, _ in lists.lists]
+        self.count: list[int] = lists.sizes().tolist()
         self.place, self.depth = place, config.depth(Memory.UOP)
         self.beat_uops = config.bus_bits // 8 // UOP_BYTES if config.profile == "vta" else 0
         self.resident: dict[int, int] = {}  # where each begins, in the order of loading
@@ -127,8 +138,8 @@ class _Cache:
 
     def table(self) -> NDArray[np.int64]:
         """(N, 3), as far as the loads reach."""
-        parts = [np.zeros((0, len(MICRO_OPS)), np.int64), *map(self.lists.micro_ops, self.filled)]
-        return np.pad(np.concatenate(parts), ((0, max(0, self.reached - self.end)), (0, 0)))
+        content = self.lists.micro_ops(self.filled)
+        return np.pad(content, ((0, max(0, self.reached - self.end)), (0, 0)))
 
     def miss(self, number: int) -> tuple[int, int, int]:
         """Loads the list of an instruction and those that are missed next; what stood in the way is
