@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from loadstone.backend.device import TimingConstant
 from loadstone.vta.hw_config import HwConfig, builtin_timing
-from loadstone.vta.instruction_columns import Form, PendingInstruction
+from loadstone.vta.instruction_columns import InsnForm, PendingInstruction
 from loadstone.vta.isa.insn import Alu, Gemm, Store
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
 from loadstone.vta.stream import (
@@ -133,7 +133,7 @@ class CostModel:
             return self.store(tiles)
         return self.load(tiles * config.tile_bytes(operation.memory))
 
-    def instruction(self, pending: PendingInstruction | Form, config: HwConfig) -> int:
+    def instruction(self, pending: PendingInstruction | InsnForm, config: HwConfig) -> int:
         """How long after its turn an instruction should be done.
 
         For a store with the memory's latency: reads go before it on the bus, and who waits for a

@@ -24,10 +24,17 @@ from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.numerics import Rounding
-from loadstone.vta.expand import Expander, Nest, Part, accesses_of, kind_of_copy, kind_of_nest
+from loadstone.vta.expand import (
+    ExpandedPart,
+    Expander,
+    Nest,
+    accesses_of,
+    kind_of_copy,
+    kind_of_nest,
+)
 from loadstone.vta.folding import can_overwrite
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.instruction_columns import PLACES, Form, InstructionColumns
+from loadstone.vta.instruction_columns import PLACES, InsnForm, InstructionColumns
 from loadstone.vta.isa.insn import Config, Finish
 from loadstone.vta.isa.spec import (
     CONFIG_DEFAULTS,
@@ -107,7 +114,7 @@ class _Encoder:
         self.config = config
         self.expander = Expander(config)
         self.kinds: dict[Hashable, int] = {}  # of operations: numbers
-        self.parts: list[Sequence[Part]] = []  # by number of a kind
+        self.parts: list[Sequence[ExpandedPart]] = []  # by number of a kind
         self.begins: dict[tuple[str, Memory], tuple[int, int]] = {}  # region, tiles from its start
         self.layers: dict[str, int] = {}  # numbers
         # of each operation: its kind, its layer, where it begins in DRAM and its operands do
@@ -137,23 +144,23 @@ class _Encoder:
     def finish(self) -> None:
         """The end of the program."""
         self.enter("finish")
-        self.alone("finish", Form(Finish()))
+        self.alone("finish", InsnForm(Finish()))
 
     def enter(self, layer: str) -> None:
         """What is added now is of this layer."""
         self.expander.layer = layer
         self.number = self.layers.setdefault(layer, len(self.layers))
 
-    def known(self, key: Hashable, parts: Iterable[Part]) -> int:
+    def known(self, key: Hashable, parts: Iterable[ExpandedPart]) -> int:
         """The number of a new kind."""
         self.parts.append(tuple(parts))
         number = self.kinds[key] = len(self.kinds)
         return number
 
-    def alone(self, key: Hashable, form: Form) -> None:
+    def alone(self, key: Hashable, form: InsnForm) -> None:
         """An instruction that touches nothing."""
         kind = self.kinds.get(key)
-        number = self.known(key, [Part(form)]) if kind is None else kind
+        number = self.known(key, [ExpandedPart(form)]) if kind is None else kind
         self.rows.append((number, self.number, 0, *_NOWHERE))
 
     # --- memory instructions ----------------------------------------------------------------------
@@ -197,7 +204,7 @@ class _Encoder:
         self.registers[stage, register] = value
         self.expander.need(Capability.CONFIG, f"{register.name}={value}")
         insn = Config(stage=int(stage), register_id=int(register), value=value)
-        self.alone((stage, register, value), Form(insn))
+        self.alone((stage, register, value), InsnForm(insn))
 
     def fill(self, o: FillNest, following: Operation | None) -> None:
         """GEMMs that reset, and an addition where the value is not 0; nothing where the GEMM behind
@@ -279,7 +286,7 @@ def _expanded(
 
 
 def _lists(
-    parts: Sequence[Part], part: NDArray[np.int64], begins: NDArray[np.int64]
+    parts: Sequence[ExpandedPart], part: NDArray[np.int64], begins: NDArray[np.int64]
 ) -> MicroOpLists:
     """The micro-ops of instructions, each list once. part (n,): of each instruction; begins (n, 3):
     where its operands do."""

@@ -2,7 +2,7 @@
 """Expand: what one operation becomes, wherever its tiles stand.
 
 In:   an operation; a device, whose fields say what one instruction holds.
-Out:  `Part`s: forms of instructions, counted from where the operands begin.
+Out:  `ExpandedPart`s: forms of instructions, counted from where the operands begin.
 Next: encode.py asks once for each kind of operation, and adds where its operands begin.
 
 One operation becomes one instruction where its fields hold it, else several: split_transfer.py cuts
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from loadstone.errors import LoweringError
 from loadstone.vta.folding import Step, nest_of, products, steps
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.instruction_columns import DramRows, Form, ScratchRange
+from loadstone.vta.instruction_columns import DramRows, InsnForm, ScratchRange
 from loadstone.vta.isa.codec import bit_fields
 from loadstone.vta.isa.insn import Alu, Gemm, Load, Store
 from loadstone.vta.isa.spec import MICRO_OPS, SCRATCHPAD_OF, AluOp, Capability, Memory, Opcode
@@ -40,7 +40,7 @@ from loadstone.vta.stream import (
     TileStore,
 )
 
-__all__ = ["Expander", "Nest", "Part", "accesses_of", "kind_of_copy", "kind_of_nest"]
+__all__ = ["ExpandedPart", "Expander", "Nest", "accesses_of", "kind_of_copy", "kind_of_nest"]
 
 #: What GEMM and ALU instructions do.
 Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
@@ -51,12 +51,12 @@ _ALU_DEPTH = 3
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Part:
+class ExpandedPart:
     """One instruction of an operation. at: of a copy, tiles from the start of its scratchpad tile;
     dram: tiles from where the operation begins in DRAM. uops (n, 3): micro-ops, counted from where
     the operands begin; None: it has none."""
 
-    form: Form
+    form: InsnForm
     at: int = 0
     dram: int = 0
     uops: NDArray[np.int64] | None = None
@@ -108,7 +108,7 @@ class Expander:
         self._copy_limits = CopyLimits(config)
 
     # --- memory instructions ----------------------------------------------------------------------
-    def load(self, o: TileLoad, region: int) -> Iterator[Part]:
+    def load(self, o: TileLoad, region: int) -> Iterator[ExpandedPart]:
         """One LOAD, or several. Raises LoweringError for pads that no field holds."""
         for part in split_load(o, self._copy_limits):
             width = part.x_pad_0 + part.x_size + part.x_pad_1
@@ -125,9 +125,9 @@ class Expander:
                 x_pad_1=part.x_pad_1,
             )
             written = ScratchRange(SCRATCHPAD_OF[o.memory], 0, count, True)
-            yield self._copy(o, part, Form(insn, (written,), *self._rows(part, o.memory, region)))
+            yield self._copy(o, part, InsnForm(insn, (written,), *self._rows(part, region)))
 
-    def store(self, o: TileStore, region: int) -> Iterator[Part]:
+    def store(self, o: TileStore, region: int) -> Iterator[ExpandedPart]:
         """One STORE, or one for each row."""
         for part in split_store(o, self._copy_limits):
             insn = Store(
@@ -138,19 +138,22 @@ class Expander:
                 x_stride=part.x_stride if part.y_size > 1 else part.x_size,
             )
             read = ScratchRange(SCRATCHPAD_OF[Memory.OUT], 0, part.x_size * part.y_size, False)
-            yield self._copy(o, part, Form(insn, (read,), *self._rows(part, Memory.OUT, region)))
+            yield self._copy(o, part, InsnForm(insn, (read,), *self._rows(part, region)))
 
-    def _copy(self, o: TileLoad | TileStore, part: TileLoad | TileStore, form: Form) -> Part:
-        return Part(form, part.offset - o.offset, part.dram.tile - o.dram.tile)
+    def _copy(
+        self, o: TileLoad | TileStore, part: TileLoad | TileStore, form: InsnForm
+    ) -> ExpandedPart:
+        return ExpandedPart(form, part.offset - o.offset, part.dram.tile - o.dram.tile)
 
-    def _rows(self, o: TileLoad | TileStore, memory: Memory, region: int) -> tuple[DramRows, int]:
+    def _rows(self, o: TileLoad | TileStore, region: int) -> tuple[DramRows, int]:
         """The bytes that a copy touches in DRAM, from its start, and those of one of its tiles."""
+        memory = Memory.OUT if isinstance(o, TileStore) else o.memory
         size = self.config.tile_bytes(memory)
         stride, width = o.x_stride * size, o.x_size * size
         return DramRows(region, 0, o.y_size, width, stride, type(o) is TileStore), size
 
     # --- compute instructions ---------------------------------------------------------------------
-    def nest(self, o: Nest, *, fresh: bool) -> Iterator[Part]:
+    def nest(self, o: Nest, *, fresh: bool) -> Iterator[ExpandedPart]:
         """GEMM and ALU instructions. fresh: of a GEMM whose Fill 0 was left out, the first
         micro-ops overwrite. Raises LoweringError for an immediate that no field holds, and for
         what the device has not."""
@@ -174,7 +177,7 @@ class Expander:
                 f"{str(capability.name).lower()}"
             )
 
-    def _gemm(self, o: GemmNest, *, fresh: bool) -> Iterator[Part]:
+    def _gemm(self, o: GemmNest, *, fresh: bool) -> Iterator[ExpandedPart]:
         nest = nest_of(o.extents, accesses_of(o))
         keep_sums = self.config.is_float
         for step in products(nest, self.gemm_limits, fresh=fresh, keep_sums=keep_sums):
@@ -192,7 +195,7 @@ class Expander:
             )
             yield _part(insn, step, (Memory.ACC, Memory.INP, Memory.WGT))
 
-    def _fill(self, o: FillNest) -> Iterator[Part]:
+    def _fill(self, o: FillNest) -> Iterator[ExpandedPart]:
         """GEMMs that reset."""
         assert o.value == 0, o
         nest = nest_of(o.extents, (o.dst,))
@@ -201,7 +204,7 @@ class Expander:
             insn = Gemm(reset=1, iter_out=n0, iter_in=n1, dst_out=s0[0], dst_in=s1[0])
             yield _part(insn, step, (Memory.ACC,))
 
-    def _alu(self, o: AluNest) -> Iterator[Part]:
+    def _alu(self, o: AluNest) -> Iterator[ExpandedPart]:
         """ALU instructions with a tile or an immediate."""
         imm = bit_fields(self.config)[Opcode.ALU]["imm"]
         if o.op is AluOp.MUL:
@@ -216,7 +219,7 @@ class Expander:
         for nest in whole.parts(_ALU_DEPTH if self.config.profile == "vta" else 0):
             yield from self._alu_steps(kind, nest)
 
-    def _alu_steps(self, kind: Alu, nest: LoopNest) -> Iterator[Part]:
+    def _alu_steps(self, kind: Alu, nest: LoopNest) -> Iterator[ExpandedPart]:
         """One ALU instruction for each part of the nest; `kind`: its operation and immediate."""
         for step in steps(nest, self._alu_limits, in_order=True):
             (n0, s0), (n1, s1) = step.outer, step.inner
@@ -231,7 +234,7 @@ class Expander:
             yield _part(insn, step, (Memory.ACC, Memory.ACC))
 
 
-def _part(insn: Gemm | Alu, step: Step, memories: tuple[Memory, ...]) -> Part:
+def _part(insn: Gemm | Alu, step: Step, memories: tuple[Memory, ...]) -> ExpandedPart:
     """A GEMM or ALU instruction; memories: of its operands, the first written."""
     tail = _RQ_TILES - 1 if type(insn) is Alu and insn.alu_op == AluOp.RQ else 0
     count = len(step.uops)
@@ -240,7 +243,7 @@ def _part(insn: Gemm | Alu, step: Step, memories: tuple[Memory, ...]) -> Part:
         scratch.append(ScratchRange(memory, low, end + (tail if number else 0), number == 0))
     uops = np.zeros((count, len(MICRO_OPS)), np.int64)
     uops[:, : len(memories)] = step.uops
-    return Part(Form(insn.changed(uop_end=count), tuple(scratch)), uops=uops)
+    return ExpandedPart(InsnForm(insn.changed(uop_end=count), tuple(scratch)), uops=uops)
 
 
 def _limits(opcode: Opcode, operands: tuple[str, ...], config: HwConfig) -> FoldingLimits:

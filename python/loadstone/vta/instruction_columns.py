@@ -35,7 +35,7 @@ from loadstone.vta.isa.spec import TOKEN_FLAGS, Memory, Opcode, Stage
 __all__ = [
     "PLACES",
     "DramRows",
-    "Form",
+    "InsnForm",
     "InstructionColumns",
     "PendingInstruction",
     "ScratchRange",
@@ -95,7 +95,7 @@ class PendingInstruction:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Form:
+class InsnForm:
     """What an instruction does, wherever it does it: the same as a PendingInstruction, counted from
     its places. tile_bytes: what its place in DRAM counts."""
 
@@ -111,7 +111,7 @@ class InstructionColumns(Sequence[PendingInstruction]):
     mean. at (n, PLACES): where each range of the form begins, in tiles; dram (n,): where its rows
     do, in tiles of the form; flags (n, tokens): 1 where a flag of TOKEN_FLAGS is set."""
 
-    forms: Sequence[Form]
+    forms: Sequence[InsnForm]
     layers: Sequence[str]
     form: NDArray[np.int32]
     layer: NDArray[np.int32]
@@ -129,7 +129,7 @@ class InstructionColumns(Sequence[PendingInstruction]):
         layer = [numbers.setdefault(pending.layer, len(numbers)) for pending in held]
         flags = [_flags_of(pending.insn) for pending in held]
         return cls(
-            [Form(p.insn.changed(**_NO_FLAGS), p.scratch, p.dram) for p in held],
+            [InsnForm(p.insn.changed(**_NO_FLAGS), p.scratch, p.dram) for p in held],
             list(numbers),
             np.arange(len(held), dtype=np.int32),
             np.array(layer, np.int32),
@@ -176,7 +176,7 @@ class InstructionColumns(Sequence[PendingInstruction]):
         self,
         source: NDArray[np.int32] | _Ints,
         new: NDArray[np.int64],
-        forms: Sequence[Form],
+        forms: Sequence[InsnForm],
         at: _Ints,
         dram: _Ints,
     ) -> InstructionColumns:

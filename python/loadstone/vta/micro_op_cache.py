@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.instruction_columns import DramRows, Form, InstructionColumns, ScratchRange
+from loadstone.vta.instruction_columns import DramRows, InsnForm, InstructionColumns, ScratchRange
 from loadstone.vta.isa.insn import Load
 from loadstone.vta.isa.spec import MICRO_OPS, UOP_BYTES, Memory
 
@@ -115,11 +115,11 @@ def _loaded(
     )
 
 
-def _load(region: int, count: int) -> Form:
+def _load(region: int, count: int) -> InsnForm:
     insn = Load(memory_id=Memory.UOP, region=region, y_size=1, x_size=count, x_stride=count)
     size = UOP_BYTES * count
     rows = DramRows(region, 0, 1, size, size, False)
-    return Form(insn, (ScratchRange(Memory.UOP, 0, count, True),), rows, UOP_BYTES)
+    return InsnForm(insn, (ScratchRange(Memory.UOP, 0, count, True),), rows, UOP_BYTES)
 
 
 class _Cache:

@@ -40,7 +40,7 @@ from loadstone.isa.tokens import Ordered, StepColumns, TokenRules, ordered
 from loadstone.vta.cost import cost_model
 from loadstone.vta.hazards import STAGES, conflicts_between, prove
 from loadstone.vta.hw_config import HwConfig
-from loadstone.vta.instruction_columns import Form, InstructionColumns
+from loadstone.vta.instruction_columns import InsnForm, InstructionColumns
 from loadstone.vta.isa.insn import Finish, Insn, Load
 from loadstone.vta.isa.spec import MAX_TOKENS, TOKEN_FLAGS, TOKEN_QUEUES, Memory, Stage
 from loadstone.vta.program import ProgramPass, VtaProgram
@@ -51,7 +51,7 @@ __all__ = ["Synchronize"]
     queue for queue in TOKEN_QUEUES if (queue.pusher, queue.popper) == (Stage.STORE, Stage.COMPUTE)
 )
 #: An instruction of the compute stage that moves nothing.
-_NOOP = Form(Load(memory_id=Memory.UOP))
+_NOOP = InsnForm(Load(memory_id=Memory.UOP))
 
 
 class Synchronize(ProgramPass):
