@@ -3,7 +3,7 @@
 
 In:   the integers that stand in the program: weights of 8 bits, immediates of 16.
 Out:  `run`: what the device makes of any inputs; `is_exact`: whether that is what is wanted of all
-      of them. Neither knows where the integers come from.
+      of them; `exact_end`: what must come behind it. None knows where the integers come from.
 Next: linear_search.py finds chains; schedule/chain.py makes a loop nest of each step.
 
     acc = 0                               a GEMM that resets
@@ -17,16 +17,16 @@ chain of products by its digits, least first, with shifts between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.numerics import wrap_int32
+from loadstone.numerics import Int32Array
 
-__all__ = ["AluStep", "Chain", "Product", "Step", "cycles", "is_exact", "run"]
+__all__ = ["AluStep", "Chain", "Product", "Step", "cycles", "exact_end", "is_exact", "run"]
 
 IntArray = NDArray[np.int64]
 
@@ -64,24 +64,46 @@ def cycles(chain: Chain, taps: int = 1) -> int:
 def run(chain: Chain, inputs: Sequence[IntArray]) -> IntArray:
     """What the device stores for inputs that broadcast against each other: int8 values, or sums of
     them; -128 .. 127 in the shape that they broadcast to."""
-    acc: IntArray = np.zeros(np.broadcast_shapes(*(values.shape for values in inputs)), np.int64)
-    for step in chain:
-        if isinstance(step, Product):
-            assert step.weight in _WEIGHTS, step
-            acc = acc + step.weight * inputs[step.input]
-        else:
-            acc = _alu(step, acc)
-        acc = wrap_int32(acc).astype(np.int64)
-    return ((acc + 128) & 255) - 128
+    return _stored(_accumulated(chain, _nothing(inputs), inputs))
+
+
+def exact_end(
+    chain: Chain, ends: Iterable[Chain], inputs: Sequence[IntArray], wanted: IntArray
+) -> Chain | None:
+    """The chain with the first of some ends that gives `wanted`, everywhere; None where none does.
+    inputs: every combination that can occur, of the shape of `wanted` or broadcast to it."""
+    acc = _accumulated(chain, _nothing(inputs), inputs)
+    for end in ends:
+        if np.array_equal(_stored(_accumulated(end, acc, inputs)), wanted):
+            return (*chain, *end)
+    return None
 
 
 def is_exact(chain: Chain, inputs: Sequence[IntArray], wanted: IntArray) -> bool:
-    """Whether the chain gives `wanted`, everywhere. inputs: every combination that can occur, of
-    the shape of `wanted` or broadcast to it."""
-    return np.array_equal(run(chain, inputs), wanted)
+    """Whether the chain gives `wanted`, everywhere: as of exact_end."""
+    return exact_end(chain, [()], inputs, wanted) is not None
 
 
-def _alu(step: AluStep, acc: IntArray) -> IntArray:
+def _nothing(inputs: Sequence[IntArray]) -> Int32Array:
+    return np.zeros(np.broadcast_shapes(*(values.shape for values in inputs)), np.int32)
+
+
+def _accumulated(chain: Chain, acc: Int32Array, inputs: Sequence[IntArray]) -> Int32Array:
+    """The accumulator behind the chain; it wraps as the device's does."""
+    for step in chain:
+        if isinstance(step, Product):
+            assert step.weight in _WEIGHTS, step
+            acc = acc + step.weight * inputs[step.input].astype(np.int32)
+        else:
+            acc = _alu(step, acc)
+    return acc
+
+
+def _stored(acc: Int32Array) -> IntArray:
+    return ((acc + 128) & 255).astype(np.int64) - 128
+
+
+def _alu(step: AluStep, acc: Int32Array) -> Int32Array:
     match step.op:
         case "shr":
             assert step.value in _SHIFTS, step

@@ -25,7 +25,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.vta.rescale.chain import AluStep, Chain, cycles, is_exact
+from loadstone.vta.rescale.chain import AluStep, Chain, cycles, exact_end
 from loadstone.vta.rescale.linear_form import Correction, LinearForm, chains
 
 __all__ = ["LinearProblem", "find_chain"]
@@ -90,11 +90,9 @@ def _shortest(problem: LinearProblem, form: LinearForm) -> Chain | None:
     """The shortest proven chain of a form, without clamps that nothing reaches."""
     ways = sorted(chains(form), key=lambda chain: cycles(chain, problem.taps))
     low, high = AluStep("max", problem.low), AluStep("min", problem.high)
-    for chain in ways[:2]:
-        for clamp in ((), (low,), (high,), (low, high)):
-            if is_exact((*chain, *clamp), problem.inputs, problem.wanted):
-                return (*chain, *clamp)
-    return None
+    clamps: Sequence[Chain] = ((), (low,), (high,), (low, high))
+    found = (exact_end(chain, clamps, problem.inputs, problem.wanted) for chain in ways[:2])
+    return next(filter(None, found), None)
 
 
 def _bounded(first: int, last: int, step: int) -> tuple[int, int]:
@@ -126,7 +124,8 @@ def _near_multipliers(exact: NDArray[np.float64]) -> IntArray:
     nudges = np.array(list(product(_NUDGES, repeat=len(exact))), np.float64)
     least = np.abs(exact[exact != 0]).min(initial=np.inf)
     stretched = exact * (1 + np.array([[1], [2], [3]]) / least)
-    return np.unique(np.rint(np.concatenate([exact + nudges, stretched])).astype(np.int64), axis=0)
+    whole = np.rint(np.concatenate([exact + nudges, stretched])).astype(np.int64)
+    return np.array(sorted(set(map(tuple, whole.tolist()))), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +190,7 @@ class _Points:
             best = candidates.where(np.arange(slack.size) == slack.argmax())
             refusing = self._refusing(best, near)
             if not refusing.size:
-                return self._form(best)
+                return self._form(best, near)
             self.deciding = np.union1d(self.deciding, refusing)
 
     def _near(self, exact: NDArray[np.float64], candidates: _Candidates, room: float) -> IntArray:
@@ -205,9 +204,9 @@ class _Points:
         most = np.where(self.above, reached + 2.0**shift, np.inf)
         return np.flatnonzero((least >= least.max() - room) | (most <= most.min() + room))
 
-    def _form(self, one: _Candidates) -> LinearForm:
-        """With the offsets that are left."""
-        offsets = self._offsets(one, np.arange(self.wanted.size))
+    def _form(self, one: _Candidates, near: IntArray) -> LinearForm:
+        """With the offsets that are left. near: the combinations that can decide."""
+        offsets = self._offsets(one, near)
         exponent = int(offsets.slack[:, 0].argmax())
         first, last = _bounded(
             int(offsets.least[exponent, 0]), int(offsets.most[exponent, 0]), 1 << one.shift
@@ -261,11 +260,11 @@ class _Points:
 
     def _parts(self, candidates: _Candidates, at: IntArray) -> tuple[NDArray[np.bool_], ...]:
         """Where c is 0, and where it is 1."""
-        centred = self.x[:, at] - self.centre
         if candidates.correction is Correction.NONE:
             return (np.ones((1, at.size), np.bool_),)
         if candidates.correction is Correction.NEGATIVE:
-            negative = centred[:1] < 0
+            negative = self.x[:1, at] < self.centre[0]
             return ~negative, negative
+        centred = self.x[:, at] - self.centre
         even = (candidates.multipliers @ centred >> candidates.shift) & 1 == 0
         return ~even, even
