@@ -253,13 +253,13 @@ Cost Pad::cost(int64_t size, int64_t now, Window *window) const {
 
 bool is_in(int64_t number, int64_t low, int64_t end) { return low <= number && number < end; }
 
-bool are_tiles(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile) {
+bool are_tiles(uint32_t pads, const int64_t *depth, uint32_t contents, uint32_t tiles, const lds_reside_tile *tile) {
   for (uint32_t k = 0; k < pads; k++)
     if (!is_in(depth[k], 0, kMost)) return false;
   int64_t now = 0;
   for (uint32_t k = 0; k < tiles; k++) {
     const lds_reside_tile &one = tile[k];
-    if (!is_in(one.pad, 0, pads) || !is_in(one.size, 1, kMost) || !is_in(one.content, kNothing, tiles)) return false;
+    if (!is_in(one.pad, 0, pads) || !is_in(one.size, 1, kMost) || !is_in(one.content, kNothing, contents)) return false;
     if (!is_in(one.first, now, kMost) || !is_in(one.last, one.first, kMost)) return false;
     if (!is_in(one.beside, 0, kMost) || !is_in(one.order, LDS_RESIDE_SPREAD, LDS_RESIDE_PACKED + 1)) return false;
     now = one.first;
@@ -270,12 +270,12 @@ bool are_tiles(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_re
 }  // namespace
 }  // namespace lds::reside
 
-int lds_reside(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile, int64_t *address, uint8_t *resident,
-               lds_no_room *no_room) {
+int lds_reside(uint32_t pads, const int64_t *depth, uint32_t contents, uint32_t tiles, const lds_reside_tile *tile, int64_t *address,
+               uint8_t *resident, lds_no_room *no_room) {
   using lds::reside::Pad;
-  if (!lds::reside::are_tiles(pads, depth, tiles, tile)) return LDS_RESIDE_BAD_ARGUMENT;
+  if (!lds::reside::are_tiles(pads, depth, contents, tiles, tile)) return LDS_RESIDE_BAD_ARGUMENT;
   try {
-    std::vector<int64_t> last_begin(tiles, -1);
+    std::vector<int64_t> last_begin(contents, -1);
     for (uint32_t k = 0; k < tiles; k++)
       if (tile[k].content >= 0) last_begin[static_cast<size_t>(tile[k].content)] = tile[k].first;
     std::vector<Pad> all;

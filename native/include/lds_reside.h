@@ -30,7 +30,7 @@ enum { LDS_RESIDE_SPREAD = 0, LDS_RESIDE_FITTED = 1, LDS_RESIDE_PACKED = 2 };
 
 typedef struct lds_reside_tile {
   int64_t pad, size;
-  int64_t content;     /* equal numbers hold the same, below the number of tiles; -1: not only loads write it */
+  int64_t content;     /* equal numbers hold the same; -1: not only loads write it */
   int64_t first, last; /* operations that use it; the first ones ascend */
   int64_t beside;      /* the size of tiles that need room while this one lives; 0: of none */
   int64_t order;       /* which windows are preferred */
@@ -41,10 +41,10 @@ typedef struct lds_no_room {
   int64_t live; /* places of the scratchpad that are in use */
 } lds_no_room;
 
-/* depth: places of each scratchpad. address, resident: of each tile, its first place, and 1 where what it holds is there already.
- * no_room: of LDS_RESIDE_NO_ROOM. */
-LDS_NATIVE_EXPORT int lds_reside(uint32_t pads, const int64_t *depth, uint32_t tiles, const lds_reside_tile *tile, int64_t *address,
-                                 uint8_t *resident, lds_no_room *no_room);
+/* depth: places of each scratchpad. contents: what tiles hold has numbers below this. address, resident: of each tile, its first place,
+ * and 1 where what it holds is there already. no_room: of LDS_RESIDE_NO_ROOM. */
+LDS_NATIVE_EXPORT int lds_reside(uint32_t pads, const int64_t *depth, uint32_t contents, uint32_t tiles, const lds_reside_tile *tile,
+                                 int64_t *address, uint8_t *resident, lds_no_room *no_room);
 
 #ifdef __cplusplus
 }

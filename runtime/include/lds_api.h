@@ -10,6 +10,7 @@
 #include "lds_hal_sim.h"
 #include "lds_hal_simd.h"
 #include "lds_order.h"
+#include "lds_prefetch.h"
 #include "lds_rescale.h"
 #include "lds_reside.h"
 #include "lds_sim.h"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from loadstone.isa.residency import Lives, NoRoomError, reside
+from loadstone.isa.residency import Lives, NoRoomError, TileColumns, lives_of, reside
 from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.isa.tiles import LocalTile
 from tests.repeat import times
@@ -20,22 +20,31 @@ def tiles(*names: str) -> list[LocalTile]:
     return [LocalTile("pad", 4, name) for name in names]
 
 
+def lived(touched: list[list[LocalTile]], content: dict[LocalTile, int]) -> Lives[LocalTile]:
+    """touched: by operation. Tiles have the numbers of their names' order."""
+    tiles = sorted({tile for each in touched for tile in each}, key=lambda tile: tile.name)
+    sizes, held = ([tile.size_tiles for tile in tiles], [content.get(tile, -1) for tile in tiles])
+    memory, size, content_of = (np.array(c, np.int64) for c in ([0] * len(tiles), sizes, held))
+    touches = [(n, tiles.index(tile)) for n, each in enumerate(touched) for tile in each]
+    operation, tile = np.array(touches, np.int64).T
+    return lives_of(TileColumns(tiles, memory, size, content_of), operation, tile)
+
+
 def test_tiles_take_turns_and_a_load_of_what_is_there_goes() -> None:
     a, b, again, c = tiles("a", "b", "again", "c")
     touched = [[a], [a], [b], [b], [again], [again, b], [c]]
-    loads = [a, None, b, None, again, None, c]
-    content = {a: 0, b: 1, again: 0, c: 2}
-    lives = Lives(touched, content)
-    assert (lives.first[b], lives.last[b]) == (2, 5)
-    found = reside(lives, {"pad": Scratchpad("pad", 8, Order.SPREAD)}, loads)
-    assert (found.kept, found.dropped) == ([0, 1, 2, 3, 5, 6], [4])
-    assert (found.address[a], found.address[b], found.address[again]) == (0, 4, 0)
+    lives = lived(touched, {a: 0, b: 1, again: 0, c: 2})
+    assert lives.tiles.tiles == [a, b, again, c]
+    assert (lives.first.tolist(), lives.last.tolist()) == ([0, 2, 4, 6], [1, 5, 5, 6])
+    found = reside(lives, {0: Scratchpad("pad", 8, Order.SPREAD)})
+    assert found.resident.tolist() == [False, False, True, False]
+    assert found.address.tolist() == [0, 4, 0, 0]
 
 
 def test_without_contents_every_load_stays() -> None:
     a, b = tiles("a", "b")
-    found = reside(Lives([[a], [b]], {}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [a, b])
-    assert (found.kept, found.dropped, found.address) == ([0, 1], [], {a: 0, b: 4})
+    found = reside(lived([[a], [b]], {}), {0: Scratchpad("pad", 8, Order.SPREAD)})
+    assert (found.resident.tolist(), found.address.tolist()) == ([False, False], [0, 4])
 
 
 @dataclass
@@ -50,7 +59,7 @@ class _Cells:
     """A scratchpad cell by cell, and what is looked for in it."""
 
     def __init__(self, lives: Lives[LocalTile]) -> None:
-        self.lives = lives
+        self.begins = list(zip(lives.tiles.content.tolist(), lives.first.tolist(), strict=True))
         self.cells: list[_Block | None] = [None] * DEPTH
 
     def blocks(self, begin: int = 0, end: int = DEPTH) -> list[_Block]:
@@ -62,7 +71,7 @@ class _Cells:
         inside = self.blocks(start, start + size)
         if start < 0 or start + size > DEPTH or any(block.last_use >= now for block in inside):
             return None
-        later = {c for t, c in self.lives.content.items() if self.lives.first[t] > now}
+        later = {content for content, first in self.begins if content >= 0 and first > now}
         again = sum(block.content in later for block in inside)
         return again, max((block.last_use for block in inside), default=-1), start
 
@@ -113,15 +122,16 @@ def _random_lives(seed: int) -> tuple[list[list[LocalTile]], dict[LocalTile, int
 @pytest.mark.parametrize("seed", range(times(5, 500)))
 def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
     touched, content = _random_lives(seed)
-    lives = Lives(touched, content)
-    cells, found = _Cells(lives), dict[LocalTile, int]()
+    lives = lived(touched, content)
+    cells, found = _Cells(lives), list[int]()
     refused = None
-    for tile, now in lives.first.items():
+    lived_in = (lives.tiles.tiles, lives.first.tolist(), lives.last.tolist())
+    for tile, now, last in zip(*lived_in, strict=True):
         held = content.get(tile, -1)
         there = next((b for b in cells.blocks() if held >= 0 and b.content == held), None)
         if there is not None:
-            there.last_use = max(there.last_use, lives.last[tile])
-            found[tile] = there.start
+            there.last_use = max(there.last_use, last)
+            found.append(there.start)
             continue
         size = tile.size_tiles
         if order is Order.SPREAD:
@@ -131,35 +141,37 @@ def test_a_window_is_the_best_of_all(seed: int, order: Order) -> None:
         else:
             start = cells.fitted(size, now)
         if start is None:
-            refused = tile
+            refused = (tile.name, now)
             break
         gone = {id(block) for block in cells.blocks(start, start + size)}
         cells.cells = [None if id(block) in gone else block for block in cells.cells]
-        block = _Block(start, start + size, lives.last[tile], held)
+        block = _Block(start, start + size, last, held)
         cells.cells[start : start + size] = [block] * size
-        found[tile] = start
-    pads = {"pad": Scratchpad("pad", DEPTH, order)}
+        found.append(start)
+    pads = {0: Scratchpad("pad", DEPTH, order)}
     if refused is None:
-        assert reside(lives, pads, [None] * 80).address == found
+        assert reside(lives, pads).address.tolist() == found
         return
-    with pytest.raises(NoRoomError, match=f"pad has no room for {refused.name} of ") as error:
-        reside(lives, pads, [None] * 80)
-    assert error.value.operation == lives.first[refused]
+    with pytest.raises(NoRoomError, match=f"pad has no room for {refused[0]} of ") as error:
+        reside(lives, pads)
+    assert error.value.operation == refused[1]
 
 
 def test_a_constant_goes_where_two_tiles_have_room_beside_it() -> None:
-    old, dead, constant = (LocalTile("pad", size, "tile") for size in (2, 3, 1))
-    lives = Lives([[old], [dead], [constant], [old]], {constant: 0})
-    pads = {"pad": Scratchpad("pad", 12, Order.SPREAD)}
-    assert reside(lives, pads, []).address[constant] == 5
-    assert reside(lives, pads, [], {constant: 3}).address[constant] == 5
-    assert reside(lives, pads, [], {constant: 4}).address[constant] == 11
+    old, dead, constant = (
+        LocalTile("pad", size, name) for size, name in ((2, "old"), (3, "dead"), (1, "one"))
+    )
+    lives = lived([[old], [dead], [constant], [old]], {constant: 0})
+    pads = {0: Scratchpad("pad", 12, Order.SPREAD)}
+    assert reside(lives, pads).address[2] == 5
+    assert reside(lives, pads, np.array([0, 0, 3])).address[2] == 5
+    assert reside(lives, pads, np.array([0, 0, 4])).address[2] == 11
 
 
 def test_columns_that_cannot_be_are_refused() -> None:
-    tile = LocalTile("pad", 0, "empty")
+    pads = {0: Scratchpad("pad", 8, Order.SPREAD)}
     with pytest.raises(AssertionError):
-        reside(Lives([[tile]], {}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [])
+        reside(lived([[LocalTile("pad", 0, "empty")]], {}), pads)
     tile = LocalTile("pad", 1, "held")
     with pytest.raises(AssertionError):
-        reside(Lives([[tile]], {tile: 1}), {"pad": Scratchpad("pad", 8, Order.SPREAD)}, [])
+        reside(lived([[tile]], {tile: -2}), pads)

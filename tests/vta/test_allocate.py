@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from loadstone.errors import LoweringError
 from loadstone.vta.allocate import Allocate, allocate
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.spec import AluOp, Memory
-from loadstone.vta.program import VtaProgram
+from loadstone.vta.program import SourceOrder, VtaProgram
 from loadstone.vta.stream import (
     Access,
     AluNest,
@@ -22,6 +23,7 @@ from loadstone.vta.stream import (
     TileStore,
     VirtualTile,
 )
+from loadstone.vta.stream_columns import columns_of
 from tests.vta.hand_lowered import behind, compare_golden, small_program
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
@@ -66,7 +68,7 @@ def test_content_that_is_still_there_is_not_loaded_again() -> None:
         use(x, acc, again),
     ]
     result = allocate(operations, CONFIG)
-    assert result.kept == [0, 1, 2, 4]
+    assert result.kept.tolist() == [0, 1, 2, 4]
     assert result.address[first] == result.address[again]
     assert (result.loads_dropped, result.tiles_dropped) == (1, 9)
 
@@ -185,11 +187,12 @@ def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:
     late = [load(x, "x"), load(first, "a"), use(x, acc, first), load(second, "b")]
     late.append(use(x, acc, second))
     early = [late[0], late[1], late[3], late[2], late[4]]
-    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], [("l", o) for o in late])
+    source = SourceOrder([("l", o) for o in late], columns_of(late), np.array([0, 1, 3, 2, 4]))
+    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], source)
     after = Allocate().run(program)
     assert [operation for _, operation in after.operations] == late
     with pytest.raises(LoweringError, match="no room for second"):
-        Allocate().run(replace(program, source_order=()))
+        Allocate().run(replace(program, source=None))
 
 
 def verified(operations: list[Operation], address: dict[VirtualTile, int]) -> None:

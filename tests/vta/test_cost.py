@@ -19,11 +19,13 @@ from loadstone.vta.stream import (
     AluNest,
     DramTile,
     FillNest,
+    Operation,
     RequantizeNest,
     TileLoad,
     TileStore,
 )
 from loadstone.vta.stream import VirtualTile as Tile
+from loadstone.vta.stream_columns import columns_of
 
 PYNQ, VTAQ = load_config("vta-pynq"), load_config("vtaq-1x16x16")
 
@@ -74,16 +76,28 @@ def test_constants_that_a_table_leaves_out_are_the_measured_ones() -> None:
     assert cost_model(replace(PYNQ, timing={})) == cost_model(PYNQ)
 
 
+def estimated(operations: list[Operation], config: HwConfig) -> list[int]:
+    return cost_model(config).operations(operations, columns_of(operations), config).tolist()
+
+
 def test_operations_and_instructions_cost_what_their_kind_does() -> None:
     cost = cost_model(PYNQ)
     acc, inp = Tile(Memory.ACC, 9, "acc"), Tile(Memory.INP, 9, "inp")
     access = Access(acc, 0, (1, 1))
-    assert cost.compute(FillNest((3, 3), access, 0)) == cost.gemm(9)
-    assert cost.compute(AluNest(AluOp.ADD, (3, 3), access, None, 1)) == cost.alu(9, tensor=False)
-    assert cost.compute(AluNest(AluOp.ADD, (3, 3), access, access)) == cost.alu(9, tensor=True)
-    load = TileLoad(Memory.INP, inp, 0, DramTile("x", 0), 2, 4, 4)
-    assert cost.copy(load, PYNQ) == cost.load(8 * 16)
-    assert cost.copy(TileStore(acc, 0, DramTile("y", 0), 2, 4, 4), PYNQ) == cost.store(8)
+    operations = [
+        FillNest((3, 3), access, 0),
+        AluNest(AluOp.ADD, (3, 3), access, None, 1),
+        TileLoad(Memory.INP, inp, 0, DramTile("x", 0), 2, 4, 4),
+        AluNest(AluOp.ADD, (3, 3), access, access),
+        TileStore(acc, 0, DramTile("y", 0), 2, 4, 4),
+    ]
+    assert estimated(operations, PYNQ) == [
+        cost.gemm(9),
+        cost.alu(9, tensor=False),
+        cost.load(8 * 16),
+        cost.alu(9, tensor=True),
+        cost.store(8),
+    ]
     rows = DramRows(0, 0, 2, 64, 64, False)
     loops = {"uop_end": 3, "iter_out": 2, "iter_in": 5}
     for insn, dram, cycles in (
@@ -107,9 +121,9 @@ def test_rq_and_mul_pass_more_stages_and_rq_reads_its_operands_when_they_move() 
     rounding = Rounding.DOUBLE
     for operands, moves in ((still, 1), (moved, 2), (dst, 10)):
         operation = RequantizeNest((2, 5), dst, operands, 0, -128, 127, rounding)
-        assert cost.compute(operation) == 18 + 3 + 10 + 3 * moves
+        assert estimated([operation], VTAQ) == [18 + 3 + 10 + 3 * moves]
     product = AluNest(AluOp.MUL, (2, 5), dst, dst)
-    assert cost.compute(product) == 18 + 3 + 10
+    assert estimated([product], VTAQ) == [18 + 3 + 10]
     for insn, cycles in (
         (Alu(alu_op=AluOp.RQ, **loops), 18 + 3 + 30 + 3 * 30),
         (Alu(alu_op=AluOp.RQ, **{**loops, "uop_end": 1}), 18 + 3 + 10 + 3),

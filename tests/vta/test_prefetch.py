@@ -5,16 +5,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
+from loadstone.vta.choices import RegionChoice
+from loadstone.vta.cost import cost_model
 from loadstone.vta.hw_config import load_config
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import AluOp, Memory
 from loadstone.vta.prefetch import Prefetch
 from loadstone.vta.program import VtaProgram
-from loadstone.vta.stream import DramTile, Operation, TileLoad, TileStore
+from loadstone.vta.stream import (
+    Access,
+    AluNest,
+    DramTile,
+    Operation,
+    TileLoad,
+    TileStore,
+    VirtualTile,
+)
+from loadstone.vta.stream_columns import columns_of
+from tests.repeat import times
 from tests.vta.hand_lowered import behind, compare_golden, small_program
+from tests.vta.prefetch_reference import Timeline
 from tests.vta.test_allocate import gemm, load, tile
 
 CONFIG = load_config("vtaq-tiny")  # 256 tiles in each scratchpad
@@ -25,7 +39,8 @@ def order_of(operations: list[Operation]) -> list[int]:
     before = VtaProgram(CONFIG, {}, [("layer", operation) for operation in operations])
     after = Prefetch().run(before)
     Prefetch().verify(before, after)
-    assert after.source_order == before.operations
+    assert after.source is not None
+    assert after.source.operations == before.operations
     number = {id(operation): k for k, operation in enumerate(operations)}
     return [number[id(operation)] for _, operation in after.operations]
 
@@ -97,3 +112,54 @@ def test_what_the_program_stores_does_not_come_early_as_weights() -> None:
     places = {name: Address(2, 0) for name in ("y", "whole")}
     before = VtaProgram(CONFIG, places, [("layer", operation) for operation in renamed])
     assert Prefetch().run(before).operations == before.operations
+
+
+def random_layers(seed: int) -> list[Operation]:
+    """Layers that read what others store, with weights that come again, in pieces or computed."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers
+    operations: list[Operation] = []
+    for layer in range(int(drawn(2, 8))):
+        weights: VirtualTile | None = None
+        operands = tile(Memory.ACC, int(drawn(1, 4)))
+        operations.append(load(operands, "operands"))
+        for _ in range(int(drawn(1, 6))):
+            if weights is None or drawn(2):
+                weights = tile(Memory.WGT, int(drawn(1, 4)) * 30, "weights")
+                tensor = ["w", f"y{layer - 1}"][int(drawn(8)) == 0]
+                half, place = weights.size_tiles // 2, DramTile(tensor, 90 * int(drawn(4)))
+                parts = [(0, half), (half, half)] if drawn(3) == 0 else [(0, 2 * half)]
+                operations += [
+                    TileLoad(Memory.WGT, weights, first, place, 1, size, size)
+                    for first, size in parts
+                ]
+            x, acc = tile(Memory.INP, int(drawn(1, 4)) * 30), tile(Memory.ACC, 30)
+            rows, before = int(drawn(1, 4)), f"y{layer - int(drawn(1, 3))}"
+            place = DramTile(before, int(drawn(0, 200)))
+            operations.append(TileLoad(Memory.INP, x, 0, place, rows, 9, int(drawn(6, 20))))
+            operations.append(gemm(acc, x, weights, int(drawn(1, 4000))))
+            to = Access(acc, 0, (0,))
+            operations.append(AluNest(AluOp.ADD, (30,), to, Access(operands, 0, (0,))))
+            place = DramTile(f"y{layer}", int(drawn(0, 200)))
+            operations.append(TileStore(acc, 0, place, int(drawn(1, 4)), 8, int(drawn(8, 20))))
+    return operations
+
+
+@pytest.mark.parametrize("seed", range(times(40, 2000)))
+def test_the_order_is_that_of_the_same_walk_in_python(seed: int) -> None:
+    operations = random_layers(seed)
+    quarters = [None, 0, 1, 4][seed % 4]
+    choice = RegionChoice(columns=None, prefetch=quarters, place=None)
+    layers = [("layer", operation) for operation in operations]
+    after = Prefetch().run(VtaProgram(CONFIG, {}, layers, choice=choice))
+    assert after.source is not None
+    cycles = cost_model(CONFIG).operations(operations, columns_of(operations), CONFIG)
+    made = frozenset(o.dram.tensor for o in operations if isinstance(o, TileStore))
+    walk = Timeline(operations, CONFIG, made, cycles.tolist(), 3 if quarters is None else quarters)
+    assert after.source.order.tolist() == walk.run()
+    Prefetch().verify(VtaProgram(CONFIG, {}, layers), after)
+
+
+def test_some_of_these_walks_move_weights() -> None:
+    moved = [order_of(random_layers(seed)) for seed in range(40)]
+    assert sum(order != sorted(order) for order in moved) > 10

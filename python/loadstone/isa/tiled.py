@@ -18,11 +18,14 @@ order of the program stays.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain, compress
+
+import numpy as np
 
 from loadstone.errors import LoweringError
 from loadstone.isa.accelerator import Port
 from loadstone.isa.codec import At, TableInsn
-from loadstone.isa.residency import Lives, Residency, reside
+from loadstone.isa.residency import NO_CONTENT, Lives, TileColumns, lives_of, reside
 from loadstone.isa.scratchpad import Content, Order, Scratchpad
 from loadstone.isa.table import InstructionTable
 from loadstone.isa.tile_order import early
@@ -51,12 +54,14 @@ def in_rows(
     for order in orders:
         for pads in (Order.SPREAD, Order.PACKED, Order.FITTED):
             try:
-                found = _reside(table, [insns[n] for n in order], [reaches[n] for n in order], pads)
+                remain, address = _placed(
+                    table, [insns[n] for n in order], [reaches[n] for n in order], pads
+                )
             except LoweringError as error:
                 refused = error
                 continue
-            kept = [order[n] for n in found.kept]
-            return [_with_rows(insns[n], found.address) for n in kept], kept
+            kept = [order[n] for n in remain]
+            return [_with_rows(insns[n], address) for n in kept], kept
     raise refused or LoweringError("tiles: a program without an order")
 
 
@@ -79,18 +84,41 @@ def _with_rows(insn: TiledInsn, address: Mapping[LocalTile, int]) -> TableInsn:
     return TableInsn(insn.name, fields)
 
 
-def _reside(
+def _placed(
     table: InstructionTable,
     insns: Sequence[TiledInsn],
     reaches: Sequence[Sequence[TileReach]],
     order: Order,
-) -> Residency[LocalTile]:
-    pads: dict[Hashable, Scratchpad] = {
-        m.name: Scratchpad(m.name, m.rows, order, "rows") for m in table.memories
-    }
+) -> tuple[list[int], dict[LocalTile, int]]:
+    """Numbers of the instructions that remain, and each tile's first row."""
+    pads = {n: Scratchpad(m.name, m.rows, order, "rows") for n, m in enumerate(table.memories)}
     loads = [_loaded(each) for each in reaches]
     content = {} if table.address_registers else _contents(insns, reaches, loads)
-    return reside(Lives([tiles_of(each) for each in reaches], content), pads, loads)
+    lives = _lives([tiles_of(each) for each in reaches], content, [m.name for m in table.memories])
+    found = reside(lives, pads)
+    there = set(compress(lives.tiles.tiles, found.resident))
+    remain = [n for n, tile in enumerate(loads) if tile is None or tile not in there]
+    return remain, dict(zip(lives.tiles.tiles, found.address.tolist(), strict=True))
+
+
+def _lives(
+    touched: Sequence[Sequence[LocalTile]],
+    content: Mapping[LocalTile, Content],
+    memories: Sequence[str],
+) -> Lives[LocalTile]:
+    """touched: by instruction."""
+    tiles = list(dict.fromkeys(chain.from_iterable(touched)))
+    numbers = {tile: n for n, tile in enumerate(tiles)}
+    columns = (
+        [memories.index(tile.memory) for tile in tiles],
+        [tile.size_tiles for tile in tiles],
+        [content.get(tile, NO_CONTENT) for tile in tiles],
+    )
+    return lives_of(
+        TileColumns(tiles, *(np.array(column, np.int64) for column in columns)),
+        np.repeat(np.arange(len(touched)), list(map(len, touched))),
+        np.array([numbers[tile] for tile in chain.from_iterable(touched)], np.int64),
+    )
 
 
 def _loaded(reaches: Sequence[TileReach]) -> LocalTile | None:

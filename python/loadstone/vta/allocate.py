@@ -30,34 +30,46 @@ late as the program says; and at last each layer is spread, packed or fitted for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadstone.errors import LoweringError
-from loadstone.isa.residency import Lives, NoRoomError, reside
-from loadstone.isa.scratchpad import Content, Order, Scratchpad
+from loadstone.isa.residency import NO_CONTENT, Lives, NoRoomError, order_numbers, reside
+from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.program import LayerOperation, ProgramPass, VtaProgram
-from loadstone.vta.stream import GemmNest, Operation, TileLoad, TileStore, VirtualTile, tiles_of
-from loadstone.vta.verify_residency import verify_residency
+from loadstone.vta.program import ProgramPass, SourceOrder, VtaProgram
+from loadstone.vta.stream import GemmNest, Operation, VirtualTile
+from loadstone.vta.stream_columns import StreamColumns, columns_of
+from loadstone.vta.verify_residency import contents, verify_residency
 
-__all__ = ["Allocate", "Allocation", "allocate", "contents"]
+__all__ = ["Allocate", "Allocation", "allocate"]
+
+Int64Array: TypeAlias = NDArray[np.int64]
+#: As they are tried.
+_ORDERS = (Order.SPREAD, Order.PACKED, Order.FITTED)
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Numbers of the operations that remain, each tile's first scratchpad tile, and what was not
-    loaded again."""
+    """Numbers of the operations that remain, int64; tiles, and the first scratchpad tile of each;
+    what was not loaded again."""
 
-    kept: list[int]
-    address: dict[VirtualTile, int]
+    kept: Int64Array
+    tiles: Sequence[VirtualTile]
+    first: Int64Array
     loads_dropped: int
     tiles_dropped: int
+
+    @property
+    def address(self) -> dict[VirtualTile, int]:
+        """By tile, its first scratchpad tile."""
+        return dict(zip(self.tiles, self.first.tolist(), strict=True))
 
 
 class Allocate(ProgramPass):
@@ -68,17 +80,19 @@ class Allocate(ProgramPass):
     def run(self, program: VtaProgram) -> VtaProgram:
         """Weights early, as long as everything then still has room. Raises LoweringError when the
         tiles of one operation do not fit a scratchpad together."""
-        config, first = program.config, program.choice.place
-        orders = [program.operations, program.source_order or program.operations]
-        for operations in map(_used, orders):
+        source = program.source or _unmoved(program)
+        config, used = program.config, _is_used(source.columns)
+        for order in (source.order, np.arange(len(source.operations))):
+            stream = _Stream(source.columns, order[used[order]], config)
             with suppress(LoweringError):
-                allocation = allocate([o for _, o in operations], config, first)
+                allocation = stream.allocated(program.choice.place)
                 break
         else:
-            allocation = _by_layer(operations, config)
+            allocation = stream.allocated_by_layer([layer for layer, _ in source.operations])
         return replace(
             program,
-            operations=[operations[number] for number in allocation.kept],
+            operations=[source.operations[number] for number in allocation.kept.tolist()],
+            source=None,
             tile_address=allocation.address,
             loads_dropped=allocation.loads_dropped,
             tiles_dropped=allocation.tiles_dropped,
@@ -86,55 +100,36 @@ class Allocate(ProgramPass):
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Whatever an operation uses is still in the scratchpad when it does."""
-        verify_residency(after, contents([operation for _, operation in before.operations]))
-
-
-def _used(operations: Sequence[LayerOperation]) -> list[LayerOperation]:
-    """Without the loads of weights that nothing multiplies: of zeros, whose products skip_pads.py
-    left out."""
-    used = {operation.wgt.tile for _, operation in operations if type(operation) is GemmNest}
-    return [
-        (layer, o)
-        for layer, o in operations
-        if type(o) is not TileLoad or o.memory is not Memory.WGT or o.tile in used
-    ]
+        verify_residency(after, contents(before.operations))
 
 
 #: A tile of INP that is smaller than others by this factor is a constant beside them.
 _SMALL = 32
 
 
-def _beside(lives: Lives[VirtualTile]) -> dict[VirtualTile, int]:
+def _beside(lives: Lives[VirtualTile]) -> Int64Array:
     """Of constants, the largest tile that comes while they stay, and goes: of ACC those that are
-    computed, and all of INP that are large beside the constant."""
-    tiles: dict[Memory, list[VirtualTile]] = {Memory.ACC: [], Memory.INP: []}
-    for tile in lives.first:
-        if tile.memory in tiles:
-            tiles[tile.memory].append(tile)
-    inputs = tiles[Memory.INP]
-    small = max((tile.size_tiles for tile in inputs), default=0) // _SMALL
-    few = [tile for tile in inputs if tile.size_tiles <= small and tile in lives.content]
-    found = {
-        tile: largest
-        for tile, largest in zip(few, _largest(lives, few, inputs), strict=True)
-        if tile.size_tiles * _SMALL <= largest
-    }
-    sums = [tile for tile in tiles[Memory.ACC] if tile not in lives.content]
-    operands = [tile for tile in tiles[Memory.ACC] if tile in lives.content]
-    return found | dict(zip(operands, _largest(lives, operands, sums), strict=True))
+    computed, and all of INP that are large beside the constant. 0: of other tiles."""
+    tiles = lives.tiles
+    beside, constant = np.zeros_like(lives.first), tiles.content != NO_CONTENT
+    inputs, sums = tiles.memory == Memory.INP, tiles.memory == Memory.ACC
+    small = tiles.size * _SMALL <= tiles.size[inputs].max(initial=0)
+    few = np.flatnonzero(inputs & constant & small)
+    largest = _largest(lives, few, np.flatnonzero(inputs))
+    beside[few] = np.where(tiles.size[few] * _SMALL <= largest, largest, 0)
+    operands = np.flatnonzero(sums & constant)
+    beside[operands] = _largest(lives, operands, np.flatnonzero(sums & ~constant))
+    return beside
 
 
-def _largest(
-    lives: Lives[VirtualTile], constants: Sequence[VirtualTile], others: Sequence[VirtualTile]
-) -> list[int]:
+def _largest(lives: Lives[VirtualTile], constants: Int64Array, others: Int64Array) -> Int64Array:
     """Of each constant, the size of the largest of the others that begins while it lives; 0 where
     none does."""
-    begins = np.array([lives.first[tile] for tile in others], np.int64)
-    sizes = np.array([*(tile.size_tiles for tile in others), 0], np.int64)
-    first = np.searchsorted(begins, [lives.first[tile] for tile in constants], side="left")
-    past = np.searchsorted(begins, [lives.last[tile] for tile in constants], side="right")
+    begins, sizes = lives.first[others], np.append(lives.tiles.size[others], 0)
+    first = np.searchsorted(begins, lives.first[constants], side="left")
+    past = np.searchsorted(begins, lives.last[constants], side="right")
     largest = np.maximum.reduceat(sizes, np.stack([first, past], axis=1).ravel())[::2]
-    return np.where(first < past, largest, 0).tolist()  # type: ignore[no-any-return]
+    return np.where(first < past, largest, 0)
 
 
 def allocate(
@@ -142,76 +137,76 @@ def allocate(
 ) -> Allocation:
     """first: one of choices.PLACES, which is tried before the others. Raises LoweringError when the
     tiles of one operation do not fit a scratchpad together."""
-    stream = _Stream(operations, config)
-    orders = [Order.SPREAD, Order.PACKED, Order.FITTED]
-    if first is not None:
-        orders.sort(key=lambda order: order.value != first)
-    for order in orders[:-1]:
-        with suppress(LoweringError):
-            return stream.placed(order)
-    return stream.placed(orders[-1])
+    return _Stream(columns_of(operations), np.arange(len(operations)), config).allocated(first)
 
 
-def _by_layer(operations: Sequence[tuple[str, Operation]], config: HwConfig) -> Allocation:
-    """A layer that has room alone has it here, where few tiles live from one to the next. Raises
-    LoweringError as `allocate`."""
-    stream = _Stream([o for _, o in operations], config)
-    left = {layer: [Order.SPREAD, Order.PACKED, Order.FITTED] for layer, _ in operations}
-    while True:
-        try:
-            return stream.placed(Order.SPREAD, lambda number: left[operations[number][0]][0])
-        except NoRoomError as error:
-            orders = left[operations[error.operation][0]]
-            if len(orders) == 1:
-                raise
-            del orders[0]
+def _unmoved(program: VtaProgram) -> SourceOrder:
+    operations = program.operations
+    columns = columns_of([operation for _, operation in operations])
+    return SourceOrder(operations, columns, np.arange(len(operations)))
+
+
+def _is_used(columns: StreamColumns) -> NDArray[np.bool_]:
+    """Of each operation, whether it is more than the load of weights that nothing multiplies: of
+    zeros, whose products skip_pads.py left out."""
+    idle = columns.tiles.memory == Memory.WGT
+    idle[columns.touched[columns.kinds[GemmNest], 2]] = False
+    return ~columns.loads_of(idle)
 
 
 class _Stream:
-    """Operations, and what is the same however their tiles are placed."""
+    """Some operations in some order, and what is the same however their tiles are placed."""
 
-    def __init__(self, operations: Sequence[Operation], config: HwConfig) -> None:
-        self.operations = operations
+    def __init__(self, columns: StreamColumns, numbers: Int64Array, config: HwConfig) -> None:
+        self.columns = columns
+        self.numbers = numbers
         self.config = config
-        content = contents(operations)
-        self.lives = Lives([tiles_of(operation) for operation in operations], content)
+        self.lives = columns.lives(numbers)
         # Operands stay in ACC while sums come and go: they must not stand in the way of two of
         # these.
         self.beside = _beside(self.lives)
-        self.loads = [o.tile if type(o) is TileLoad else None for o in operations]
 
-    def placed(self, order: Order, order_of: Callable[[int], Order] | None = None) -> Allocation:
-        """order_of: of each operation, where they differ. Raises NoRoomError."""
-        pads: dict[Hashable, Scratchpad] = {
+    def allocated(self, first: str | None) -> Allocation:
+        """As `allocate`."""
+        orders = list(_ORDERS)
+        if first is not None:
+            orders.sort(key=lambda order: order.value != first)
+        for order in orders[:-1]:
+            with suppress(LoweringError):
+                return self.placed(order)
+        return self.placed(orders[-1])
+
+    def allocated_by_layer(self, layers: Sequence[str]) -> Allocation:
+        """A layer that has room alone has it here, where few tiles live from one to the next.
+        layers: of all operations. Raises LoweringError as `allocate`."""
+        number_of = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
+        layer = np.array([number_of[layers[n]] for n in self.numbers.tolist()], np.int64)
+        left = [list(_ORDERS) for _ in number_of]
+        while True:
+            orders = order_numbers([tried[0] for tried in left])
+            try:
+                return self.placed(Order.SPREAD, orders[layer[self.lives.first]])
+            except NoRoomError as error:
+                tried = left[layer[error.operation]]
+                if len(tried) == 1:
+                    raise
+                del tried[0]
+
+    def placed(self, order: Order, orders: Int64Array | None = None) -> Allocation:
+        """orders: of each tile, where they differ. Raises NoRoomError."""
+        pads: dict[int, Scratchpad] = {
             m: Scratchpad(m.name, self.config.depth(m), order)
             for m in (Memory.INP, Memory.WGT, Memory.ACC)
         }
-        found = reside(self.lives, pads, self.loads, self.beside, order_of)
-        left_out = [o for n in found.dropped if type(o := self.operations[n]) is TileLoad]
-        tiles_dropped = sum(o.x_size * o.y_size for o in left_out)
-        return Allocation(found.kept, found.address, len(left_out), tiles_dropped)
-
-
-def contents(operations: Sequence[Operation]) -> dict[VirtualTile, Content]:
-    """What each tile that is written by loads alone holds: equal numbers for equal loads.
-
-    A DRAM tensor is written before it is first read and never after (every tensor of a region is
-    produced once), so the name and place of what was loaded stand for the bytes.
-    """
-    loads: dict[VirtualTile, list[tuple[object, ...]]] = {}
-    computed: set[VirtualTile] = set()
-    for operation in operations:
-        if type(operation) is TileLoad:
-            o, dram = operation, operation.dram
-            place = (o.memory, o.offset, dram.tensor, dram.tile)
-            size = (o.y_size, o.x_size, o.x_stride)
-            pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
-            loads.setdefault(o.tile, []).append((*place, *size, *pads))
-        elif type(operation) is not TileStore:
-            computed.add(operation.dst.tile)
-    numbers: dict[tuple[object, ...], Content] = {}
-    return {
-        tile: numbers.setdefault((tile.size_tiles, *records), len(numbers))
-        for tile, records in loads.items()
-        if tile not in computed
-    }
+        found = reside(self.lives, pads, self.beside, orders)
+        resident = np.zeros(len(self.columns.tiles.tiles), np.bool_)
+        resident[self.lives.number] = found.resident
+        repeated = self.columns.loads_of(resident)[self.numbers]
+        dropped = self.columns.copied[self.numbers[repeated]]
+        return Allocation(
+            self.numbers[~repeated],
+            self.lives.tiles.tiles,
+            found.address,
+            len(dropped),
+            int(dropped.sum()),
+        )

@@ -21,9 +21,13 @@ that of the measured VTA. Nothing but speed rests on an estimate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import starmap
 from math import prod
+from operator import attrgetter
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +38,20 @@ from loadstone.vta.instruction_columns import InsnForm, PendingInstruction
 from loadstone.vta.isa.insn import Alu, Gemm, Store
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
 from loadstone.vta.stream import (
-    AluNest,
     FillNest,
     GemmNest,
+    Operation,
     RequantizeNest,
     TileLoad,
     TileStore,
 )
+from loadstone.vta.stream_columns import NO_TILE, StreamColumns
 
 __all__ = ["CostModel", "cost_model"]
 
+Cycles: TypeAlias = NDArray[np.int64]
+#: One number, or one for each of several instructions.
+Count = TypeVar("Count", int, NDArray[np.int64])
 #: The table whose constants stand in for those that a device's own leaves out.
 _MEASURED = "vta-rtl"
 
@@ -75,11 +83,11 @@ class CostModel:
     wgt_beats: int
     acc_beats: int
 
-    def gemm(self, steps: int) -> int:
+    def gemm(self, steps: Count) -> Count:
         """A GEMM, also one that resets."""
         return self.gemm_overhead + steps * self.gemm_step
 
-    def alu(self, steps: int, *, tensor: bool) -> int:
+    def alu(self, steps: Count, *, tensor: bool) -> Count:
         """An ALU instruction whose operand is a tile, or an immediate."""
         return self.alu_overhead + steps * self.alu_step(tensor)
 
@@ -87,11 +95,11 @@ class CostModel:
         """One step of an ALU instruction."""
         return self.alu_tensor_step if tensor else self.alu_immediate_step
 
-    def multiply(self, steps: int, *, tensor: bool) -> int:
+    def multiply(self, steps: Count, *, tensor: bool) -> Count:
         """An ALU MUL: the steps of any ALU instruction, through the multipliers of RQ."""
         return self.rq_overhead + steps * self.alu_step(tensor)
 
-    def requantize(self, steps: int, moves: int = 1) -> int:
+    def requantize(self, steps: Count, moves: Count | int = 1) -> Count:
         """An ALU RQ. moves: steps whose operand tiles are not those of the step before."""
         return self.rq_overhead + steps * self.rq_step + moves * self.rq_operand
 
@@ -102,11 +110,11 @@ class CostModel:
         joined = self.alu_tensor_step + self.rq_step if inputs > 1 else 0
         return tiles * (inputs * each + joined)
 
-    def load(self, size_bytes: int) -> int:
+    def load(self, size_bytes: Count) -> Count:
         """A LOAD of so many bytes, pads not counted."""
         return self.load_overhead + size_bytes // self.bus_bytes
 
-    def store(self, tiles: int) -> int:
+    def store(self, tiles: Count) -> Count:
         """A STORE of so many tiles."""
         return self.store_overhead + tiles * self.store_tile
 
@@ -114,24 +122,37 @@ class CostModel:
         """Cycles of LOADs of so many micro-ops each, in the shape of `uops`."""
         return self.load_overhead + uops * UOP_BYTES // self.bus_bytes
 
-    def compute(self, operation: GemmNest | FillNest | AluNest | RequantizeNest) -> int:
-        """An operation of the compute stage, were it one instruction."""
-        steps = prod(operation.extents)
-        # Asked of every operation: comparing classes takes a third of matching them.
-        if type(operation) is AluNest:
-            if operation.op is AluOp.MUL:
-                return self.multiply(steps, tensor=operation.src is not None)
-            return self.alu(steps, tensor=operation.src is not None)
-        if type(operation) is RequantizeNest:
-            return self.requantize(steps, _moves(operation.extents, operation.operands.strides))
-        return self.gemm(steps)
+    def operations(
+        self, operations: Sequence[Operation], columns: StreamColumns, config: HwConfig
+    ) -> Cycles:
+        """(operations,): each, were it one instruction. columns: theirs."""
+        cycles = np.zeros(len(operations), np.int64)
+        for kind, numbers in columns.kinds.items():
+            own = [operations[n] for n in numbers.tolist()]
+            if kind is TileLoad:
+                memory = np.fromiter(map(attrgetter("memory"), own), np.int64, len(own))
+                tile_bytes = np.array([config.tile_bytes(m) for m in Memory])[memory]
+                cycles[numbers] = self.load(columns.copied[numbers] * tile_bytes)
+            elif kind is TileStore:
+                cycles[numbers] = self.store(columns.copied[numbers])
+            else:
+                cycles[numbers] = self._nests(own, columns.touched[numbers, 1] != NO_TILE)
+        return cycles
 
-    def copy(self, operation: TileLoad | TileStore, config: HwConfig) -> int:
-        """An operation that moves tiles, were it one instruction."""
-        tiles = operation.y_size * operation.x_size
-        if isinstance(operation, TileStore):
-            return self.store(tiles)
-        return self.load(tiles * config.tile_bytes(operation.memory))
+    def _nests(self, nests: Sequence[Operation], has_source: NDArray[np.bool_]) -> Cycles:
+        """(nests,): of one kind."""
+        steps = np.fromiter(map(prod, map(attrgetter("extents"), nests)), np.int64, len(nests))
+        if not nests or isinstance(nests[0], GemmNest | FillNest):
+            return self.gemm(steps)
+        if isinstance(nests[0], RequantizeNest):
+            ways = map(attrgetter("extents", "operands.strides"), nests)
+            return self.requantize(steps, np.array(list(starmap(_moves, ways))))
+        operation = np.fromiter(map(attrgetter("op"), nests), np.int64, len(nests))
+        alu, multiply = (
+            np.where(has_source, cycles(steps, tensor=True), cycles(steps, tensor=False))
+            for cycles in (self.alu, self.multiply)
+        )
+        return np.where(operation == AluOp.MUL, multiply, alu)
 
     def instruction(self, pending: PendingInstruction | InsnForm, config: HwConfig) -> int:
         """How long after its turn an instruction should be done.

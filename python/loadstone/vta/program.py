@@ -24,12 +24,14 @@ from loadstone.vta.instruction_columns import InstructionColumns, PendingInstruc
 from loadstone.vta.isa.asm import text_of
 from loadstone.vta.isa.codec import encode_stream, encode_uops
 from loadstone.vta.stream import Operation, VirtualTile
+from loadstone.vta.stream_columns import StreamColumns
 from loadstone.vta.stream_text import operation_lines
 
 __all__ = [
     "UOP_TENSOR",
     "LayerOperation",
     "ProgramPass",
+    "SourceOrder",
     "VtaProgram",
 ]
 
@@ -41,12 +43,22 @@ LayerOperation: TypeAlias = tuple[str, Operation]
 
 
 @dataclass(frozen=True)
+class SourceOrder:
+    """Operations in the order in which layers came, as columns too, and int64: the numbers of these
+    in a better order."""
+
+    operations: Sequence[LayerOperation]
+    columns: StreamColumns
+    order: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class VtaProgram:
     """What a region computes, as far as the passes have come.
 
     operations: in the order of execution. choice: what prefetch.py and allocate.py are told.
-    source_order: the order before weights were loaded early,
-        to which allocate.py returns when they leave no room.
+    source: the operations before weights were loaded early (from prefetch.py on), to which
+        allocate.py returns when they leave no room.
     tile_address: of each virtual tile, its first scratchpad tile (from allocate.py on).
     instructions, uops: (M, 3) indices of micro-ops, at UOP_TENSOR (from encode.py on).
     tokens: the most that each queue can hold (from synchronize.py on).
@@ -56,7 +68,7 @@ class VtaProgram:
     config: HwConfig
     places: Mapping[str, Address]
     operations: Sequence[LayerOperation]
-    source_order: Sequence[LayerOperation] = ()
+    source: SourceOrder | None = None
     tile_address: Mapping[VirtualTile, int] | None = None
     loads_dropped: int = 0
     tiles_dropped: int = 0

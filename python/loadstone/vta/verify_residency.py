@@ -11,21 +11,21 @@ A tile whose loads were left out takes over cells of a tile with the same conten
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias
 
 from loadstone.errors import LoweringError
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.program import VtaProgram
+from loadstone.vta.program import LayerOperation, VtaProgram
 from loadstone.vta.stream import TileLoad, TileStore, VirtualTile, tiles_of
 
-__all__ = ["verify_residency"]
+__all__ = ["contents", "verify_residency"]
 
 Cells: TypeAlias = dict[Memory, list[VirtualTile | None]]
 
 
-def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, object]) -> None:
+def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, Hashable]) -> None:
     """Raises LoweringError where a tile is gone before its last use, or lies outside."""
     assert program.tile_address is not None
     cells: Cells = {
@@ -50,6 +50,29 @@ def verify_residency(program: VtaProgram, content: Mapping[VirtualTile, object])
             cells[tile.memory][first : first + tile.size_tiles] = [tile] * tile.size_tiles
 
 
+def contents(operations: Sequence[LayerOperation]) -> dict[VirtualTile, Hashable]:
+    """What each tile that loads alone write is to hold: equal for equal loads of tiles of one
+    size."""
+    loads: dict[VirtualTile, list[Hashable]] = {}
+    computed: set[VirtualTile] = set()
+    for _, operation in operations:
+        if isinstance(operation, TileLoad):
+            loads.setdefault(operation.tile, []).append(_brought(operation))
+        elif not isinstance(operation, TileStore):
+            computed.add(operation.dst.tile)
+    return {
+        tile: (tile.size_tiles, *brought) for tile, brought in loads.items() if tile not in computed
+    }
+
+
+def _brought(o: TileLoad) -> Hashable:
+    """All that a load says, but for the tile. A DRAM tensor is written before it is first read and
+    never after, so its name and the place stand for the bytes."""
+    size = (o.offset, o.y_size, o.x_size, o.x_stride)
+    pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
+    return (o.memory, o.dram.tensor, o.dram.tile, *size, *pads)
+
+
 def _check_inside(tile: VirtualTile, first: int, config: HwConfig) -> None:
     depth = config.depth(tile.memory)
     if first < 0 or first + tile.size_tiles > depth:
@@ -60,7 +83,7 @@ def _check_inside(tile: VirtualTile, first: int, config: HwConfig) -> None:
 
 
 def _check_held(
-    tile: VirtualTile, held: list[VirtualTile | None], content: Mapping[VirtualTile, object]
+    tile: VirtualTile, held: list[VirtualTile | None], content: Mapping[VirtualTile, Hashable]
 ) -> None:
     """All cells hold the tile, or one that took over its content: both are in use."""
     other = next((holder for holder in held if holder is not tile), tile)
@@ -75,7 +98,7 @@ def _check_held(
 
 
 def _check_taken_over(
-    tile: VirtualTile, held: list[VirtualTile | None], content: Mapping[VirtualTile, object]
+    tile: VirtualTile, held: list[VirtualTile | None], content: Mapping[VirtualTile, Hashable]
 ) -> None:
     """All cells hold one tile with the content that this one is to have."""
     holder = held[0]
