@@ -200,12 +200,12 @@ void Timeline::pull_weights(uint32_t number, int64_t release) {
     const Loads &loads = weights_.front();
     const uint32_t first = loads.front();
     if (first > number) {
-      const int64_t into = all_.step[first].tile[0], size = tile(into).size;
-      const auto here = pressure_.begin() + number, there = pressure_.begin() + first;
-      if (*std::max_element(here, there) + size > all_.weights) return;
       int64_t cycles = 0;
       for (const uint32_t n : loads) cycles += all_.step[n].cycles;
       if (load_free_ + cycles > release + cycles / 2) return;
+      const int64_t into = all_.step[first].tile[0], size = tile(into).size;
+      const auto here = pressure_.begin() + number, there = pressure_.begin() + first;
+      if (std::any_of(here, there, [&](int64_t places) { return places + size > all_.weights; })) return;
       std::for_each(here, there, [size](int64_t &places) { places += size; });
       load_free_ += cycles;
       ready(into) = loaded(tile(into).content) = load_free_;

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def random_operation(rng: np.random.Generator, tiles: list[VirtualTile]) -> Oper
     size = (int(rng.integers(1, 3)), int(rng.integers(1, 3)), 2)
     tile = access().tile
     makers = [
-        lambda: GemmNest((2,), access(), access(), access()),
+        lambda: GemmNest((2, 3), access(), access(), access()),
         lambda: FillNest((2,), access(), 0),
         lambda: AluNest(AluOp.MUL, (2,), access(), None, 3),
         lambda: AluNest(AluOp.ADD, (2,), access(), access()),
@@ -78,9 +80,13 @@ def test_columns_say_what_the_operations_do(seed: int) -> None:
         if isinstance(operation, TileLoad | TileStore):
             tensor, *copy = columns.copies[number].tolist()
             size = [operation.y_size, operation.x_size]
+            memory = operation.memory if isinstance(operation, TileLoad) else Memory.OUT
             assert columns.tensors[tensor] == operation.dram.tensor
-            assert copy == [operation.dram.tile, *size, operation.x_stride]
+            assert copy == [operation.dram.tile, *size, operation.x_stride, memory]
             assert columns.copied[number] == size[0] * size[1]
+            assert columns.steps[number] == 0
+        else:
+            assert columns.steps[number] == prod(operation.extents)
     some = np.array([tile.memory is Memory.WGT for tile in tiles], np.bool_)
     loads = [isinstance(o, TileLoad) and o.memory is Memory.WGT for o in operations]
     assert columns.loads_of(some).tolist() == loads
@@ -110,19 +116,3 @@ def test_lives_are_from_the_first_to_the_last_use(seed: int) -> None:
     assert lives.first.tolist() == [uses[0] for uses in wanted.values()]
     assert lives.last.tolist() == [uses[-1] for uses in wanted.values()]
     assert [columns.tiles.tiles[n] for n in lives.number.tolist()] == list(wanted)
-
-
-def test_numbers_of_any_size_make_a_difference() -> None:
-    """More than 64 bits of them at once."""
-    tiles = [VirtualTile(Memory.INP, 1, "t") for _ in range(3)]
-    large = 1 << 40
-    operations: list[Operation] = [
-        TileLoad(Memory.INP, tile, 0, DramTile("x", large), large, large, stride)
-        for tile, stride in zip(tiles, (large, large, large + 1), strict=True)
-    ]
-    operations.append(
-        TileLoad(Memory.INP, VirtualTile(Memory.INP, 1, "u"), 0, DramTile("x", 0), 0, 0, 0)
-    )
-    first, second, third, last = columns_of(operations).tiles.content.tolist()
-    assert first == second
-    assert len({second, third, last}) == 3

@@ -24,9 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import starmap
 from math import prod
-from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -38,8 +36,7 @@ from loadstone.vta.instruction_columns import InsnForm, PendingInstruction
 from loadstone.vta.isa.insn import Alu, Gemm, Store
 from loadstone.vta.isa.spec import INSN_BYTES, UOP_BYTES, AluOp, Memory
 from loadstone.vta.stream import (
-    FillNest,
-    GemmNest,
+    AluNest,
     Operation,
     RequantizeNest,
     TileLoad,
@@ -126,33 +123,33 @@ class CostModel:
         self, operations: Sequence[Operation], columns: StreamColumns, config: HwConfig
     ) -> Cycles:
         """(operations,): each, were it one instruction. columns: theirs."""
-        cycles = np.zeros(len(operations), np.int64)
-        for kind, numbers in columns.kinds.items():
-            own = [operations[n] for n in numbers.tolist()]
+        cycles, steps, tiles = np.zeros(len(operations), np.int64), columns.steps, columns.copied
+        tile_bytes = np.array([config.tile_bytes(memory) for memory in Memory])
+        for kind, own in columns.kinds.items():
             if kind is TileLoad:
-                memory = np.fromiter(map(attrgetter("memory"), own), np.int64, len(own))
-                tile_bytes = np.array([config.tile_bytes(m) for m in Memory])[memory]
-                cycles[numbers] = self.load(columns.copied[numbers] * tile_bytes)
+                cycles[own] = self.load(tiles[own] * tile_bytes[columns.copies[own, 5]])
             elif kind is TileStore:
-                cycles[numbers] = self.store(columns.copied[numbers])
+                cycles[own] = self.store(tiles[own])
+            elif kind is AluNest:
+                nests = [operations[n] for n in own.tolist()]
+                has_source = columns.touched[own, 1] != NO_TILE
+                cycles[own] = self._alus(nests, steps[own], has_source)
+            elif kind is RequantizeNest:
+                nests = [operations[n] for n in own.tolist()]
+                cycles[own] = self.requantize(steps[own], _nest_moves(nests))
             else:
-                cycles[numbers] = self._nests(own, columns.touched[numbers, 1] != NO_TILE)
+                cycles[own] = self.gemm(steps[own])
         return cycles
 
-    def _nests(self, nests: Sequence[Operation], has_source: NDArray[np.bool_]) -> Cycles:
-        """(nests,): of one kind."""
-        steps = np.fromiter(map(prod, map(attrgetter("extents"), nests)), np.int64, len(nests))
-        if not nests or isinstance(nests[0], GemmNest | FillNest):
-            return self.gemm(steps)
-        if isinstance(nests[0], RequantizeNest):
-            ways = map(attrgetter("extents", "operands.strides"), nests)
-            return self.requantize(steps, np.array(list(starmap(_moves, ways))))
-        operation = np.fromiter(map(attrgetter("op"), nests), np.int64, len(nests))
+    def _alus(
+        self, nests: Sequence[Operation], steps: Cycles, has_source: NDArray[np.bool_]
+    ) -> Cycles:
+        multiplies = [type(o) is AluNest and o.op is AluOp.MUL for o in nests]
         alu, multiply = (
             np.where(has_source, cycles(steps, tensor=True), cycles(steps, tensor=False))
             for cycles in (self.alu, self.multiply)
         )
-        return np.where(operation == AluOp.MUL, multiply, alu)
+        return np.where(multiplies, multiply, alu)
 
     def instruction(self, pending: PendingInstruction | InsnForm, config: HwConfig) -> int:
         """How long after its turn an instruction should be done.
@@ -221,6 +218,11 @@ def _moves(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
     before."""
     moving = [k for k, n in enumerate(extents) if n > 1 and strides[k]]
     return prod(extents[: moving[-1] + 1]) if moving else 1
+
+
+def _nest_moves(nests: Sequence[Operation]) -> Cycles:
+    moves = [_moves(o.extents, o.operands.strides) for o in nests if type(o) is RequantizeNest]
+    return np.array(moves, np.int64)
 
 
 @lru_cache(maxsize=1)

@@ -142,7 +142,7 @@ def _steps(columns: StreamColumns, cycles: Int64Array, stored: frozenset[str]) -
         ],
         lib().LDS_PREFETCH_WEIGHTS,
     )
-    return np.column_stack([kind, cycles, columns.touched, columns.copies])
+    return np.column_stack([kind, cycles, columns.touched, columns.copies[:, :5]])
 
 
 def _order(

@@ -16,13 +16,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from operator import attrgetter
-from typing import TypeAlias
+from math import prod
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.isa.residency import NO_CONTENT, Lives, TileColumns, lives_of
+from loadstone.vta.isa.spec import Memory
 from loadstone.vta.stream import (
     AluNest,
     FillNest,
@@ -38,22 +39,22 @@ __all__ = ["NO_TILE", "Kinds", "StreamColumns", "columns_of"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 #: Of each kind of operation, where it stands in the stream.
-Kinds: TypeAlias = Mapping[type[Operation], Int64Array]
+Kinds: TypeAlias = Mapping[type[object], Int64Array]
+
+_Kind = TypeVar("_Kind", bound=Operation)
 
 #: The number of no tile.
 NO_TILE = -1
-#: What an operation of each kind touches; an AluNest without an immediate has a source, too.
-_TOUCHED: Mapping[type[Operation], tuple[str, ...]] = {
-    TileLoad: ("tile",),
-    TileStore: ("tile",),
-    GemmNest: ("dst.tile", "src.tile", "wgt.tile"),
-    FillNest: ("dst.tile",),
-    AluNest: ("dst.tile",),
-    RequantizeNest: ("dst.tile", "operands.tile"),
-}
-_COPY = ("dram.tile", "y_size", "x_size", "x_stride")
-#: What else makes a load bring something else.
-_LOAD = ("memory", "offset", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1", "pad_value")
+#: Columns of `StreamColumns.copies`.
+_COPY = 6
+_KINDS = (
+    TileLoad,
+    TileStore,
+    GemmNest,
+    FillNest,
+    AluNest,
+    RequantizeNest,
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,16 @@ class StreamColumns:
     """Operations by number, and the tiles and tensors that they name by theirs.
 
     tiles: in no order. touched: (operations, 3), NO_TILE where one touches fewer; the first is what
-    one that computes writes. copies: (operations, 5), of those that load and store: the number
-    of the tensor, the first tile there, y_size, x_size, x_stride; of others zeros. tensors: their
-    names.
+    one that computes writes. copies: (operations, 6), of those that load and store: the number
+    of the tensor, the first tile there, y_size, x_size, x_stride, the memory. steps: (operations,),
+    of those that compute. In both, others have zeros. tensors: their names.
     """
 
     kinds: Kinds
     tiles: TileColumns[VirtualTile]
     touched: Int64Array
     copies: Int64Array
+    steps: Int64Array
     tensors: Sequence[str]
 
     @property
@@ -93,54 +95,96 @@ class StreamColumns:
 
 def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     """Those of a stream."""
-    classes = np.fromiter(map(_CLASS.__getitem__, map(type, operations)), np.int8, len(operations))
-    kinds = {kind: np.flatnonzero(classes == n) for kind, n in _CLASS.items()}
-    numbers = defaultdict[VirtualTile, int](count().__next__)
-    touched = np.full((len(operations), 3), NO_TILE)
+    numbers: dict[type[object], list[int]] = {kind: [] for kind in _KINDS}
+    for number, operation in enumerate(operations):
+        numbers[type(operation)].append(number)
+    kinds = {kind: np.array(own, np.int64) for kind, own in numbers.items()}
 
-    def touch(own: Int64Array, column: int, path: str) -> None:
-        tiles = map(attrgetter(path), map(operations.__getitem__, own.tolist()))
-        touched[own, column] = np.fromiter(map(numbers.__getitem__, tiles), np.int64, len(own))
+    def of(kind: type[_Kind]) -> list[_Kind]:
+        return cast("list[_Kind]", [operations[number] for number in numbers[kind]])
 
-    for kind, paths in _TOUCHED.items():
-        for column, path in enumerate(paths):
-            touch(kinds[kind], column, path)
-    alus = kinds[AluNest]
-    sources = map(attrgetter("src"), map(operations.__getitem__, alus.tolist()))
-    touch(alus[[n for n, source in enumerate(sources) if source is not None]], 1, "src.tile")
+    def column(values: Mapping[type[object], Sequence[int]], other: int) -> Int64Array:
+        found = np.full(len(operations), other)
+        for kind, own in values.items():
+            found[kinds[kind]] = own
+        return found
 
-    tensors = defaultdict[str, int](count().__next__)
-    copies = np.zeros((len(operations), 1 + len(_COPY)), np.int64)
-    for kind in (TileLoad, TileStore):
-        own = list(map(operations.__getitem__, kinds[kind].tolist()))
-        names = map(attrgetter("dram.tensor"), own)
-        tensor = np.fromiter(map(tensors.__getitem__, names), np.int64, len(own))
-        copies[kinds[kind]] = np.stack([tensor, *_fields(own, _COPY)], axis=1)
+    loads, stores, gemms = of(TileLoad), of(TileStore), of(GemmNest)
+    fills, alus, requantizes = of(FillNest), of(AluNest), of(RequantizeNest)
+    tile = defaultdict[VirtualTile, int](count().__next__)  # a new key has the next number
+    first: dict[type[object], list[int]] = {
+        TileLoad: [tile[o.tile] for o in loads],
+        TileStore: [tile[o.tile] for o in stores],
+        GemmNest: [tile[o.dst.tile] for o in gemms],
+        FillNest: [tile[o.dst.tile] for o in fills],
+        AluNest: [tile[o.dst.tile] for o in alus],
+        RequantizeNest: [tile[o.dst.tile] for o in requantizes],
+    }
+    second: dict[type[object], list[int]] = {
+        GemmNest: [tile[o.src.tile] for o in gemms],
+        AluNest: [tile[o.src.tile] if o.src else NO_TILE for o in alus],
+        RequantizeNest: [tile[o.operands.tile] for o in requantizes],
+    }
+    third: dict[type[object], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
+    touched = np.stack([column(tiles, NO_TILE) for tiles in (first, second, third)], axis=1)
+    steps = column(
+        {
+            GemmNest: [prod(o.extents) for o in gemms],
+            FillNest: [prod(o.extents) for o in fills],
+            AluNest: [prod(o.extents) for o in alus],
+            RequantizeNest: [prod(o.extents) for o in requantizes],
+        },
+        0,
+    )
 
-    tiles = list(numbers)
-    memory, size = _fields(tiles, ("memory", "size_tiles"))
-    loads = kinds[TileLoad]
-    own = list(map(operations.__getitem__, loads.tolist()))
-    brought = _equal([*copies[loads].T, *_fields(own, _LOAD)])
-    content = _contents(touched[loads, 0], brought, size)
-    for kind in (GemmNest, FillNest, AluNest, RequantizeNest):
-        content[touched[kinds[kind], 0]] = NO_CONTENT
+    tensor = defaultdict[str, int](count().__next__)
+    said, brought = _said(loads, tensor)
+    stored = [
+        (tensor[o.dram.tensor], o.dram.tile, o.y_size, o.x_size, o.x_stride, Memory.OUT)
+        for o in stores
+    ]
+    copies = np.zeros((len(operations), _COPY), np.int64)
+    copies[kinds[TileLoad]] = said[brought]
+    copies[kinds[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
+
+    tiles = list(tile)
+    memory = np.array([each.memory for each in tiles], np.int64)
+    size = np.array([each.size_tiles for each in tiles], np.int64)
+    content = _contents(touched[kinds[TileLoad], 0], brought, size)
+    content[touched[steps > 0, 0]] = NO_CONTENT
     columns = TileColumns(tiles, memory, size, content)
-    return StreamColumns(kinds, columns, touched, copies, list(tensors))
+    return StreamColumns(kinds, columns, touched, copies, steps, list(tensor))
 
 
-#: Their numbers.
-_CLASS = {kind: number for number, kind in enumerate(_TOUCHED)}
-
-
-def _fields(own: Sequence[object], names: Sequence[str]) -> list[Int64Array]:
-    """An attribute of each of them, by name."""
-    return [np.fromiter(map(attrgetter(name), own), np.int64, len(own)) for name in names]
+def _said(
+    loads: Sequence[TileLoad], tensor: defaultdict[str, int]
+) -> tuple[Int64Array, Int64Array]:
+    """What different loads say, as in `StreamColumns.copies`; and which of them each load says."""
+    different = defaultdict[tuple[int, ...], int](count().__next__)
+    brought = [
+        different[
+            tensor[o.dram.tensor],
+            o.dram.tile,
+            o.y_size,
+            o.x_size,
+            o.x_stride,
+            o.memory,
+            o.offset,
+            o.y_pad_0,
+            o.y_pad_1,
+            o.x_pad_0,
+            o.x_pad_1,
+            o.pad_value,
+        ]
+        for o in loads
+    ]
+    said = np.array([row[:_COPY] for row in different], np.int64).reshape(-1, _COPY)
+    return said, np.array(brought, np.int64)
 
 
 def _contents(tile: Int64Array, brought: Int64Array, size: Int64Array) -> Int64Array:
     """What each tile holds behind its loads: equal numbers for equal ones, NO_CONTENT where there
-    are none. tile, brought: of each load.
+    are none. tile, brought: of each load, the numbers of what it fills and what it says.
 
     A DRAM tensor is written before it is first read and never after (every tensor of a region is
     produced once), so the name and place of what was loaded stand for the bytes.
@@ -150,19 +194,13 @@ def _contents(tile: Int64Array, brought: Int64Array, size: Int64Array) -> Int64A
     held = np.zeros_like(loaded)
     for turn in range(loads.max(initial=0)):
         more = loads > turn
-        held[more] = _equal([held[more], brought[order[first[more] + turn]]])
+        held[more] = _equal(held[more], brought[order[first[more] + turn]])
     content = np.full(len(size), NO_CONTENT)
-    content[loaded] = _equal([held, loads, size[loaded]])
+    content[loaded] = _equal(_equal(held, loads), size[loaded])
     return content
 
 
-def _equal(columns: Sequence[Int64Array]) -> Int64Array:
-    """Numbers of rows, equal ones for equal rows."""
-    numbers, below = np.zeros_like(columns[0]), 1
-    for column in columns:
-        low, high = int(column.min(initial=0)), int(column.max(initial=0))
-        if below * (high - low + 1) > np.iinfo(np.int64).max:
-            numbers, below = np.unique(numbers, return_inverse=True)[1], len(numbers)
-        numbers = numbers * (high - low + 1) + (column - low)
-        below *= high - low + 1
-    return np.unique(numbers, return_inverse=True)[1]
+def _equal(one: Int64Array, other: Int64Array) -> Int64Array:
+    """Numbers of pairs, equal ones for equal pairs. Both are at least 0, and their product with the
+    number of pairs is below 2^63."""
+    return np.unique(one * (other.max(initial=0) + 1) + other, return_inverse=True)[1]
