@@ -53,7 +53,7 @@ def test_tiles_rotate_through_the_scratchpad() -> None:
     operations: list[Operation] = [load(wgt, "w")]
     for k, x in enumerate(tiles):
         operations += [load(x, "x", 100 * k), use(x, acc, wgt)]
-    address = allocate(operations, CONFIG).address
+    address = allocate(columns_of(operations), CONFIG).address
     assert [address[x] for x in tiles] == [0, 100, 0, 100]
 
 
@@ -67,7 +67,7 @@ def test_content_that_is_still_there_is_not_loaded_again() -> None:
         load(again, "w"),
         use(x, acc, again),
     ]
-    result = allocate(operations, CONFIG)
+    result = allocate(columns_of(operations), CONFIG)
     assert result.kept.tolist() == [0, 1, 2, 4]
     assert result.address[first] == result.address[again]
     assert (result.loads_dropped, result.tiles_dropped) == (1, 9)
@@ -99,7 +99,7 @@ def test_other_content_of_the_same_size_is_loaded() -> None:
         load(other, "w", 9),
         use(x, acc, other),
     ]
-    assert allocate(operations, CONFIG).loads_dropped == 0
+    assert allocate(columns_of(operations), CONFIG).loads_dropped == 0
 
 
 def test_content_that_is_wanted_again_is_given_away_last() -> None:
@@ -113,7 +113,7 @@ def test_content_that_is_wanted_again_is_given_away_last() -> None:
         use(x, acc, once),
     ]
     operations += [load(new, "n"), use(x, acc, new), load(again, "k"), use(x, acc, again)]
-    result = allocate(operations, CONFIG)
+    result = allocate(columns_of(operations), CONFIG)
     assert result.address[new] == result.address[once]
     assert result.address[again] == result.address[kept]
     assert result.loads_dropped == 1
@@ -129,7 +129,7 @@ def test_a_tile_that_alu_or_gemm_writes_is_no_content() -> None:
             use(x, acc, wgt),
             TileStore(acc, 0, DramTile("y", 0), 1, 2, 2),
         ]
-    assert allocate(operations, CONFIG).loads_dropped == 0
+    assert allocate(columns_of(operations), CONFIG).loads_dropped == 0
 
 
 def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_named_with_the_room_there_is() -> None:
     with pytest.raises(
         LoweringError, match="WGT has no room for more of 57 tiles: 200 of 256 are in use"
     ):
-        allocate(operations, CONFIG)
+        allocate(columns_of(operations), CONFIG)
 
 
 def test_what_neither_spreading_nor_packing_places_is_fitted() -> None:
@@ -155,7 +155,7 @@ def test_what_neither_spreading_nor_packing_places_is_fitted() -> None:
     operations: list[Operation] = [load(wgt, "w")]
     for kind, k in zip("lllululululuuu", (0, 1, 2, 2, 3, 1, 4, 3, 5, 5, 6, 0, 4, 6), strict=True):
         operations.append(load(x[k], "x", 100 * k) if kind == "l" else use(x[k], acc, wgt))
-    verified(operations, allocate(operations, CONFIG).address)
+    verified(operations, allocate(columns_of(operations), CONFIG).address)
 
 
 def test_layers_that_need_different_orders_have_them() -> None:
@@ -171,7 +171,7 @@ def test_layers_that_need_different_orders_have_them() -> None:
             operation = load(x[k], layer, 200 * k) if kind == "l" else use(x[k], acc, wgt)
             operations.append((layer, operation))
     with pytest.raises(LoweringError, match="INP has no room"):
-        allocate([operation for _, operation in operations], CONFIG)
+        allocate(columns_of([operation for _, operation in operations]), CONFIG)
     program = VtaProgram(CONFIG, {}, operations)
     Allocate().verify(program, Allocate().run(program))
 
@@ -188,7 +188,7 @@ def test_weights_come_late_again_where_early_ones_leave_no_room() -> None:
     late.append(use(x, acc, second))
     early = [late[0], late[1], late[3], late[2], late[4]]
     source = SourceOrder([("l", o) for o in late], columns_of(late), np.array([0, 1, 3, 2, 4]))
-    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], source)
+    program = VtaProgram(CONFIG, {}, [("l", o) for o in early], source=source)
     after = Allocate().run(program)
     assert [operation for _, operation in after.operations] == late
     with pytest.raises(LoweringError, match="no room for second"):
@@ -242,7 +242,7 @@ def test_operands_that_stay_leave_room_for_two_sums() -> None:
         operations.append(
             AluNest(AluOp.ADD, (1,), Access(each, 0, (0,)), Access(operands, 0, (0,)))
         )
-    assert allocate(operations, CONFIG).address[operands] == 250
+    assert allocate(columns_of(operations), CONFIG).address[operands] == 250
 
 
 def test_a_constant_input_that_stays_leaves_room_for_two_large_ones() -> None:
@@ -254,6 +254,6 @@ def test_a_constant_input_that_stays_leaves_room_for_two_large_ones() -> None:
     operations.append(load(constant, "one"))
     for k, each in enumerate(inputs):
         operations += [load(each, "x", 100 * k), use(each, acc, wgt), use(constant, acc, wgt)]
-    address = allocate(operations, CONFIG).address
+    address = allocate(columns_of(operations), CONFIG).address
     assert address[constant] == 253
     assert address[inputs[0]] != address[inputs[1]]

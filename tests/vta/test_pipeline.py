@@ -36,6 +36,7 @@ from loadstone.vta.stream import (
     TileStore,
     VirtualTile,
 )
+from loadstone.vta.stream_columns import columns_of
 from tests.ordering import tokens_of
 from tests.vta.hand_lowered import Layer, network, unbuilt
 
@@ -239,7 +240,7 @@ def test_what_fits_only_when_packed_is_packed() -> None:
         ),
         TileStore(second, 0, DramTile("y", depth), 1, second.size_tiles, second.size_tiles),
     ]
-    address = allocate(operations, config).address
+    address = allocate(columns_of(operations), config).address
     assert (
         address[constants] >= address[second] + second.size_tiles
         or address[constants] + 21 <= address[second]

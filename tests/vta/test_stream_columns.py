@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -24,7 +25,7 @@ from loadstone.vta.stream import (
     VirtualTile,
     tiles_of,
 )
-from loadstone.vta.stream_columns import NO_TILE, StreamColumns, columns_of
+from loadstone.vta.stream_columns import NO_TILE, StreamColumns, columns_of, joined
 from loadstone.vta.verify_residency import contents
 from tests.repeat import times
 
@@ -116,3 +117,47 @@ def test_lives_are_from_the_first_to_the_last_use(seed: int) -> None:
     assert lives.first.tolist() == [uses[0] for uses in wanted.values()]
     assert lives.last.tolist() == [uses[-1] for uses in wanted.values()]
     assert [columns.tiles.tiles[n] for n in lives.number.tolist()] == list(wanted)
+
+
+def same(one: StreamColumns, other: StreamColumns) -> None:
+    """But for what number something has."""
+    assert list(one.tiles.tiles) == sorted(other.tiles.tiles, key=list(one.tiles.tiles).index)
+    number = {tile: n for n, tile in enumerate(one.tiles.tiles)}
+    renumbered = [number[tile] for tile in other.tiles.tiles] + [NO_TILE]
+    assert (one.touched == np.array(renumbered)[other.touched]).all()
+    assert (one.classes == other.classes).all()
+    assert (one.steps == other.steps).all()
+    for copies in zip(one.copies.tolist(), other.copies.tolist(), strict=True):
+        (first, *here), (second, *there) = copies
+        assert here == there
+        assert here[-1] == 0 or one.tensors[first] == other.tensors[second]
+    assert (one.tiles.size == other.tiles.size[np.argsort(renumbered[:-1])]).all()
+    found, wanted = held(one), held(other)
+    assert found.keys() == wanted.keys()
+    for tile in found:
+        equal = [(found[t] == found[tile]) == (wanted[t] == wanted[tile]) for t in found]
+        assert all(equal)
+    said = zip(one.said[one.brought].tolist(), other.said[other.brought].tolist(), strict=True)
+    for (first, *here), (second, *there) in said:
+        assert (one.tensors[first], here) == (other.tensors[second], there)
+
+
+@pytest.mark.parametrize("seed", range(times(10, 300)))
+def test_joined_columns_are_those_of_all_operations(seed: int) -> None:
+    parts = [random_operations(10 * seed + k) for k in range(seed % 4)]
+    whole = [operation for part in parts for operation in part]
+    same(joined([columns_of(part) for part in parts]), columns_of(whole))
+
+
+@pytest.mark.parametrize("seed", range(times(10, 300)))
+def test_columns_with_gemms_cut_are_those_of_the_new_operations(seed: int) -> None:
+    operations = random_operations(seed)
+    cuts = {
+        number: [replace(o, extents=(2, k)) for k in range(2, 2 + number % 3)]
+        for number, o in enumerate(operations)
+        if isinstance(o, GemmNest) and number % 5
+    }
+    made = [part for n, o in enumerate(operations) for part in cuts.get(n, [o])]
+    written = dict.fromkeys(t for o in operations if isinstance(o, GemmNest) for t in tiles_of(o))
+    others: list[Operation] = [AluNest(AluOp.ADD, (), Access(t, 0, ()), None) for t in written]
+    same(columns_of([*operations, *others]).cut(cuts), columns_of([*made, *others]))

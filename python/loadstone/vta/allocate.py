@@ -44,7 +44,7 @@ from loadstone.isa.scratchpad import Order, Scratchpad
 from loadstone.vta.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.program import ProgramPass, SourceOrder, VtaProgram
-from loadstone.vta.stream import GemmNest, Operation, VirtualTile
+from loadstone.vta.stream import GemmNest, VirtualTile
 from loadstone.vta.stream_columns import StreamColumns, columns_of
 from loadstone.vta.verify_residency import contents, verify_residency
 
@@ -92,6 +92,7 @@ class Allocate(ProgramPass):
         return replace(
             program,
             operations=[source.operations[number] for number in allocation.kept.tolist()],
+            columns=None,
             source=None,
             tile_address=allocation.address,
             loads_dropped=allocation.loads_dropped,
@@ -132,18 +133,15 @@ def _largest(lives: Lives[VirtualTile], constants: Int64Array, others: Int64Arra
     return np.where(first < past, largest, 0)
 
 
-def allocate(
-    operations: Sequence[Operation], config: HwConfig, first: str | None = None
-) -> Allocation:
-    """first: one of choices.PLACES, which is tried before the others. Raises LoweringError when the
-    tiles of one operation do not fit a scratchpad together."""
-    return _Stream(columns_of(operations), np.arange(len(operations)), config).allocated(first)
+def allocate(columns: StreamColumns, config: HwConfig, first: str | None = None) -> Allocation:
+    """columns: of the operations. first: one of choices.PLACES, which is tried before the others.
+    Raises LoweringError when the tiles of one operation do not fit a scratchpad together."""
+    return _Stream(columns, np.arange(len(columns.steps)), config).allocated(first)
 
 
 def _unmoved(program: VtaProgram) -> SourceOrder:
-    operations = program.operations
-    columns = columns_of([operation for _, operation in operations])
-    return SourceOrder(operations, columns, np.arange(len(operations)))
+    columns = program.columns or columns_of([operation for _, operation in program.operations])
+    return SourceOrder(program.operations, columns, np.arange(len(program.operations)))
 
 
 def _is_used(columns: StreamColumns) -> NDArray[np.bool_]:

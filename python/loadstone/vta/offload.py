@@ -39,6 +39,7 @@ from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.pipeline import build_program, each_pass
 from loadstone.vta.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.stream import Operation, TileLoad
+from loadstone.vta.stream_columns import StreamColumns, columns_of, joined
 from loadstone.vta.stream_text import operation_lines
 
 __all__ = ["OffloadedRegion", "find_aliases", "is_free"]
@@ -83,6 +84,7 @@ class OffloadedRegion(LoweredRegion):
         self.tokens: Mapping[str, int] = {}
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
+        self._columns: list[StreamColumns] = []  # one behind the other those of all operations
         alone = {operator: tried.take(operator, config) for operator in operators}
         for position, operator in enumerate(inside):
             self._lower(operator, position, host, alone.get(operator))
@@ -126,6 +128,7 @@ class OffloadedRegion(LoweredRegion):
             self.config,
             places,
             self._operations,
+            columns=joined(self._columns),
             choice=self.choice,
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
@@ -160,6 +163,7 @@ class OffloadedRegion(LoweredRegion):
         if folded is not None:
             renamed = f"{operator.input.name} for {operator.name}"
             operations = [_rename(o, operator.input.name, renamed) for o in operations]
+        self._columns.append(columns_of(operations) if folded is not None else lowered.columns)
         self._operations += [(operator.name, operation) for operation in operations]
         for name, (memory, tiles) in lowered.constants.items():
             self.constants[name] = (

@@ -99,8 +99,8 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     try:
         with using(None):  # who tuned it says how it is done, not whether
             lowered = lower_and_keep(whole, config)
-            if not lowered.placed:
-                allocate(lowered.operations, config)
+            if lowered.placed is None:
+                allocate(lowered.columns, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")
     return None

@@ -54,7 +54,7 @@ class Prefetch(ProgramPass):
     def run(self, program: VtaProgram) -> VtaProgram:
         """The operations in their new order, and in `source` the one before."""
         operations = [operation for _, operation in program.operations]
-        columns = columns_of(operations)
+        columns = program.columns or columns_of(operations)
         cycles = cost_model(program.config).operations(operations, columns, program.config)
         stores = columns.copies[columns.kinds[TileStore], 0]
         stored = _beside({columns.tensors[n] for n in np.unique(stores).tolist()}, program)
@@ -64,6 +64,7 @@ class Prefetch(ProgramPass):
         return replace(
             program,
             operations=[program.operations[number] for number in order.tolist()],
+            columns=None,
             source=SourceOrder(program.operations, columns, order),
         )
 

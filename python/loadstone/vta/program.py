@@ -57,6 +57,7 @@ class VtaProgram:
     """What a region computes, as far as the passes have come.
 
     operations: in the order of execution. choice: what prefetch.py and allocate.py are told.
+    columns: of the operations, where they are known (up to prefetch.py).
     source: the operations before weights were loaded early (from prefetch.py on), to which
         allocate.py returns when they leave no room.
     tile_address: of each virtual tile, its first scratchpad tile (from allocate.py on).
@@ -68,6 +69,7 @@ class VtaProgram:
     config: HwConfig
     places: Mapping[str, Address]
     operations: Sequence[LayerOperation]
+    columns: StreamColumns | None = None
     source: SourceOrder | None = None
     tile_address: Mapping[VirtualTile, int] | None = None
     loads_dropped: int = 0

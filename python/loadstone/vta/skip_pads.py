@@ -39,11 +39,11 @@ from loadstone.vta.stream import (
     Access,
     AluNest,
     GemmNest,
-    Operation,
     RequantizeNest,
     TileLoad,
     VirtualTile,
 )
+from loadstone.vta.stream_columns import StreamColumns, columns_of
 
 __all__ = ["SkipPads"]
 
@@ -60,8 +60,16 @@ class SkipPads(ProgramPass):
         """The operations with fewer steps."""
         if program.config.is_float:
             return program
-        skipper = _Skipper(program.config, program.zero_tiles)
-        return replace(program, operations=list(skipper.run(program.operations)))
+        operations, made, at = program.operations, list[LayerOperation](), 0
+        columns = program.columns or columns_of([operation for _, operation in operations])
+        cuts = _cuts(program, columns)
+        for number, parts in cuts.items():
+            layer, _ = operations[number]
+            made += operations[at:number]
+            made += [(layer, part) for part in parts]
+            at = number + 1
+        made += operations[at:]
+        return replace(program, operations=made, columns=columns.cut(cuts))
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Nothing but steps of GEMMs that read zeros is gone, and nothing is new."""
@@ -93,6 +101,35 @@ class SkipPads(ProgramPass):
             raise LoweringError("skip_pads: an operation is new")
 
 
+def _cuts(program: VtaProgram, columns: StreamColumns) -> dict[int, list[GemmNest]]:
+    """By number, in order, the GEMMs that are cut, and what becomes of each."""
+    skipper, cuts = _Skipper(program.config, program.zero_tiles), dict[int, list[GemmNest]]()
+    for number in _looked_at(columns, program.zero_tiles):
+        _, operation = program.operations[number]
+        if type(operation) is TileLoad:
+            skipper.note(operation)
+        elif type(operation) is GemmNest and (parts := skipper.parts(operation)) is not None:
+            cuts[number] = parts
+    return cuts
+
+
+def _looked_at(columns: StreamColumns, zero_tiles: Mapping[str, BoolArray]) -> list[int]:
+    """Numbers of the loads into tiles that may hold zeros, and of the GEMMs that read these for
+    sums that nobody stores as they are."""
+    has_zeros = np.array([t == _ZEROS or t in zero_tiles for t in columns.tensors], np.bool_)
+    tensor, pads, pad_value = columns.said[:, 0], columns.said[:, 7:11], columns.said[:, 11]
+    brings = has_zeros[tensor] | (np.any(pads, axis=1) & (pad_value == 0))
+    tiles = np.zeros(len(columns.tiles.tiles), np.bool_)
+    tiles[columns.touched[columns.kinds[TileLoad][brings[columns.brought]], 0]] = True
+    finished = np.zeros_like(tiles)
+    for kind in (AluNest, RequantizeNest):
+        finished[columns.touched[columns.kinds[kind], 0]] = True
+    gemms = columns.kinds[GemmNest]
+    dst, src, wgt = columns.touched[gemms].T
+    reads = gemms[finished[dst] & (tiles[src] | tiles[wgt])]
+    return sorted([*np.flatnonzero(columns.loads_of(tiles)).tolist(), *reads.tolist()])
+
+
 class _Skipper:
     """One walk over the program, which knows where zeros stand."""
 
@@ -103,22 +140,6 @@ class _Skipper:
         self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
         self.marks: dict[VirtualTile, bytes] = {}  # the same as a key; empty where none is
         self.known: dict[tuple[object, ...], list[GemmNest] | None] = {}
-
-    def run(self, operations: Sequence[LayerOperation]) -> Iterator[LayerOperation]:
-        finished = {
-            operation.dst.tile
-            for _, operation in operations
-            if type(operation) is AluNest or type(operation) is RequantizeNest
-        }
-        for entry in operations:
-            layer, operation = entry
-            if type(operation) is TileLoad:
-                self.note(operation)
-            elif type(operation) is GemmNest and operation.dst.tile in finished:
-                for part in self.parts(operation):
-                    yield layer, part
-                continue
-            yield entry
 
     def note(self, load: TileLoad) -> None:
         """What a load writes as zeros, and what it overwrites."""
@@ -143,18 +164,12 @@ class _Skipper:
                 inside[:] = table[rows + np.arange(load.x_size)]
         self.marks[load.tile] = zeros.tobytes() if np.logical_or.reduce(zeros) else b""
 
-    def parts(self, gemm: GemmNest) -> Iterator[Operation]:
-        """The GEMM, or those that it becomes; none where all that it reads is zero."""
+    def parts(self, gemm: GemmNest) -> list[GemmNest] | None:
+        """What the GEMM becomes; nothing where all that it reads is zero. None where it stays."""
         parts = self.relative_parts(gemm)
         if parts is None:
-            yield gemm
-            return
-        for part in parts:
-            accesses = (
-                Access(own.tile, own.base + moved.base, moved.strides)
-                for own, moved in zip(_accesses(gemm), _accesses(part), strict=True)
-            )
-            yield GemmNest(part.extents, *accesses)
+            return None
+        return [GemmNest(part.extents, *_moved(gemm, part)) for part in parts]
 
     def relative_parts(self, gemm: GemmNest) -> list[GemmNest] | None:
         """What it becomes, with bases from its own on: of GEMMs that are alike worked out once.
@@ -243,6 +258,12 @@ def _inside(access: Access, box: Box) -> Access:
     """Where the box's first step stands, from the nest's first one on."""
     moved = sum(first * stride for first, stride in zip(box.first, access.strides, strict=True))
     return Access(access.tile, moved, access.strides)
+
+
+def _moved(gemm: GemmNest, part: GemmNest) -> Iterator[Access]:
+    """The accesses of a part that begins where the GEMM does."""
+    for own, moved in zip(_accesses(gemm), _accesses(part), strict=True):
+        yield Access(own.tile, own.base + moved.base, moved.strides)
 
 
 def _has_zeros(load: TileLoad) -> bool:

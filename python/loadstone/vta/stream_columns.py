@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What passes ask of every operation, as columns: the tiles that it touches, what it copies.
 
-In:   operations on virtual tiles, in any order.
+In:   operations on virtual tiles.
 Out:  StreamColumns.
-Next: prefetch.py and allocate.py look at a whole stream by them; cost.py says how long each
-      operation takes.
+Next: skip_pads.py, prefetch.py and allocate.py look at a whole stream by them; cost.py says how
+      long each operation takes.
 
-A network has some hundred thousand operations. So attributes are taken of all operations of a kind
-at once, by functions of Python's own that need no line of it for each.
+A network has some hundred thousand operations, and to look at each takes longer than all that is
+then done with the columns. So it is done once: of each layer, when it is tried; those of a program
+are joined from them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, count
 from math import prod
 from typing import TypeAlias, TypeVar, cast
 
@@ -35,44 +37,45 @@ from loadstone.vta.stream import (
     VirtualTile,
 )
 
-__all__ = ["NO_TILE", "Kinds", "StreamColumns", "columns_of"]
+__all__ = ["NO_TILE", "StreamColumns", "columns_of", "joined"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-#: Of each kind of operation, where it stands in the stream.
-Kinds: TypeAlias = Mapping[type[object], Int64Array]
-
 _Kind = TypeVar("_Kind", bound=Operation)
 
 #: The number of no tile.
 NO_TILE = -1
 #: Columns of `StreamColumns.copies`.
 _COPY = 6
-_KINDS = (
-    TileLoad,
-    TileStore,
-    GemmNest,
-    FillNest,
-    AluNest,
-    RequantizeNest,
-)
+#: Columns of `StreamColumns.said`.
+_SAID = 12
+_KINDS = (TileLoad, TileStore, GemmNest, FillNest, AluNest, RequantizeNest)
 
 
 @dataclass(frozen=True)
 class StreamColumns:
     """Operations by number, and the tiles and tensors that they name by theirs.
 
-    tiles: in no order. touched: (operations, 3), NO_TILE where one touches fewer; the first is what
-    one that computes writes. copies: (operations, 6), of those that load and store: the number
-    of the tensor, the first tile there, y_size, x_size, x_stride, the memory. steps: (operations,),
-    of those that compute. In both, others have zeros. tensors: their names.
+    classes: (operations,), the kind of each. tiles: in no order. touched: (operations, 3), NO_TILE
+    where one touches fewer; the first is what one that computes writes. copies: (operations, 6), of
+    those that load and store: the number of the tensor, the first tile there, y_size, x_size,
+    x_stride, the memory. steps: (operations,), of those that compute. In both, others have zeros.
+    tensors: their names. said: (different, 12), what different loads say: as in copies, then the
+    offset, y_pad_0, y_pad_1, x_pad_0, x_pad_1, pad_value. brought: (loads,), which of these.
     """
 
-    kinds: Kinds
+    classes: NDArray[np.int8]
     tiles: TileColumns[VirtualTile]
     touched: Int64Array
     copies: Int64Array
     steps: Int64Array
     tensors: Sequence[str]
+    said: Int64Array
+    brought: Int64Array
+
+    @cached_property
+    def kinds(self) -> Mapping[type[object], Int64Array]:
+        """Of each kind of operation, the numbers: (its operations,)."""
+        return {kind: np.flatnonzero(self.classes == n) for n, kind in enumerate(_KINDS)}
 
     @property
     def copied(self) -> Int64Array:
@@ -92,13 +95,29 @@ class StreamColumns:
         operation, place = np.nonzero(touched != NO_TILE)
         return lives_of(self.tiles, operation, touched[operation, place])
 
+    def cut(self, gemms: Mapping[int, Sequence[GemmNest]]) -> StreamColumns:
+        """Where others, on the same tiles, take the place of some GEMMs: by number. Each of those
+        tiles is touched, and written, by something else, too."""
+        many = np.ones(len(self.steps), np.int64)
+        many[list(gemms)] = [len(parts) for parts in gemms.values()]
+        source, new = np.repeat(np.arange(len(many)), many), np.zeros(len(many), np.bool_)
+        new[list(gemms)] = True
+        steps = self.steps[source]
+        steps[new[source]] = [prod(part.extents) for parts in gemms.values() for part in parts]
+        return replace(
+            self,
+            classes=self.classes[source],
+            touched=self.touched[source],
+            copies=self.copies[source],
+            steps=steps,
+        )
+
 
 def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     """Those of a stream."""
     numbers: dict[type[object], list[int]] = {kind: [] for kind in _KINDS}
     for number, operation in enumerate(operations):
         numbers[type(operation)].append(number)
-    kinds = {kind: np.array(own, np.int64) for kind, own in numbers.items()}
 
     def of(kind: type[_Kind]) -> list[_Kind]:
         return cast("list[_Kind]", [operations[number] for number in numbers[kind]])
@@ -106,7 +125,7 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     def column(values: Mapping[type[object], Sequence[int]], other: int) -> Int64Array:
         found = np.full(len(operations), other)
         for kind, own in values.items():
-            found[kinds[kind]] = own
+            found[numbers[kind]] = own
         return found
 
     loads, stores, gemms = of(TileLoad), of(TileStore), of(GemmNest)
@@ -126,7 +145,6 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
         RequantizeNest: [tile[o.operands.tile] for o in requantizes],
     }
     third: dict[type[object], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
-    touched = np.stack([column(tiles, NO_TILE) for tiles in (first, second, third)], axis=1)
     steps = column(
         {
             GemmNest: [prod(o.extents) for o in gemms],
@@ -136,7 +154,6 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
         },
         0,
     )
-
     tensor = defaultdict[str, int](count().__next__)
     said, brought = _said(loads, tensor)
     stored = [
@@ -144,22 +161,64 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
         for o in stores
     ]
     copies = np.zeros((len(operations), _COPY), np.int64)
-    copies[kinds[TileLoad]] = said[brought]
-    copies[kinds[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
+    copies[numbers[TileLoad]] = said[brought, :_COPY]
+    copies[numbers[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
+    touched = np.stack([column(tiles, NO_TILE) for tiles in (first, second, third)], axis=1)
+    tiles = TileColumns(
+        list(tile),
+        np.array([each.memory for each in tile], np.int64),
+        np.array([each.size_tiles for each in tile], np.int64),
+        np.full(len(tile), NO_CONTENT),
+    )
+    classes = column({kind: [n] * len(numbers[kind]) for n, kind in enumerate(_KINDS)}, 0)
+    return _with_contents(
+        StreamColumns(
+            classes.astype(np.int8), tiles, touched, copies, steps, list(tensor), said, brought
+        )
+    )
 
-    tiles = list(tile)
-    memory = np.array([each.memory for each in tiles], np.int64)
-    size = np.array([each.size_tiles for each in tiles], np.int64)
-    content = _contents(touched[kinds[TileLoad], 0], brought, size)
-    content[touched[steps > 0, 0]] = NO_CONTENT
-    columns = TileColumns(tiles, memory, size, content)
-    return StreamColumns(kinds, columns, touched, copies, steps, list(tensor))
+
+def joined(parts: Sequence[StreamColumns]) -> StreamColumns:
+    """Columns of streams behind each other, which have no tile in common."""
+    if not parts:
+        return columns_of([])
+    tensor = defaultdict[str, int](count().__next__)  # a new key has the next number
+    load = defaultdict[tuple[int, ...], int](count().__next__)
+    tiles = list(accumulate((len(part.tiles.tiles) for part in parts), initial=0))
+    touched, copies, brought = [], [], []
+    for part, first in zip(parts, tiles, strict=False):
+        tensors = np.array([tensor[name] for name in part.tensors], np.int64)
+        touched.append(np.where(part.touched == NO_TILE, NO_TILE, part.touched + first))
+        own, said = part.copies.copy(), part.said.copy()
+        moves = part.classes < _KINDS.index(GemmNest)
+        own[moves, 0] = tensors[own[moves, 0]]
+        said[:, 0] = tensors[said[:, 0]]
+        copies.append(own)
+        same = np.array([load[row] for row in map(tuple, said.tolist())], np.int64)
+        brought.append(same[part.brought])
+    return _with_contents(
+        StreamColumns(
+            np.concatenate([part.classes for part in parts]),
+            TileColumns(
+                [tile for part in parts for tile in part.tiles.tiles],
+                np.concatenate([part.tiles.memory for part in parts]),
+                np.concatenate([part.tiles.size for part in parts]),
+                np.concatenate([part.tiles.content for part in parts]),
+            ),
+            np.concatenate(touched),
+            np.concatenate(copies),
+            np.concatenate([part.steps for part in parts]),
+            list(tensor),
+            np.array(list(load), np.int64).reshape(-1, _SAID),
+            np.concatenate(brought),
+        )
+    )
 
 
 def _said(
     loads: Sequence[TileLoad], tensor: defaultdict[str, int]
 ) -> tuple[Int64Array, Int64Array]:
-    """What different loads say, as in `StreamColumns.copies`; and which of them each load says."""
+    """What different loads say, and which of them each load says."""
     different = defaultdict[tuple[int, ...], int](count().__next__)
     brought = [
         different[
@@ -178,26 +237,27 @@ def _said(
         ]
         for o in loads
     ]
-    said = np.array([row[:_COPY] for row in different], np.int64).reshape(-1, _COPY)
+    said = np.array(list(different), np.int64).reshape(-1, _SAID)
     return said, np.array(brought, np.int64)
 
 
-def _contents(tile: Int64Array, brought: Int64Array, size: Int64Array) -> Int64Array:
-    """What each tile holds behind its loads: equal numbers for equal ones, NO_CONTENT where there
-    are none. tile, brought: of each load, the numbers of what it fills and what it says.
+def _with_contents(columns: StreamColumns) -> StreamColumns:
+    """Says what each tile holds that loads alone write: equal numbers for equal loads.
 
     A DRAM tensor is written before it is first read and never after (every tensor of a region is
     produced once), so the name and place of what was loaded stand for the bytes.
     """
+    tile, size = columns.touched[columns.kinds[TileLoad], 0], columns.tiles.size
     order = np.argsort(tile, kind="stable")
     loaded, first, loads = np.unique(tile[order], return_index=True, return_counts=True)
     held = np.zeros_like(loaded)
     for turn in range(loads.max(initial=0)):
         more = loads > turn
-        held[more] = _equal(held[more], brought[order[first[more] + turn]])
+        held[more] = _equal(held[more], columns.brought[order[first[more] + turn]])
     content = np.full(len(size), NO_CONTENT)
     content[loaded] = _equal(_equal(held, loads), size[loaded])
-    return content
+    content[columns.touched[columns.steps > 0, 0]] = NO_CONTENT
+    return replace(columns, tiles=replace(columns.tiles, content=content))
 
 
 def _equal(one: Int64Array, other: Int64Array) -> Int64Array:

@@ -33,7 +33,7 @@ def check(op: g.Operator, device: str, seed: int = 11) -> int:
     inputs = [arrays[tensor.name] for tensor in op.inputs]
     result, lowered = lo.run(op, config, inputs)
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
-    allocate(lowered.operations, config)
+    allocate(lowered.columns, config)
     return len(lowered.operations)
 
 

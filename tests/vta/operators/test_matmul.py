@@ -56,7 +56,7 @@ def check(op: g.BatchMatMul, device: str = "vtaq-1x16x16", seed: int = 1) -> Non
     (wanted,) = reference.run_operator(op, inputs)
     np.testing.assert_array_equal(found, wanted)
     assert len(np.unique(wanted)) > min(wanted.size // 8, 8)
-    allocate(lowered.operations, config)
+    allocate(lowered.columns, config)
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_many_of_each_are_exact_and_can_be_placed(device: str, family: str) -> N
         inputs = lo.random_inputs(op, seed)
         result, lowered = lo.run(op, config, inputs)
         np.testing.assert_array_equal(result, lo.reference(op, inputs))
-        allocate(lowered.operations, config)
+        allocate(lowered.columns, config)
 
     check()
 

@@ -40,7 +40,7 @@ def test_convolutions_of_any_scale_are_exact(data: Any) -> None:
     (x,) = lo.random_inputs(op, 1)
     result, lowered = lo.run(op, config, [x])
     np.testing.assert_array_equal(result, lo.weighted_reference(op, x))
-    allocate(lowered.operations, config)
+    allocate(lowered.columns, config)
 
 
 @given(st.data())
@@ -161,4 +161,4 @@ def test_a_layer_of_one_pixel_whose_blocks_do_not_fit_together_is_cut() -> None:
     (x,) = lo.random_inputs(op, 4)
     result, lowered = lo.run(op, config, [x])
     np.testing.assert_array_equal(result, lo.reference(op, [x]))
-    allocate(lowered.operations, config)
+    allocate(lowered.columns, config)

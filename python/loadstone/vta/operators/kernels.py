@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from loadstone import graph as g
@@ -52,6 +52,7 @@ from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.schedule.select import SelectSpec
 from loadstone.vta.schedule.window import WindowSpec
 from loadstone.vta.stream import DramTile, Operation
+from loadstone.vta.stream_columns import StreamColumns, columns_of
 
 if TYPE_CHECKING:
     from loadstone.relax.types import IRModule
@@ -88,8 +89,8 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP. remark: what --explain says of it. placed: whether allocate.py has found
-        room for just these operations.
+        -> tiles of INP. remark: what --explain says of it. placed: columns of the operations, where
+        allocate.py has found room for just these.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -99,7 +100,12 @@ class LoweredOperator:
     kernels: tuple[Kernel, ...] = ()
     scratch: Mapping[str, int] = field(default_factory=dict)
     remark: str = ""
-    placed: bool = False
+    placed: StreamColumns | None = None
+
+    @cached_property
+    def columns(self) -> StreamColumns:
+        """Of the operations."""
+        return self.placed or columns_of(self.operations)
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:

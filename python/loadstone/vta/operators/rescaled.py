@@ -45,6 +45,7 @@ from loadstone.vta.schedule.conv import ConvSpec
 from loadstone.vta.schedule.epilogue import Immediate, RowOperand, Rq
 from loadstone.vta.schedule.rescaled_spec import RescaledSpec
 from loadstone.vta.stream import DramTile, Operation
+from loadstone.vta.stream_columns import StreamColumns, columns_of
 
 __all__ = ["CONSTANT", "lower"]
 
@@ -127,18 +128,19 @@ class _Lowering:
 
     def _side_by_side(
         self, slots: list[Slot], groups: list[list[Slot]]
-    ) -> tuple[list[Operation], bool]:
+    ) -> tuple[list[Operation], StreamColumns | None]:
         """All slots beside their neighbours; where one kernel's digits and another's input leave
-        no room for each other, kernel after kernel. And whether there is room: nobody looked where
-        there is one kernel, or no other way."""
+        no room for each other, kernel after kernel. And their columns where there is room: nobody
+        looked where there is one kernel, or no other way."""
         operations = list(interleaved(slots))
         if len(groups) == 1:
-            return operations, False
+            return operations, None
+        columns = columns_of(operations)
         try:
-            allocate(operations, self.config)
+            allocate(columns, self.config)
         except LoweringError:
-            return [operation for group in groups for operation in interleaved(group)], False
-        return operations, True
+            return [operation for group in groups for operation in interleaved(group)], None
+        return operations, columns
 
     def _places(
         self, sample: int, run: Blocks, kernel: RescaledSpec, weights: Int8Array, stored: int
