@@ -18,9 +18,10 @@ model says whether a cut pays (live_steps.py).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -104,16 +105,31 @@ class SkipPads(ProgramPass):
 def _cuts(program: VtaProgram, columns: StreamColumns) -> dict[int, list[GemmNest]]:
     """By number, in order, the GEMMs that are cut, and what becomes of each."""
     skipper, cuts = _Skipper(program.config, program.zero_tiles), dict[int, list[GemmNest]]()
-    for number in _looked_at(columns, program.zero_tiles):
+    writes = np.zeros(len(columns.classes), np.int64)
+    writes[columns.kinds[TileLoad]] = _writes(columns, program.zero_tiles)[columns.brought]
+    looked_at = _looked_at(columns, program.zero_tiles)
+    for number, what in zip(looked_at.tolist(), writes[looked_at].tolist(), strict=True):
         _, operation = program.operations[number]
         if type(operation) is TileLoad:
-            skipper.note(operation)
+            skipper.note(operation, what)
         elif type(operation) is GemmNest and (parts := skipper.parts(operation)) is not None:
             cuts[number] = parts
     return cuts
 
 
-def _looked_at(columns: StreamColumns, zero_tiles: Mapping[str, BoolArray]) -> list[int]:
+def _writes(columns: StreamColumns, zero_tiles: Mapping[str, BoolArray]) -> NDArray[np.int64]:
+    """Of what different loads say, numbers: equal ones put zeros into the same tiles."""
+    has_table = np.array([t in zero_tiles for t in columns.tensors], np.bool_)
+    is_zeros = np.array([t == _ZEROS for t in columns.tensors], np.bool_)
+    said, tensor = columns.said.copy(), columns.said[:, 0]
+    plain = ~has_table[tensor]  # wherever it comes from, it is the same
+    said[plain, 0] = -1 - is_zeros[tensor[plain]]
+    said[plain, 1] = said[plain, 4] = 0
+    number = defaultdict[tuple[int, ...], int](count().__next__)  # a new key has the next number
+    return np.array([number[row] for row in map(tuple, said.tolist())], np.int64)
+
+
+def _looked_at(columns: StreamColumns, zero_tiles: Mapping[str, BoolArray]) -> NDArray[np.int64]:
     """Numbers of the loads into tiles that may hold zeros, and of the GEMMs that read these for
     sums that nobody stores as they are."""
     has_zeros = np.array([t == _ZEROS or t in zero_tiles for t in columns.tensors], np.bool_)
@@ -127,7 +143,15 @@ def _looked_at(columns: StreamColumns, zero_tiles: Mapping[str, BoolArray]) -> l
     gemms = columns.kinds[GemmNest]
     dst, src, wgt = columns.touched[gemms].T
     reads = gemms[finished[dst] & (tiles[src] | tiles[wgt])]
-    return sorted([*np.flatnonzero(columns.loads_of(tiles)).tolist(), *reads.tolist()])
+    return np.sort(np.concatenate([np.flatnonzero(columns.loads_of(tiles)), reads]))
+
+
+class _Zeros:
+    """Which tiles of a virtual tile are zeros. mark: the same as a key; empty where none is."""
+
+    def __init__(self, tiles: BoolArray) -> None:
+        self.tiles = tiles
+        self.mark = tiles.tobytes() if np.logical_or.reduce(tiles) else b""
 
 
 class _Skipper:
@@ -137,32 +161,35 @@ class _Skipper:
         self.cost = cost_model(config)
         self.overwrites = config.has(Capability.GEMM_OVERWRITE)
         self.zero_tiles = zero_tiles
-        self.zeros: dict[VirtualTile, BoolArray] = {}  # of its tiles, which are zeros
-        self.marks: dict[VirtualTile, bytes] = {}  # the same as a key; empty where none is
+        self.zeros: dict[VirtualTile, _Zeros] = {}
+        # what a load makes of a tile: worked out once
+        self.written: dict[tuple[_Zeros | None, int, int], _Zeros] = {}
         self.known: dict[tuple[object, ...], list[GemmNest] | None] = {}
 
-    def note(self, load: TileLoad) -> None:
-        """What a load writes as zeros, and what it overwrites."""
-        table = self.zero_tiles.get(load.dram.tensor)
-        padded = _has_zeros(load)
-        if load.tile not in self.zeros:
-            if table is None and not padded:
-                return
-            self.zeros[load.tile] = np.zeros(load.tile.size_tiles, bool)
-        zeros, (height, width) = self.zeros[load.tile], _size(load)
-        block = zeros[load.offset : load.offset + height * width].reshape(height, width)
-        block[:] = padded
-        if load.dram.tensor != _ZEROS:
-            inside = block[load.y_pad_0 :, load.x_pad_0 :][: load.y_size, : load.x_size]
-            first = load.dram.tile
-            if table is None:
-                inside[:] = False
-            elif load.y_size == 1:
-                inside[0] = table[first : first + load.x_size]
-            else:
-                rows = first + np.arange(load.y_size)[:, None] * load.x_stride
-                inside[:] = table[rows + np.arange(load.x_size)]
-        self.marks[load.tile] = zeros.tobytes() if np.logical_or.reduce(zeros) else b""
+    def note(self, load: TileLoad, what: int) -> None:
+        """What a load writes as zeros, and what it overwrites. what: equal for those that write the
+        same."""
+        before, size = self.zeros.get(load.tile), load.tile.size_tiles
+        key = (before, size, what)
+        if key not in self.written:
+            tiles = np.zeros(size, bool) if before is None else before.tiles.copy()
+            self.write(load, tiles)
+            self.written[key] = _Zeros(tiles)
+        self.zeros[load.tile] = self.written[key]
+
+    def write(self, load: TileLoad, tiles: BoolArray) -> None:
+        """Into what a tile held before."""
+        table, (height, width) = self.zero_tiles.get(load.dram.tensor), _size(load)
+        block = tiles[load.offset : load.offset + height * width].reshape(height, width)
+        block[:] = _has_zeros(load)
+        if load.dram.tensor == _ZEROS:
+            return
+        inside = block[load.y_pad_0 :, load.x_pad_0 :][: load.y_size, : load.x_size]
+        if table is None:
+            inside[:] = False
+        else:
+            rows = load.dram.tile + np.arange(load.y_size)[:, None] * load.x_stride
+            inside[:] = table[rows + np.arange(load.x_size)]
 
     def parts(self, gemm: GemmNest) -> list[GemmNest] | None:
         """What the GEMM becomes; nothing where all that it reads is zero. None where it stays."""
@@ -174,14 +201,15 @@ class _Skipper:
     def relative_parts(self, gemm: GemmNest) -> list[GemmNest] | None:
         """What it becomes, with bases from its own on: of GEMMs that are alike worked out once.
         None where nothing that it reads is zero, or no cut pays."""
-        marked = [access for access in (gemm.src, gemm.wgt) if self.marks.get(access.tile)]
+        reads = [(read, self.zeros.get(read.tile)) for read in (gemm.src, gemm.wgt)]
+        marked = [(read, zeros) for read, zeros in reads if zeros is not None and zeros.mark]
         if not marked:
             return None
         strides = (access.strides for access in _accesses(gemm))
-        operands = ((read.base, read.strides, self.marks[read.tile]) for read in marked)
+        operands = ((read.base, read.strides, zeros.mark) for read, zeros in marked)
         key = (gemm.extents, *strides, *operands)
         if key not in self.known:
-            nest, boxes = self.boxes(gemm, [(read, self.zeros[read.tile]) for read in marked])
+            nest, boxes = self.boxes(gemm, [(read, zeros.tiles) for read, zeros in marked])
             self.known[key] = None if _is_whole(boxes, gemm) else _cut(gemm, nest, boxes)
         return self.known[key]
 

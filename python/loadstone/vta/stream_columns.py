@@ -118,6 +118,7 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     numbers: dict[type[object], list[int]] = {kind: [] for kind in _KINDS}
     for number, operation in enumerate(operations):
         numbers[type(operation)].append(number)
+    places = {kind: np.array(own, np.int64) for kind, own in numbers.items()}
 
     def of(kind: type[_Kind]) -> list[_Kind]:
         return cast("list[_Kind]", [operations[number] for number in numbers[kind]])
@@ -125,7 +126,7 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     def column(values: Mapping[type[object], Sequence[int]], other: int) -> Int64Array:
         found = np.full(len(operations), other)
         for kind, own in values.items():
-            found[numbers[kind]] = own
+            found[places[kind]] = own
         return found
 
     loads, stores, gemms = of(TileLoad), of(TileStore), of(GemmNest)
@@ -161,8 +162,8 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
         for o in stores
     ]
     copies = np.zeros((len(operations), _COPY), np.int64)
-    copies[numbers[TileLoad]] = said[brought, :_COPY]
-    copies[numbers[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
+    copies[places[TileLoad]] = said[brought, :_COPY]
+    copies[places[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
     touched = np.stack([column(tiles, NO_TILE) for tiles in (first, second, third)], axis=1)
     tiles = TileColumns(
         list(tile),
@@ -170,11 +171,11 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
         np.array([each.size_tiles for each in tile], np.int64),
         np.full(len(tile), NO_CONTENT),
     )
-    classes = column({kind: [n] * len(numbers[kind]) for n, kind in enumerate(_KINDS)}, 0)
+    classes = np.zeros(len(operations), np.int8)
+    for n, kind in enumerate(_KINDS):
+        classes[places[kind]] = n
     return _with_contents(
-        StreamColumns(
-            classes.astype(np.int8), tiles, touched, copies, steps, list(tensor), said, brought
-        )
+        StreamColumns(classes, tiles, touched, copies, steps, list(tensor), said, brought)
     )
 
 
