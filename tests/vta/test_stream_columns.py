@@ -150,6 +150,13 @@ def test_joined_columns_are_those_of_all_operations(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(times(10, 300)))
+def test_columns_in_another_order_are_those_of_the_operations_in_it(seed: int) -> None:
+    operations = random_operations(seed)
+    order = np.random.default_rng(seed).permutation(len(operations))
+    same(columns_of(operations).taken(order), columns_of([operations[n] for n in order.tolist()]))
+
+
+@pytest.mark.parametrize("seed", range(times(10, 300)))
 def test_columns_with_gemms_cut_are_those_of_the_new_operations(seed: int) -> None:
     operations = random_operations(seed)
     cuts = {

@@ -99,7 +99,7 @@ def _predicate(config: HwConfig, operator: g.Operator) -> Refusal | None:
     try:
         with using(None):  # who tuned it says how it is done, not whether
             lowered = lower_and_keep(whole, config)
-            if lowered.placed is None:
+            if not lowered.placed:
                 allocate(lowered.columns, config)
     except LoadstoneError as error:
         return Refusal(f"{operator.kind}: {error}", "a device with larger scratchpads")

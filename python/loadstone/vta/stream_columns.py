@@ -95,6 +95,22 @@ class StreamColumns:
         operation, place = np.nonzero(touched != NO_TILE)
         return lives_of(self.tiles, operation, touched[operation, place])
 
+    def taken(self, order: Int64Array) -> StreamColumns:
+        """Of the operations in another order: (operations,), their numbers."""
+        brought = np.zeros(len(order), np.int64)
+        brought[self.kinds[TileLoad]] = self.brought
+        classes = self.classes[order]
+        return _with_contents(
+            replace(
+                self,
+                classes=classes,
+                touched=self.touched[order],
+                copies=self.copies[order],
+                steps=self.steps[order],
+                brought=brought[order][classes == _KINDS.index(TileLoad)],
+            )
+        )
+
     def cut(self, gemms: Mapping[int, Sequence[GemmNest]]) -> StreamColumns:
         """Where others, on the same tiles, take the place of some GEMMs: by number. Each of those
         tiles is touched, and written, by something else, too."""

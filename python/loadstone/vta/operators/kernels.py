@@ -89,8 +89,8 @@ PRODUCT_INPUT = "product.input"
 class LoweredOperator:
     """operations: on virtual tiles. constants: name -> (memory, tiles as they lie in DRAM).
     kernels: what it was lowered by. scratch: tensors in DRAM that it alone writes and reads, name
-        -> tiles of INP. remark: what --explain says of it. placed: columns of the operations, where
-        allocate.py has found room for just these.
+        -> tiles of INP. remark: what --explain says of it. placed: whether allocate.py has found
+        room for just these operations.
 
     Two constants of one name are the same, also between operators (identity and pad tiles).
     """
@@ -100,12 +100,14 @@ class LoweredOperator:
     kernels: tuple[Kernel, ...] = ()
     scratch: Mapping[str, int] = field(default_factory=dict)
     remark: str = ""
-    placed: StreamColumns | None = None
+    placed: bool = False
+    #: Columns of the operations, where somebody has looked at them.
+    known: StreamColumns | None = None
 
     @cached_property
     def columns(self) -> StreamColumns:
         """Of the operations."""
-        return self.placed or columns_of(self.operations)
+        return self.known or columns_of(self.operations)
 
     @property
     def stages(self) -> tuple[tuple[str, str], ...]:

@@ -116,7 +116,7 @@ class _Lowering:
                 groups.setdefault(kernel, []).extend(own)
                 slots += own
         tiles = spec.samples * layer.count * layer.pixels * stored
-        operations, placed = self._side_by_side(slots, list(groups.values()))
+        operations, placed, known = self._side_by_side(slots, list(groups.values()))
         return LoweredOperator(
             operations,
             self.own | self.pieces.constants(self.names, self.config),
@@ -124,23 +124,27 @@ class _Lowering:
             {self.names["digits"]: tiles} if tiles else {},
             _remark(layer),
             placed,
+            known,
         )
 
     def _side_by_side(
         self, slots: list[Slot], groups: list[list[Slot]]
-    ) -> tuple[list[Operation], StreamColumns | None]:
+    ) -> tuple[list[Operation], bool, StreamColumns | None]:
         """All slots beside their neighbours; where one kernel's digits and another's input leave
-        no room for each other, kernel after kernel. And their columns where there is room: nobody
-        looked where there is one kernel, or no other way."""
-        operations = list(interleaved(slots))
+        no room for each other, kernel after kernel. And whether there is room: nobody looked where
+        there is one kernel, or no other way. And columns, where they are known."""
+        beside = list(interleaved(slots))
         if len(groups) == 1:
-            return operations, None
-        columns = columns_of(operations)
+            return beside, False, None
+        columns = columns_of(beside)
         try:
             allocate(columns, self.config)
         except LoweringError:
-            return [operation for group in groups for operation in interleaved(group)], None
-        return operations, columns
+            number_of = {id(operation): number for number, operation in enumerate(beside)}
+            after = [operation for group in groups for operation in interleaved(group)]
+            order = np.array([number_of[id(operation)] for operation in after], np.int64)
+            return after, False, columns.taken(order)
+        return beside, True, columns
 
     def _places(
         self, sample: int, run: Blocks, kernel: RescaledSpec, weights: Int8Array, stored: int

@@ -41,42 +41,36 @@ class Slot:
 def slots_of(operations: Sequence[Operation], digits: str) -> list[Slot]:
     """Cuts a kernel's operations. digits: the name of its scratch tensor in DRAM."""
     slots: list[Slot] = []
+    phase: list[Operation] = []
     for operation in operations:
         # Asked of every operation of a network: comparing classes takes a fifth of isinstance.
         if type(operation) is TileLoad:
             if operation.tile.name == FIRST_TILE:
                 slots.append(Slot())
+                (phase,) = slots[-1].phases
             elif operation.dram.tensor == digits:
                 slots[-1].fetch.append(operation)
                 continue
-        phases = slots[-1].phases
         # The one behind a store begins the next phase.
-        if type(operation) is not TileStore and phases[-1] and type(phases[-1][-1]) is TileStore:
-            phases.append([])
-        phases[-1].append(operation)
+        if type(operation) is not TileStore and phase and type(phase[-1]) is TileStore:
+            phase = []
+            slots[-1].phases.append(phase)
+        phase.append(operation)
     for slot in slots:
         _move_loads(slot)
     return slots
 
 
 def _move_loads(slot: Slot) -> None:
-    """Loads that phase 0 can do before its first GEMM."""
+    """Loads that phase 0 can do before its first GEMM; where it has several inputs, those before
+    its sums begin."""
     first = slot.phases[0]
-    inputs = {
-        id(o.tile)
-        for o in first
-        if type(o) is TileLoad and o.memory is Memory.INP and o.tile.name != FIRST_TILE
-    }
-    whole = len(inputs) <= 1
-    ahead = []
-    for operation in first:
-        if isinstance(operation, FillNest) and not whole:
-            break
-        if isinstance(operation, TileLoad):
-            ahead.append(operation)
-    chosen = {id(o) for o in ahead}
-    slot.loads = list(ahead)
-    slot.phases[0] = [o for o in first if id(o) not in chosen]
+    loads = (o for o in first if type(o) is TileLoad and o.memory is Memory.INP)
+    inputs = {id(o.tile) for o in loads if o.tile.name != FIRST_TILE}
+    fills = (n for n, o in enumerate(first) if type(o) is FillNest)
+    end = next(fills, len(first)) if len(inputs) > 1 else len(first)
+    slot.loads = [o for o in first[:end] if type(o) is TileLoad]
+    slot.phases[0] = [o for n, o in enumerate(first) if n >= end or type(o) is not TileLoad]
 
 
 def interleaved(slots: Sequence[Slot]) -> Iterator[Operation]:
