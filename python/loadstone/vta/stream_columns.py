@@ -267,17 +267,10 @@ def _with_contents(columns: StreamColumns) -> StreamColumns:
     tile, size = columns.touched[columns.kinds[TileLoad], 0], columns.tiles.size
     order = np.argsort(tile, kind="stable")
     loaded, first, loads = np.unique(tile[order], return_index=True, return_counts=True)
-    held = np.zeros_like(loaded)
-    for turn in range(loads.max(initial=0)):
-        more = loads > turn
-        held[more] = _equal(held[more], columns.brought[order[first[more] + turn]])
+    ranges = np.stack([size[loaded], first, first + loads], axis=1).tolist()
+    brought = columns.brought[order].tolist()
+    number = defaultdict[tuple[int, ...], int](count().__next__)  # a new key has the next number
     content = np.full(len(size), NO_CONTENT)
-    content[loaded] = _equal(_equal(held, loads), size[loaded])
+    content[loaded] = [number[(tiles, *brought[begin:end])] for tiles, begin, end in ranges]
     content[columns.touched[columns.steps > 0, 0]] = NO_CONTENT
     return replace(columns, tiles=replace(columns.tiles, content=content))
-
-
-def _equal(one: Int64Array, other: Int64Array) -> Int64Array:
-    """Numbers of pairs, equal ones for equal pairs. Both are at least 0, and their product with the
-    number of pairs is below 2^63."""
-    return np.unique(one * (other.max(initial=0) + 1) + other, return_inverse=True)[1]
