@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,3 +164,18 @@ def test_the_order_is_that_of_the_same_walk_in_python(seed: int) -> None:
 def test_some_of_these_walks_move_weights() -> None:
     moved = [order_of(random_layers(seed)) for seed in range(40)]
     assert sum(order != sorted(order) for order in moved) > 10
+
+
+@pytest.mark.parametrize(
+    ("size", "changed"),
+    [(8, {"y_size": -1}), (8, {"x_stride": -1}), (8, {"dram": DramTile("x", -1)}), (-1, {})],
+)
+def test_columns_that_cannot_be_are_refused(size: int, changed: dict[str, Any]) -> None:
+    operation = replace(load(tile(Memory.INP, size), "x"), **changed)
+    with pytest.raises(AssertionError):
+        Prefetch().run(VtaProgram(CONFIG, {}, [("layer", operation)]))
+
+
+def test_a_program_of_nothing_stays_one() -> None:
+    after = Prefetch().run(VtaProgram(CONFIG, {}, []))
+    assert after.operations == []
