@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadstone.numerics import Rounding
-from loadstone.vta.expand import Expander, Nest, accesses_of, kind_of_copy, kind_of_nest
+from loadstone.vta.expand import Expander, accesses_of, kind_of_copy, kind_of_nest
 from loadstone.vta.hw_config import load_config
 from loadstone.vta.isa.insn import Alu, Gemm, Load
 from loadstone.vta.isa.spec import AluOp, Memory
@@ -21,6 +21,7 @@ from loadstone.vta.stream import (
     DramTile,
     FillNest,
     GemmNest,
+    Nest,
     RequantizeNest,
     TileLoad,
     TileStore,

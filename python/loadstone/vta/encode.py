@@ -27,7 +27,6 @@ from loadstone.numerics import Rounding
 from loadstone.vta.expand import (
     ExpandedPart,
     Expander,
-    Nest,
     accesses_of,
     kind_of_copy,
     kind_of_nest,
@@ -53,6 +52,7 @@ from loadstone.vta.stream import (
     AluNest,
     FillNest,
     GemmNest,
+    Nest,
     Operation,
     RequantizeNest,
     TileLoad,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +34,14 @@ from loadstone.vta.stream import (
     AluNest,
     FillNest,
     GemmNest,
+    Nest,
     RequantizeNest,
     TileLoad,
     TileStore,
 )
 
-__all__ = ["ExpandedPart", "Expander", "Nest", "accesses_of", "kind_of_copy", "kind_of_nest"]
+__all__ = ["ExpandedPart", "Expander", "accesses_of", "kind_of_copy", "kind_of_nest"]
 
-#: What GEMM and ALU instructions do.
-Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
 #: Accumulator tiles that RQ reads: bias, multiplier, shift.
 _RQ_TILES = 3
 #: A step of VTA's ALU sees what its instruction wrote so many steps before.

@@ -37,6 +37,7 @@ __all__ = [
     "DramTile",
     "FillNest",
     "GemmNest",
+    "Nest",
     "Operation",
     "RequantizeNest",
     "TileLoad",
@@ -164,7 +165,9 @@ class RequantizeNest:
     rounding: Rounding
 
 
-Operation: TypeAlias = TileLoad | TileStore | GemmNest | FillNest | AluNest | RequantizeNest
+#: What GEMM and ALU instructions do.
+Nest: TypeAlias = GemmNest | FillNest | AluNest | RequantizeNest
+Operation: TypeAlias = TileLoad | TileStore | Nest
 
 
 def tiles_of(operation: Operation) -> tuple[VirtualTile, ...]:

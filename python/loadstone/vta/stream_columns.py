@@ -30,6 +30,7 @@ from loadstone.vta.stream import (
     AluNest,
     FillNest,
     GemmNest,
+    Nest,
     Operation,
     RequantizeNest,
     TileLoad,
@@ -48,7 +49,8 @@ NO_TILE = -1
 _COPY = 6
 #: Columns of `StreamColumns.said`.
 _SAID = 12
-_KINDS = (TileLoad, TileStore, GemmNest, FillNest, AluNest, RequantizeNest)
+_NESTS: tuple[type[Nest], ...] = (GemmNest, FillNest, AluNest, RequantizeNest)
+_KINDS = (TileLoad, TileStore, *_NESTS)
 
 
 @dataclass(frozen=True)
@@ -131,56 +133,21 @@ class StreamColumns:
 
 def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     """Those of a stream."""
-    numbers: dict[type[object], list[int]] = {kind: [] for kind in _KINDS}
-    for number, operation in enumerate(operations):
-        numbers[type(operation)].append(number)
-    places = {kind: np.array(own, np.int64) for kind, own in numbers.items()}
-
-    def of(kind: type[_Kind]) -> list[_Kind]:
-        return cast("list[_Kind]", [operations[number] for number in numbers[kind]])
-
-    def column(values: Mapping[type[object], Sequence[int]], other: int) -> Int64Array:
-        found = np.full(len(operations), other)
-        for kind, own in values.items():
-            found[places[kind]] = own
-        return found
-
-    loads, stores, gemms = of(TileLoad), of(TileStore), of(GemmNest)
-    fills, alus, requantizes = of(FillNest), of(AluNest), of(RequantizeNest)
+    by_kind = _ByKind(operations)
     tile = defaultdict[VirtualTile, int](count().__next__)  # a new key has the next number
-    first: dict[type[object], list[int]] = {
-        TileLoad: [tile[o.tile] for o in loads],
-        TileStore: [tile[o.tile] for o in stores],
-        GemmNest: [tile[o.dst.tile] for o in gemms],
-        FillNest: [tile[o.dst.tile] for o in fills],
-        AluNest: [tile[o.dst.tile] for o in alus],
-        RequantizeNest: [tile[o.dst.tile] for o in requantizes],
-    }
-    second: dict[type[object], list[int]] = {
-        GemmNest: [tile[o.src.tile] for o in gemms],
-        AluNest: [tile[o.src.tile] if o.src else NO_TILE for o in alus],
-        RequantizeNest: [tile[o.operands.tile] for o in requantizes],
-    }
-    third: dict[type[object], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
-    steps = column(
-        {
-            GemmNest: [prod(o.extents) for o in gemms],
-            FillNest: [prod(o.extents) for o in fills],
-            AluNest: [prod(o.extents) for o in alus],
-            RequantizeNest: [prod(o.extents) for o in requantizes],
-        },
-        0,
-    )
     tensor = defaultdict[str, int](count().__next__)
-    said, brought = _said(loads, tensor)
+    touched = _touched(by_kind, tile)
+    said, brought = _said(by_kind.of(TileLoad), tensor)
     stored = [
         (tensor[o.dram.tensor], o.dram.tile, o.y_size, o.x_size, o.x_stride, Memory.OUT)
-        for o in stores
+        for o in by_kind.of(TileStore)
     ]
     copies = np.zeros((len(operations), _COPY), np.int64)
-    copies[places[TileLoad]] = said[brought, :_COPY]
-    copies[places[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
-    touched = np.stack([column(tiles, NO_TILE) for tiles in (first, second, third)], axis=1)
+    copies[by_kind.numbers[TileLoad]] = said[brought, :_COPY]
+    copies[by_kind.numbers[TileStore]] = np.array(stored, np.int64).reshape(-1, _COPY)
+    steps = by_kind.column(
+        {kind: [prod(o.extents) for o in by_kind.of(kind)] for kind in _NESTS}, 0
+    )
     tiles = TileColumns(
         list(tile),
         np.array([each.memory for each in tile], np.int64),
@@ -189,10 +156,51 @@ def columns_of(operations: Sequence[Operation]) -> StreamColumns:
     )
     classes = np.zeros(len(operations), np.int8)
     for n, kind in enumerate(_KINDS):
-        classes[places[kind]] = n
+        classes[by_kind.numbers[kind]] = n
     return _with_contents(
         StreamColumns(classes, tiles, touched, copies, steps, list(tensor), said, brought)
     )
+
+
+class _ByKind:
+    """A stream's operations, and by kind their numbers."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        own: dict[type[object], list[int]] = {kind: [] for kind in _KINDS}
+        for number, operation in enumerate(operations):
+            own[type(operation)].append(number)
+        self.numbers = {kind: np.array(numbers, np.int64) for kind, numbers in own.items()}
+        self._operations = operations
+        self._own = own
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        """Those of one kind, in order."""
+        return cast("list[_Kind]", [self._operations[number] for number in self._own[kind]])
+
+    def column(self, values: Mapping[type[_Kind], Sequence[int]], other: int) -> Int64Array:
+        """(operations,): values of those of some kinds, and of the others another."""
+        found = np.full(len(self._operations), other)
+        for kind, own in values.items():
+            found[self.numbers[kind]] = own
+        return found
+
+
+def _touched(by_kind: _ByKind, tile: defaultdict[VirtualTile, int]) -> Int64Array:
+    """(operations, 3), as of StreamColumns."""
+    alus, gemms = by_kind.of(AluNest), by_kind.of(GemmNest)
+    first: dict[type[Operation], list[int]] = {
+        TileLoad: [tile[o.tile] for o in by_kind.of(TileLoad)],
+        TileStore: [tile[o.tile] for o in by_kind.of(TileStore)],
+    }
+    first |= {kind: [tile[o.dst.tile] for o in by_kind.of(kind)] for kind in _NESTS}
+    second: dict[type[Operation], list[int]] = {
+        GemmNest: [tile[o.src.tile] for o in gemms],
+        AluNest: [tile[o.src.tile] if o.src else NO_TILE for o in alus],
+        RequantizeNest: [tile[o.operands.tile] for o in by_kind.of(RequantizeNest)],
+    }
+    third: dict[type[Operation], list[int]] = {GemmNest: [tile[o.wgt.tile] for o in gemms]}
+    columns = [by_kind.column(tiles, NO_TILE) for tiles in (first, second, third)]
+    return np.stack(columns, axis=1)
 
 
 def joined(parts: Sequence[StreamColumns]) -> StreamColumns:
